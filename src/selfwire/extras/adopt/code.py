@@ -120,6 +120,10 @@ class CodeReader:
         """The piece of code of a function with the arguments that `partial(function, ...)` passes."""
         return self._get_inner_code(found.node, found.at, self.program.enter_partial(found, call, at))
 
+    def get_called_code(self, found: Traced, call: ast.Call, at: Surroundings) -> Code:
+        """The piece of code of a function with what a call passes, such as one in a round of a loop."""
+        return self._get_inner_code(found.node, found.at, self.program.enter_called(found, call, at))
+
     def _get_inner_code(self, owner: Any, at: Surroundings, inside: Surroundings | None) -> Code:
         key = (owner, inside.key if inside else at.key)
         if key not in self.codes:
@@ -185,7 +189,10 @@ class CodeReader:
         """
         self.program.live = {code.owner for code in self.codes.values() if isinstance(code.owner, Function)}
         self.program.traced.clear()  # arguments of calls that nothing reaches are left out from now on
-        self.texts.users = users
+        all_users = dict[Any, frozenset[str]]()
+        for code, labels in users.items():  # a call in a loop is a piece of code for each round
+            all_users[code.owner] = all_users.get(code.owner, frozenset()) | frozenset(labels)
+        self.texts.users = all_users
         for is_first in (True, False):
             self.texts.told = set() if is_first else set(self.texts.drafts)
             for node, at, reach in self.asked:
@@ -201,21 +208,27 @@ class CodeReader:
             if isinstance(node, ast.Call):
                 self._read_call(node, at, code)
             elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-                parent = self.program.parents.get(node)
-                if is_filled(node, parent):
+                if is_filled(node, self.program.parents.get(node)):
                     continue
-                call = parent if isinstance(parent, ast.Call) and parent.func is node else None
                 for found in self._list_referred(node, at):
-                    if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
-                        code.refers.append(self.get_partial_code(found, parent, at))
-                    elif isinstance(found.node, ast.ClassDef) and call is not None:
-                        self._refer_class(found, code, Traced(Instance(found.node, call, at), found.at))
-                    else:
-                        self.refer(found, code)
+                    self._refer_name(found, node, at, code)
             elif isinstance(node, ast.Dict):
                 self._read_dict(node, at, code)
             elif isinstance(node, ast.Return):
                 self._read_return(node, at, code)
+
+    def _refer_name(self, found: Traced, node: ast.Name | ast.Attribute, at: Surroundings, code: Code) -> None:
+        """Note that a piece of code names a definition, with what is passed to it where that is known."""
+        parent = self.program.parents.get(node)
+        call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+        if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
+            code.refers.append(self.get_partial_code(found, parent, at))
+        elif call is not None and call is code.owner and code.passes and isinstance(found.node, ast.FunctionDef):
+            code.refers.append(self.get_called_code(found, call, at))
+        elif isinstance(found.node, ast.ClassDef) and call is not None:
+            self._refer_class(found, code, Traced(Instance(found.node, call, at), found.at))
+        else:
+            self.refer(found, code)
 
     def _list_referred(self, node: ast.Name | ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         if isinstance(node, ast.Name):

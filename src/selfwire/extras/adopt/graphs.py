@@ -28,6 +28,7 @@ from selfwire.extras.adopt.source import (
     get_keywords,
     get_last_name,
     is_text,
+    list_carried,
     list_items,
     show_path,
 )
@@ -193,7 +194,7 @@ class GraphReader:
         while (node := self.program.parents.get(node)) is not None and node is not at.owner:
             if isinstance(node, ast.For):
                 loops.insert(0, node)
-        rounds = [self._enter_after_loops(call, at)]
+        rounds = [self.program.enter_after_loops(at, call.lineno)]
         for loop in loops:
             rounds = [inner for outer in rounds for inner in self._list_carried(loop, call, outer)]
         return rounds
@@ -213,16 +214,6 @@ class GraphReader:
                     given[name] = [Traced(value, at) for value in first]
             rounds.append(Surroundings(inner.file, inner.owner, inner.outer, given))
         return rounds
-
-    def _enter_after_loops(self, call: Any, at: Surroundings) -> Surroundings:
-        """Return the surroundings of a call with what the last rounds of loops before it have left in names."""
-        given = dict(at.given)
-        for statement in getattr(at.owner, "body", ()) if not isinstance(at.owner, ast.Lambda) else ():
-            if isinstance(statement, ast.For) and (statement.end_lineno or 0) < call.lineno:
-                for name, assigned in list_carried(statement, at):
-                    last = self.program.list_rounds([statement], at)[-1]
-                    given[name] = self.program.trace(assigned.value, last)
-        return Surroundings(at.file, at.owner, at.outer, given) if given != at.given else at
 
     def _add_node(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         named = get_keywords(call)
@@ -801,17 +792,6 @@ def is_marked_prompt(statement: ast.AnnAssign) -> bool:
     dicts = [node for node in ast.walk(statement) if isinstance(node, ast.Dict)]
     marks = [value for node in dicts for key, value in list_items(node) if key == "langgraph_type"]
     return statement.value is not None and any(is_text(mark) and mark.value == "prompt" for mark in marks)
-
-
-def list_carried(loop: ast.For, at: Surroundings) -> list[tuple[str, ast.Assign]]:
-    """List the names that a loop assigns anew and that were assigned before it, such as `previous = node`."""
-    return [
-        (statement.targets[0].id, statement)
-        for statement in loop.body
-        if isinstance(statement, ast.Assign)
-        and isinstance(statement.targets[0], ast.Name)
-        and len(at.names.bound.get(statement.targets[0].id, ())) > 1
-    ]
 
 
 def place_of(node: Any, at: Surroundings) -> dict[str, Any]:

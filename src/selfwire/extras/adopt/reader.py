@@ -267,8 +267,8 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
 
 
 def _sort(things: Iterable[Thing]) -> tuple[Thing, ...]:
-    """Sort things by their places."""
-    return tuple(sorted(things, key=lambda thing: (thing.file, thing.line)))
+    """Sort things by their places; what several calls make alike is there once."""
+    return tuple(sorted(dict.fromkeys(things), key=lambda thing: (thing.file, thing.line)))
 
 
 def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
@@ -304,7 +304,9 @@ def _list_own(users: Mapping[Code, Sequence[str]]) -> set[Code]:
     most: dict[tuple[Any, str], int] = {}
     for code, labels in users.items():
         for label in labels:
-            most[code.owner, label] = max(code.passes, most.get((code.owner, label), 0))
+            parts = label.split("/")  # what a node of a subgraph uses, the node of the subgraph uses by it
+            for whole in ("/".join(parts[: number + 1]) for number in range(len(parts))):
+                most[code.owner, whole] = max(code.passes, most.get((code.owner, whole), 0))
     return {code for code, labels in users.items() if any(code.passes == most[code.owner, label] for label in labels)}
 
 

@@ -11,6 +11,7 @@ import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
@@ -35,6 +36,8 @@ MOST = 200
 """Most values that one expression is followed to."""
 NESTED = 4
 """Calls inside calls whose arguments are told apart; deeper ones are taken together with all other calls."""
+MOST_ROUNDS = 8
+"""Rounds of a loop that are followed one after another."""
 PATIENCE = 20_000
 """Steps after which what is found is kept, even if a circle has cut it short."""
 DEEPEST = 60
@@ -817,10 +820,39 @@ class Program:
             rounds = [inner for outer in rounds for inner in self._list_loop_rounds(loop, outer)][:MOST]
         return rounds
 
+    def enter_after_loops(self, at: Surroundings, line: int) -> Surroundings:
+        """Return the surroundings at a line with what the rounds of loops before it leave in names, one by one."""
+        given = dict(at.given)
+        for loop in getattr(at.owner, "body", ()) if not isinstance(at.owner, ast.Lambda) else ():
+            if not isinstance(loop, ast.For) or (loop.end_lineno or 0) >= line or not list_carried(loop, at):
+                continue
+            here = Surroundings(at.file, at.owner, at.outer, dict(given))
+            for round_at in self.list_rounds([loop], here)[:MOST_ROUNDS]:
+                if round_at is here:  # the source does not show what it iterates over
+                    break
+                for name, assigned in list_carried(loop, at):
+                    first = [Traced(value, here) for value in at.names.bound[name] if value is not assigned.value]
+                    carried = {**round_at.given, name: given.get(name, first)}
+                    given[name] = self.trace(assigned.value, Surroundings(at.file, at.owner, at.outer, carried))
+        return Surroundings(at.file, at.owner, at.outer, given) if given != at.given else at
+
     def _list_loop_rounds(self, loop: Any, at: Surroundings) -> list[Surroundings]:
         found = self._iterate_all([loop.iter], at)
         given = [dict(self._list_targets(loop.target, part)) for part in found]
-        return [Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given] or [at]
+        rounds = [Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given]
+        tests = getattr(loop, "ifs", ())
+        return [inner for inner in rounds if not any(self._is_false(test, inner) for test in tests)] or [at]
+
+    def _is_false(self, test: ast.expr, at: Surroundings) -> bool:
+        """Whether a comparison such as `part is not other` is known to fail."""
+        if not isinstance(test, ast.Compare) or len(test.ops) > 1:
+            return False
+        values = [[found.node for found in self.trace(side, at)] for side in (test.left, test.comparators[0])]
+        if any(len(nodes) != 1 or not isinstance(nodes[0], ast.Constant | Instance) for nodes in values):
+            return False
+        left, right = (node.value if isinstance(node, ast.Constant) else node.call for [node] in values)
+        same, differ = isinstance(test.ops[0], ast.Is | ast.Eq), isinstance(test.ops[0], ast.IsNot | ast.NotEq)
+        return bool((same and left != right) or (differ and left == right))
 
     def _list_targets(self, target: ast.expr, part: Any) -> Iterator[tuple[str, list[Traced]]]:
         """Find the names that a loop's target binds for one element."""
@@ -1157,12 +1189,22 @@ class Program:
             return []
         if read_key(node) is not None:
             return [Traced(node, at)]
+        if isinstance(node, ast.Tuple):
+            return self._list_tuple_keys(node, at)
         bound = self.look_up(node.id, at) if isinstance(node, ast.Name) else [Traced(node, at)]
         if any(map(self._is_open, bound)):
             return []
         found = [part for value in self.trace(node, at) for part in self._read_key(value)]
         keys = [value for value in found if isinstance(value.node, ast.Constant)]
         return keys if all(isinstance(value.node, ast.Constant | Argument) for value in found) else []
+
+    def _list_tuple_keys(self, node: ast.Tuple, at: Surroundings) -> list[Traced]:
+        """List the keys of several parts, as in `PROMPTS[step, language]`; a part that is not known is None."""
+        parts = [self.list_keys(part, at) or [Traced(None, at)] for part in node.elts]
+        chosen = islice(product(*parts), MOST)
+        keys = [(tuple(part.node and read_key(part.node) for part in key), key) for key in chosen]
+        calls = ((value, next((part.call for part in key if part.call is not None), None)) for value, key in keys)
+        return [Traced(ast.Constant(value), at, call) for value, call in calls]
 
     def _read_key(self, value: Traced) -> list[Traced]:
         """Read a key that is made of others, such as `name.upper()`."""
@@ -1221,6 +1263,9 @@ class Program:
         yield from known[-1:] if key is not None and isinstance(node, ast.BinOp) else known
 
     def _is_key(self, found: Traced, key: Any) -> bool:
+        if isinstance(key, tuple) and isinstance(found.node, ast.Tuple):
+            pairs = zip(found.node.elts, key, strict=False)
+            return all(part is None or self._is_key(Traced(node, found.at), part) for node, part in pairs)
         if isinstance(found.node, ast.Constant):
             return bool(found.node.value == key)
         if isinstance(found.node, ast.Attribute) and found.node.attr in ("stem", "name"):
@@ -1328,13 +1373,14 @@ class Program:
 
     def _get_from_dict(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         assert isinstance(node.func, ast.Attribute)
-        key = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+        keys = self.list_keys(node.args[0], at) or [Traced(None, at)]
         known = False
         for base in self.trace(node.func.value, at):
-            for part in self.get_items(base, key):
-                known = True
-                yield from self.trace(part.node, part.at, base.call)
-        if len(node.args) > 1 and (known or isinstance(key, str)):  # else a store's, whose second is a key
+            for key in keys:
+                for part in self.get_items(base, None if key.node is None else read_key(key.node)):
+                    known = True
+                    yield from self.trace(part.node, part.at, base.call or key.call)
+        if len(node.args) > 1 and (known or keys[0].node is not None):  # else a store's, whose second is a key
             yield from self.trace(node.args[1], at)
         elif not known:
             yield Traced(node, at)
@@ -1370,6 +1416,14 @@ class Program:
             keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in rest]
             self.rests[function, call] = ast.Dict(keys, [part.value for part in rest])
         return self.rests[function, call]
+
+    def enter_called(self, function: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
+        """Return the surroundings inside a function with the arguments of a call; None if it passes none."""
+        given = self._pass(function.node, call, at)
+        if given and is_complete(call):
+            given = {**list_defaults(function.at.file.read_names(function.node), function.at), **given}
+        inside = Surroundings(function.at.file, function.node, function.at, given)
+        return inside if given and inside.depth <= NESTED else None
 
     def enter_partial(self, function: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
         """Return the surroundings inside a function with the arguments that `partial(function, ...)` passes."""
@@ -1449,7 +1503,7 @@ class Program:
         if inside.depth > NESTED:
             inside = self.enter(function, at)
         for value in names.returned:
-            yield Traced(value, inside)
+            yield Traced(value, self.enter_after_loops(inside, value.lineno) if given else inside)
 
 
 OPENERS: dict[type, Any] = {
@@ -1557,6 +1611,17 @@ def get_default(call: ast.Call) -> ast.expr | None:
     """The default, or the function that makes it, in a call of `field` or `Field`."""
     named = {keyword.arg: keyword.value for keyword in call.keywords}
     return named.get("default") or named.get("default_factory") or (call.args[0] if call.args else None)
+
+
+def list_carried(loop: ast.For, at: Surroundings) -> list[tuple[str, ast.Assign]]:
+    """List the names that a loop assigns anew and that were assigned before it, such as `previous = node`."""
+    return [
+        (statement.targets[0].id, statement)
+        for statement in loop.body
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and len(at.names.bound.get(statement.targets[0].id, ())) > 1
+    ]
 
 
 def get_docstring(owner: Any) -> ast.Constant | None:

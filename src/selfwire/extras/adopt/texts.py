@@ -6,7 +6,7 @@ import re
 import string
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -106,6 +106,8 @@ GAP = "\0"
 """Stands for a hole of an f-string while its text is changed."""
 
 
+DEEPEST_CUT = 8
+"""Steps from a part of a file to the call that reads it after which tracing gives up."""
 IsReply = Callable[[ast.Call, Surroundings], bool]
 Split = tuple[tuple[str, ...], tuple[str, ...]]
 """The static pieces of a text and the holes between them."""
@@ -121,6 +123,7 @@ class Reach(NamedTuple):
         kind: of the text; "" to tell it from the source.
         whole: whether it is a message, not a part of one.
         users: nodes, agents and tools that use it.
+        is_written: whether it comes by way of a field of the state.
         marks: words in it that the program replaces by something else.
         via: model; client, if it is not LangChain's; message, for a literal that one of them is sent; marker, for one
             that `selfwire.text` names.
@@ -135,6 +138,7 @@ class Reach(NamedTuple):
     via: str = "model"
     marks: tuple[str, ...] = ()
     users: frozenset[str] = frozenset()
+    is_written: bool = False
 
     def change_first(self, changes: tuple[str, ...]) -> "Reach":
         """Return the reach of a text that is changed before; each change is made once, as twice adds nothing."""
@@ -170,7 +174,7 @@ class TextFinder:
     Attributes:
         writes: expressions that nodes write into fields of the state, by field.
         unit_of: finds the piece of code in which a call stands.
-        users: nodes, agents and tools by the pieces of code that they use, once these are known.
+        users: nodes, agents and tools by the functions and expressions that they use, once these are known.
         told: texts whose users are all known.
         is_reply: finds whether a call asks a model, so that its result is no text of the program.
     """
@@ -181,7 +185,7 @@ class TextFinder:
         self.opaque: dict[tuple[Path, int], tuple[Any, str, str]] = {}
         self.writes: dict[str, list[Traced]] = {}
         self.seen: set[Any] = set()
-        self.users: Mapping[Any, Sequence[str]] = {}
+        self.users: Mapping[Any, frozenset[str]] = {}
         self.told: set[tuple[Path, int, int]] = set()
 
     def follow(self, node: Any, at: Surroundings, reach: Reach) -> None:
@@ -212,9 +216,12 @@ class TextFinder:
         unit = self.unit_of(call) if call is not None else None
         if unit is None:
             return reach
-        calling = frozenset(self.users.get(unit, ()))
-        is_tool = all(label.startswith("tool ") for label in calling)  # which may name a constant, and sends nothing
-        return reach._replace(unit=unit, users=(reach.users & calling) or (reach.users if is_tool else calling))
+        calling = self.users.get(unit.owner, frozenset())
+        # a tool may name a constant that it does not send, and what a node writes into the state is sent by others
+        stays = reach.is_written or any(
+            all(part.startswith("tool ") for part in side) for side in (calling, reach.users)
+        )
+        return reach._replace(unit=unit, users=(reach.users & calling) or ((stays and reach.users) or calling))
 
     def _follow_unknown(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Follow an attribute or item of something that the source does not show, such as a field of the state."""
@@ -230,6 +237,14 @@ class TextFinder:
                 elif node.attr == "value":
                     self.follow(base.node, base.at, reach)
             return
+        if reach.whole and (cut := find_cut_file(self.program, node, at)) is not None:
+            read, file = cut
+            self.note(
+                read.node,
+                read.at,
+                f"a text is cut out of {file.name} by code",
+                "keep each prompt in a file of its own, or under a key of a YAML or JSON file",
+            )
         self._note_opaque(node, at, reach)
 
     def _follow_field(self, owner: ast.expr, name: str, at: Surroundings, reach: Reach) -> None:
@@ -237,7 +252,7 @@ class TextFinder:
         if name in self.writes and name != "messages":
             if any(isinstance(base.node, Argument | Element) for base in self.program.trace(owner, at)):
                 for written in self.writes[name]:
-                    self.follow(written.node, written.at, reach._replace(whole=False, kind=""))
+                    self.follow(written.node, written.at, reach._replace(whole=False, kind="", is_written=True))
 
     # literals
 
@@ -692,6 +707,20 @@ def get_outside_maker(program: Program, found: Traced, depth: int = 0) -> str:
     inner = node.func if isinstance(node, ast.Call) else getattr(node, "value", None)
     bases = program.trace(inner, found.at) if isinstance(inner, ast.AST) else []
     return next(filter(None, (get_outside_maker(program, base, depth + 1) for base in bases)), "")
+
+
+def find_cut_file(program: Program, node: Any, at: Surroundings, depth: int = 0) -> tuple[Traced, Path] | None:
+    """Find the file of the program of which a value is a part, with the call that reads it; None if there is none."""
+    if isinstance(node, ast.Call):
+        read = prompt_files.find_read(program, node, at)
+        for path in prompt_files.list_files(program, *read) if read is not None else ():
+            return Traced(node, at), path
+        parts = [getattr(node.func, "value", None), *node.args]
+    else:
+        parts = [node.source if isinstance(node, Element) else getattr(node, "value", None)]
+    inner = (found for part in parts if isinstance(part, ast.expr) for found in program.trace(part, at))
+    deeper = (find_cut_file(program, found.node, found.at, depth + 1) for found in inner if depth < DEEPEST_CUT)
+    return next((found for found in deeper if found is not None), None)
 
 
 def is_marker(program: Program, node: ast.Call, at: Surroundings) -> bool:

@@ -36,7 +36,6 @@ INPUTS: dict[str, Any] = {
     "incident": {"messages": [HumanMessage("The shop is down.")]},
     "labels": {"object": "vase"},
     "manuals": {"source": "Mutter anziehen."},
-    "newsroom": {"topic": "A new bridge"},
     "press": {"facts": "It rained."},
     "recipes": {"wish": "soup"},
     "reviewers": {"diff": "+ x = 1"},

@@ -1204,7 +1204,7 @@ class Program:
         chosen = islice(product(*parts), MOST)
         keys = [(tuple(part.node and read_key(part.node) for part in key), key) for key in chosen]
         calls = ((value, next((part.call for part in key if part.call is not None), None)) for value, key in keys)
-        return [Traced(ast.Constant(value), at, call) for value, call in calls]
+        return [Traced(ast.Constant(value), at, call) for value, call in calls]  # type: ignore[arg-type]
 
     def _read_key(self, value: Traced) -> list[Traced]:
         """Read a key that is made of others, such as `name.upper()`."""

@@ -258,8 +258,8 @@ def find_given_name(program: Program, found: Traced) -> str:
     """Find the name that a program gives a function by `function.__name__ = name`; "" if it gives none."""
     for statement in getattr(found.at.owner, "body", ()) if isinstance(found.node, ast.FunctionDef) else ():
         for target, value in list_assignments(statement):
-            is_named = isinstance(target, ast.Attribute) and target.attr == "__name__"
-            if is_named and get_last_name(target.value) == found.node.name:
+            owner = get_last_name(target.value) if isinstance(target, ast.Attribute) else ""
+            if get_last_name(target) == "__name__" and owner == found.node.name:
                 return "".join(find_strings(program, value, found.at).values[:1])
     return ""
 

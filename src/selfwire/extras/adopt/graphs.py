@@ -187,7 +187,7 @@ class GraphReader:
         found = [value.at for _, value in find_kinds(self.program, node, at) if value.node is builder.node]
         return any(inner == builder.at or not inner.given for inner in found)
 
-    def unroll(self, call: ast.AST, at: Surroundings) -> list[Surroundings]:
+    def unroll(self, call: ast.expr, at: Surroundings) -> list[Surroundings]:
         """Find the surroundings of a call for each round of the loops around it, where the source shows them."""
         loops: list[ast.For] = []
         node: Any = call

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from inspect import Parameter, iscoroutine, signature
 from itertools import chain, count, pairwise
@@ -21,9 +22,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.cache.memory import InMemoryCache
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.pregel import Pregel
 from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
@@ -658,6 +661,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         given = fill_template(mapped.template, question)
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}
+        graph = empty_cache(graph)
         try:
             return await graph.ainvoke(given, config)
         except NotImplementedError:  # nodes, models or checkpointers that only work synchronously
@@ -666,6 +670,15 @@ class OwnGraph(Method[OwnGraphConfig]):
             return await asyncio.to_thread(graph.invoke, given, config)
         except GraphBubbleUp as error:
             raise ConfigError(f"the graph waits for a person ({format_error(error)}), which nobody is here") from error
+
+
+def empty_cache(graph: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """The graph with an empty cache in place of its own, so that no run gets what another candidate's nodes returned."""
+    if not isinstance(graph, Pregel) or graph.cache is None:
+        return graph
+    fresh = copy(graph)
+    fresh.cache = InMemoryCache()
+    return fresh
 
 
 def _read(mapped: Mapped, output: Any) -> str:

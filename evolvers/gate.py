@@ -58,7 +58,8 @@ class GateDecision(FrozenModel):
         evidence: for a gain, against "there is none", as a factor; None for a gate that needs no proof.
         error: chance of a false acceptance that this decision may take; None for such a gate.
         draft: whether it does no worse in the mean, though no gain is proved, so that the next rewiring builds on it.
-        keeps_draft: whether it does worse than the draft that it has come from, which the next rewiring builds on.
+        keeps_draft: whether it does worse than the draft that it has come from, which the next rewiring builds on, or
+            which is put to proof in its place where none is left.
         patience_used: ties at more calls that were accepted in a row, this decision included.
         try_pruning: whether the patience is used up, so that a cheaper team should be tried.
         unchanged: why there was nothing to compare, where the team is as it was: no change was proposed, or only what

@@ -408,7 +408,8 @@ class EvolutionLoop:
         candidate = await self.load_team(state["candidate"])
         evolved = await self.journal.get_body(state["evolved"])
         draft = await self.load_team(state["draft"]) if state.get("draft") else incumbent
-        if get_structure(candidate) == get_structure(draft) and not evolved["needs_gate"]:
+        is_last_draft = draft is not incumbent and self._is_last(state)  # which is put to proof, changed or not
+        if get_structure(candidate) == get_structure(draft) and not evolved["needs_gate"] and not is_last_draft:
             verdict = _keep_unchanged(evolved, state["equals"])
             if draft is not incumbent:
                 update = await self._conclude(verdict, self._choose_method(state).keep_memory(incumbent, candidate))
@@ -432,6 +433,7 @@ class EvolutionLoop:
         if "pruned_from" in state:
             part = self.config.pruning_weights[outcome]
         else:
+            outcome = "draft" if self.config.screens and outcome == "rejected" else outcome  # a draft's proof that failed
             part = compute_weight(before, outcome, OUTCOMES["better" if self.config.screens else "no-worse"])
         return {
             "decided": state.get("decided", 0) + 1,
@@ -602,11 +604,14 @@ class EvolutionLoop:
         between = before if draft is incumbent else await run("draft", draft)
         return after, keep_draft(*map(_list_scores, (before, between, after)))
 
+    def _is_last(self, state: EvolutionState) -> bool:
+        return state["iteration"] + 1 >= self.config.iterations or bool(state.get("finished"))
+
     def _may_be_proved(self, found: GateDecision, state: EvolutionState) -> bool:
         """Whether the gain is at least half of the least that can be proved, or no iteration is left to add to it."""
         tasks, rule = self.draw_proof(state)
-        last = state["iteration"] + 1 >= self.config.iterations or state.get("finished")
-        return bool(last) or (found.difference or 0.0) >= (find_least_gain(len(tasks), rule.error) or 0.0) / 2
+        least = find_least_gain(len(tasks), rule.error) or 0.0
+        return self._is_last(state) or (found.difference or 0.0) >= least / 2
 
     async def _prove(
         self, incumbent: Team, candidate: Team, state: EvolutionState
@@ -634,13 +639,20 @@ class EvolutionLoop:
     async def _decide_by_proof(
         self, incumbent: Team, draft: Team, candidate: Team, state: EvolutionState
     ) -> tuple[Sequence[Trajectory], list[Trajectory], GateDecision]:
-        """Prove the candidate's gain, where train tasks have chosen it; else the runs of the incumbent are none."""
+        """Prove the candidate's gain, where train tasks have chosen it, or in the end the draft's that it leaves.
+
+        Without a proof the runs of the incumbent are none.
+        """
         if "pruned_from" in state or not self.config.screens:
             return await self._prove(incumbent, candidate, state)
         ran, found = await self._screen(incumbent, draft, candidate, state)
         if found.draft and self._may_be_proved(found, state):
             before, after, verdict = await self._prove(incumbent, candidate, state)
             return before, after, verdict.replace(draft=not verdict.accepted)
+        if not found.draft and draft is not incumbent and self._is_last(state):
+            before, after, verdict = await self._prove(incumbent, draft, state)
+            why = f"{found.why}; of the draft before it, {verdict.why}"
+            return before, after, verdict.replace(why=why, keeps_draft=True)
         why = f"{found.why}, too little to be proved" if found.draft else found.why
         return (), ran, found.replace(why=why, difference=None, patience_used=state["equals"])
 
@@ -652,8 +664,10 @@ class EvolutionLoop:
             before = await self._run(incumbent, tasks, self._gate_scope(state, "incumbent"))
             after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
             verdict = self._decide(before, after, state["equals"])
-        candidate = await self.method.fit(candidate, after, self.ctx)
         evolved = await self.journal.get_body(state["evolved"])
+        if verdict.accepted and verdict.keeps_draft:
+            candidate, evolved = self._choose_method(state).keep_memory(draft, candidate), {**evolved, "applied": []}
+        candidate = await self.method.fit(candidate, after, self.ctx)
         if verdict.accepted:
             kept, undone = undo_untried(incumbent, candidate, after)
             drafts = [await self.journal.get_body(body) for body in state.get("drafted", ())]

@@ -198,6 +198,29 @@ async def test_what_does_worse_than_the_draft_leaves_the_draft_as_it_is() -> Non
     assert [change["edits"][0]["prompt"] for change in versions[2].facts["applied"]] == ["1", "3"]
 
 
+@pytest.mark.parametrize("last", [0.3, 0.0, None])  # worse than the draft, than the proved team too, no change
+async def test_the_draft_that_the_last_rewiring_leaves_is_put_to_proof(last: float | None) -> None:
+    class Ending(Scripted):
+        async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+            changes = last is not None or ctx.at.iteration < 1
+            return await super().propose(team, runs, ctx) if changes else EvolveResult(workflow=team)
+
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            is_alike = (ctx.at.phase, ctx.at.iteration) == ("draft", 0)  # so that nothing is put to proof yet
+            return await Scripted.answer(replace(self, skill=lambda _: 0.2) if is_alike else self, team, question, ctx)
+
+    skill = {0: 0.2, 1: 0.7, 2: last or 0.0}
+    made = context(Ending(skill=lambda number: skill[number]), gate="better", gate_tasks=20, iterations=2, batch=30)
+    made = replace(made, splits=made.splits.replace(train=tasks("train", 60), gate=tasks("gate", 40)))
+    final = await evolved(made)
+    first, second = (await made.library.history("w")).versions[1:]
+    assert [name_outcome(v.facts["gate"]) for v in (first, second)] == ["draft", "accepted"]
+    assert ("of the draft before it, a gain above 0 is proved" in second.facts["gate"]["why"]) is (last is not None)
+    assert final.agents_by_id["a"].prompt == "1"
+    assert [change["edits"][0]["prompt"] for change in second.facts["applied"]] == ["1"]
+    assert len(second.lineage.rewirings) == 1
+
+
 def test_a_candidate_is_the_next_draft_where_it_does_no_worse_than_both() -> None:
     assert keep_draft([0, 1, None], [0, 1, 1], [1, 1, 0]).draft
     assert keep_draft([0, 1], [0, 1], [0, 1]).draft

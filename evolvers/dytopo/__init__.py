@@ -51,4 +51,7 @@ Departures (a test is named after each):
          answer so far: in the paper nobody but the manager reads an answer, so whoever is asked to check one cannot.
     D18  The manager may name who speaks next; the others are not asked, which saves their calls. In the paper all speak
          in every round. The answerers speak in the last round in any case.
+    D19  A text is written and shown once: a line [public] or [answer] in a private message stands for that field, and a
+         long answer is not repeated in a message that is read beside it. In the paper each message is whole, and a
+         program that stands in two of them fills the reply.
 """

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +98,23 @@ def test_a_run_of_the_same_name_goes_on_without_paying_twice() -> None:
     assert selfwire.evolve("hiva", SUMS, **{**asked, "run_name": "whole"}).cost.calls == found.cost.calls
     with pytest.raises(selfwire.errors.JournalError, match="started with another config"):
         selfwire.evolve("hiva", [{**task, "input": f"{task['input']}!"} for task in SUMS], **asked)
+
+
+def test_a_run_that_a_budget_or_ctrl_c_stops_says_how_it_goes_on() -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(selfwire.errors.BudgetError) as stopped:
+        selfwire.evaluate("single", SUMS[:6], grade, budget={"calls": 3})
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt) as ended:
+            selfwire.evolve("hiva", SUMS, grade, on_event=lambda event: signal.raise_signal(signal.SIGALRM), **SMALL)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    for raised, verb in ((stopped.value, "eval"), (ended.value, "hiva")):
+        [note] = raised.__notes__
+        assert re.search(rf"the same call with run_name='{verb}-tasks-[\w-]+' goes on, and pays for nothing twice$", note)
 
 
 def test_tasks_that_a_saved_team_has_learned_from_are_left_out_wherever_they_come_from() -> None:

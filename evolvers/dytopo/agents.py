@@ -222,7 +222,7 @@ def render_memory(memory: Memory, answer: str = "") -> str:
     """A memory as its owner reads it, oldest first; models count rounds from 1.
 
     Args:
-        answer: the team's, if it is shown beside; a long answer is not repeated in messages (D19).
+        answer: the team's, if it is shown beside; a long answer is not repeated in messages (D17).
     """
     answer = next((entry.text for entry in memory if entry.kind == "answer"), answer)
     shown = {

@@ -597,7 +597,7 @@ async def test_a_check_is_asked_for_only_where_somebody_checks() -> None:
     assert wanted not in model.systems["Manager", 0]
 
 
-async def test_d19_a_program_is_written_once_and_shown_once() -> None:
+async def test_d2_d17_a_program_is_written_once_and_shown_once() -> None:
     program = "\n".join(f"    total_{at} = add(total_{at}, {at})" for at in range(5))
     fenced = f"```python\n{program}\n```"
     need = "detailed solution to verify"

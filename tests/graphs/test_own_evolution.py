@@ -181,7 +181,9 @@ def test_an_unedited_graph_is_saved_as_a_team_of_which_all_commands_know(home: P
     saved = call(home, "adopt", "shop_app.py:graph", "--name", "mine")
     assert "selfwire evolve shop_app.py:graph --team mine --name mine" in saved.output
     assert shop.asked == []
-    assert "What the customer wants: {wish}" in call(home, "show", "mine").output
+    shown = call(home, "show", "mine").output
+    assert "What the customer wants: {wish}" in shown
+    assert "its nodes and edges: selfwire adopt shop_app.py:graph" in shown  # which the drawing leaves out
     assert score(home, "mine", tasks=3) == 0
     texts = {asked["text"] for asked in shop.asked}
     shop.asked.clear()

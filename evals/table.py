@@ -552,6 +552,10 @@ class SeedSummary:
             return compute_score_interval([score for line in self.lines for score in line.graded])
         return compute_student_interval(self.scores).clip(0, 1)
 
+    def format_score(self) -> str:
+        """Format the score over seeds, or over the tasks of a single one; "-" without any."""
+        return str(self.score or merge_lines(self.lines).interval or "-")
+
     @property
     def difference(self) -> IntervalEstimate | None:
         """The mean difference over seeds with Student's interval; None for fewer than two, or for the same system."""
@@ -691,13 +695,13 @@ class KeptSystem(FrozenModel):
             )
 
 
-def keep_scores(results: Path, out: Path) -> None:
-    """Write the scores of a file of results.
+def keep_scores(results: Iterable[Path], out: Path) -> None:
+    """Write the scores of files of results, one run after another.
 
     Raises:
-        ConfigError: it is no file of results, it is not complete, or `out` cannot be written.
+        ConfigError: one is no file of results, one is not complete, or `out` cannot be written.
     """
-    write_lines(list_kept_lines(results), out, "scores")
+    write_lines([line for run in results for line in list_kept_lines(run)], out, "scores")
 
 
 def list_kept_lines(results: Path) -> list[str]:
@@ -752,15 +756,42 @@ def _keep(info: SystemInfo, rows: Sequence[TaskRow]) -> KeptSystem:
     )
 
 
-def read_kept_scores(path: Path) -> tuple[KeptHead, tuple[SystemSummary, ...]]:
-    """Read the head and the systems of a file that `keep_scores` wrote.
+KeptRun = tuple[KeptHead, tuple[SystemSummary, ...]]
+"""The head of a run whose scores are kept, and its systems."""
+
+
+def parse_kept_lines(lines: Iterable[str]) -> list[KeptRun]:
+    """Parse the kept lines of runs; raises ValueError or ValidationError for other lines."""
+    runs = list[tuple[KeptHead, list[SystemSummary]]]()
+    for line in lines:
+        if runs and line.startswith('{"info"'):
+            runs[-1][1].append(KeptSystem.model_validate_json(line).summarise(runs[-1][0]))
+        else:
+            runs.append((KeptHead.model_validate_json(line), []))
+    return [(head, tuple(systems)) for head, systems in runs]
+
+
+def read_kept_runs(path: Path) -> list[KeptRun]:
+    """Read the runs of a file that `keep_scores` wrote, at least one.
 
     Raises:
         ConfigError: it is no such file.
     """
     try:
-        first, *rest = path.read_text(encoding="utf-8").splitlines()
-        head = KeptHead.model_validate_json(first)
-        return head, tuple(KeptSystem.model_validate_json(line).summarise(head) for line in rest)
+        if runs := parse_kept_lines(path.read_text(encoding="utf-8").splitlines()):
+            return runs
+        raise ValueError("it is empty")
     except (OSError, ValueError, ValidationError) as error:
         raise ConfigError(f"{path} holds no scores: {error}; `selfwire results --keep` writes such files") from None
+
+
+def read_kept_scores(path: Path) -> KeptRun:
+    """Read the only run of a file that `keep_scores` wrote.
+
+    Raises:
+        ConfigError: it is no such file, or it has several runs.
+    """
+    run, *others = read_kept_runs(path)
+    if others:
+        raise ConfigError(f"{path} holds {len(others) + 1} runs where one is asked for; keep each in a file of its own")
+    return run

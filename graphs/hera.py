@@ -48,7 +48,14 @@ from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.figures import draw_learning, draw_run, note_groups
 from selfwire.evolvers.hera.groups import Group, count_uses, make_groups, rank_trajectories
 from selfwire.evolvers.hera.initial_team import METHOD, make_initial_team
-from selfwire.evolvers.hera.library import Insight, get_library, select_insights, update_utilities, with_library
+from selfwire.evolvers.hera.library import (
+    Insight,
+    Profile,
+    get_library,
+    select_insights,
+    update_utilities,
+    with_library,
+)
 from selfwire.evolvers.hera.mutation import (
     JOIN,
     TriedMutation,
@@ -78,6 +85,7 @@ from selfwire.evolvers.hera.rope import (
     PromptLesson,
     Rope,
     blame_agent,
+    count_recalls,
     extract_lesson,
     generate_variant,
     integrate_lesson,
@@ -339,8 +347,10 @@ async def rope(state: HeraState, ctx: HeraCtx) -> Update:
     found = await gather_all(
         vary_prompt(blame, buffers[blame.agent], state, ctx) for blame in choose_blames(blames, config.agents)
     )
+    counts = count_recalls([rope for rope, _ in found], ctx.options.success_at)
+    library = update_utilities(get_library(team), counts)
     return state.update(
-        workflow=with_buffers(team, buffers),
+        workflow=with_library(with_buffers(team, buffers), library),
         ropes=[rope for rope, _ in found],
         reflection=sum_usages([state.reflection, *(usage for _, usage in found)]),
     )
@@ -438,9 +448,13 @@ async def execute(
     Args:
         temperature: of agents that state none.
         agents: instead of the team's, for prompt variants and newcomers.
+        ctx: with `ask_graph` it runs the user's graph, as that is and at its own temperature.
         config: of the team's graph; None makes it part of the running graph.
     """
     assert run.topology is not None, "only what is planned is executed"
+    if ctx.ask_graph is not None:
+        known = {**team.agents_by_id, **(agents or {})}
+        return await ctx.ask_graph(team.replace(agents=tuple(known.values())), run.question, ctx)
     act = make_agent_runner(ctx.model, ctx.get_tools(team), temperature=temperature)
     context = TeamContext.of(team, run.question, ctx.at.at(task=run.question.id), act, agents=agents)
     return await run_team(run.topology, context, config=config)
@@ -489,16 +503,30 @@ def get_best_answer(done: Sequence[Trajectory]) -> str:
 
 async def learn_from_group(group: Group, state: HeraState, ctx: HeraCtx) -> tuple[tuple[Insight, ...], Usage]:
     """The insights of a group, whose question is characterised by now (D22)."""
-    best, orchestrator, usage = state.trajectories[group.order[0]], get_orchestrator(ctx), Usage()
-    profile = get_profile(best)
-    if profile is None:
-        plain = replace(orchestrator, guide="")  # as in the work on a task
-        profile, usage = await characterize_query(best.question, plain, scope=ctx.at, catch=ModelError)
+    best, orchestrator = state.trajectories[group.order[0]], get_orchestrator(ctx)
+    profile, usage = await find_profile(best, ctx)
     iteration, success_at = ctx.at.iteration, ctx.options.success_at
     insights, more = await reflect_on_group(
         group, state.trajectories, profile, orchestrator, success_at=success_at, iteration=iteration, scope=ctx.at
     )
     return insights, usage + more
+
+
+async def find_profile(done: Trajectory, ctx: HeraCtx) -> tuple[Profile, Usage]:
+    """Find the profile of a trajectory's question; it is characterised now where it was not before."""
+    if profile := get_profile(done):
+        return profile, Usage()
+    plain = replace(get_orchestrator(ctx), guide="")  # as in the work on a task
+    return await characterize_query(done.question, plain, scope=ctx.at, catch=ModelError)
+
+
+async def recall_insights(failed: Trajectory, team: Team, ctx: HeraCtx) -> tuple[tuple[Insight, ...], Usage]:
+    """Find insights from questions like that of a failure for variants of a prompt; none where plans get them."""
+    library = get_library(team)
+    if ctx.ask_graph is None or not (ctx.options.library and library):
+        return (), Usage()
+    profile, usage = await find_profile(failed, ctx)
+    return await select_insights(library, profile, ctx.embed, ctx.options.experience), usage
 
 
 def list_due(state: HeraState, ctx: HeraCtx) -> list[Group]:
@@ -548,8 +576,9 @@ async def vary_prompt(blame: Blame, buffer: tuple[Failure, ...], state: HeraStat
         scoped = ctx.where(phase=phase, task=failed.question.id, sample=failed.sample)
         return await grade(await execute(run, state.workflow, REPLAY_TEMPERATURE, scoped, agents=agents), scoped)
 
+    insights, recalled = await recall_insights(failed, state.workflow, ctx)
     asked = await gather_all(
-        generate_variant(agent, axis, buffer, orchestrator, scope=ctx.at) for axis in ctx.options.prompts.axes
+        generate_variant(agent, axis, buffer, orchestrator, insights, scope=ctx.at) for axis in ctx.options.prompts.axes
     )
     variants = [variant for variant, _ in asked if variant]
     prompts = [(CONTROL, agent.prompt), *((varied.axis, varied.prompt) for varied in variants)] if variants else []
@@ -564,9 +593,10 @@ async def vary_prompt(blame: Blame, buffer: tuple[Failure, ...], state: HeraStat
         variants=tuple(variants),
         scores=tuple(get_score(done) for done in replays[1:]),
         control=get_score(replays[0]) if replays else None,
+        insights=tuple(insight.id for insight in insights),
         lesson=lesson,
     )
-    return tested, sum_usages([*(cost for _, cost in asked), *(done.usage for done in replays), usage])
+    return tested, sum_usages([recalled, *(cost for _, cost in asked), *(done.usage for done in replays), usage])
 
 
 def note_learning(final: HeraState, given: int) -> dict[str, Any]:

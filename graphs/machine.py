@@ -420,6 +420,8 @@ class Ctx(Generic[OptionsT]):
         frozen: parts of the team that must not change (`evolvers.frozen`), for methods that ask for no change of them.
         guide: what critics and rewriters are told beside their prompts.
         find_copy: finds the passage of a text that copies a train task, which no memory may keep; "" if there is none.
+        ask_graph: puts a question to a team whose agents are texts of a graph of the user's own; None where agents work
+            one by one.
     """
 
     model: Model
@@ -435,6 +437,7 @@ class Ctx(Generic[OptionsT]):
     frozen: tuple[str, ...] = ()
     guide: str = ""
     find_copy: Callable[[str], str] = lambda text: ""
+    ask_graph: "GraphRunner | None" = None
 
     @cached_property
     def critic(self) -> PromptedModel:
@@ -496,6 +499,9 @@ class Ctx(Generic[OptionsT]):
     def get_tools(self, team: Team) -> Toolbox:
         """The tools of the run, and those that the team has written."""
         return add_own_tools(self.tools, team) if team.tools else self.tools
+
+
+GraphRunner = Callable[[Team, Question, Ctx[Any]], Awaitable[Trajectory]]
 
 
 class CtxFactory(Protocol):

@@ -1,4 +1,4 @@
-"""Graphs of the user's own as systems: their models' calls are metered, and HiVA's gradients rewrite their texts.
+"""Graphs of the user's own as systems: their models' calls are metered, and HiVA or HERA rewrites their texts.
 
 The texts that a graph sends to models are found in its source (`extras.adopt`). Each is an agent of the graph's team,
 with the text as its prompt: prompts at a node each, descriptions of tools without one. The last agent stands for what
@@ -12,18 +12,21 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from inspect import Parameter, iscoroutine, signature
 from itertools import chain, count, pairwise
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.cache.memory import InMemoryCache
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.pregel import Pregel
 from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
@@ -38,6 +41,7 @@ from selfwire.core.trajectory import OFFERED, Message, Step, ToolUse, Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.values import (
     FrozenJson,
+    FrozenMap,
     FrozenModel,
     fingerprint,
     parse_object,
@@ -73,10 +77,13 @@ from selfwire.graphs.insertions import (
     list_insertions,
 )
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import CallEstimate, EvolveResult, Method
+from selfwire.graphs.method import CallEstimate, EvolveResult, Method, explore_samples
 from selfwire.models.call_meter import CallMeter, MeteredCall
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.text_layer import LayerText, TextLayer
+
+if TYPE_CHECKING:
+    from selfwire.graphs.hera import Hera
 
 QUESTION = "{question}"
 """Stands for the question in a template of the input."""
@@ -94,15 +101,24 @@ UNSEEN = "(the reply to this text is not seen)"
 
 
 class OwnGraphConfig(FrozenModel):
-    """Where the question goes, and where the answer is.
+    """Where the question goes, where the answer is, and by which method the graph evolves.
 
     Args:
         input: the graph's input, JSON with {question} in a text; "" to find it by the graph's schema.
         answer: field of the output, or fields of fields as `a.b`; "" to find it by the schema.
+        method: hiva rewrites prompts and descriptions of tools and inserts agents, hera rewrites prompts.
+        hera: fields of HERA's config, but for those about planning teams.
     """
 
     input: FrozenJson | str = ""
     answer: str = ""
+    method: Literal["hiva", "hera"] = "hiva"
+    hera: FrozenJson = FrozenMap()
+
+    @property
+    def asking(self) -> "OwnGraphConfig":
+        """The config without what decides only how the graph evolves."""
+        return OwnGraphConfig(input=self.input, answer=self.answer)
 
 
 class Mapped(NamedTuple):
@@ -251,6 +267,21 @@ def _choose(name: str, side: str, texts: Sequence[str], usual: Sequence[str], wa
     raise ConfigError(f"graph {name!r} does not show where the {what}: {listed}; say it with {way_out}")
 
 
+def make_hera(config: OwnGraphConfig) -> "Hera | None":
+    """Make HERA if a graph evolves by it.
+
+    Raises:
+        ConfigError: a field of HERA's config is unknown, out of bounds, or of no use.
+    """
+    if config.method == "hera":
+        from selfwire.graphs import own_hera  # HiVA does not need it
+
+        return own_hera.make_hera(to_plain_json(config.hera))
+    if config.hera:
+        raise ConfigError("the fields of hera need --method hera")
+    return None
+
+
 def read_texts(target: str) -> tuple[dict[str, LayerText], str]:
     """Read the texts that a graph sends to models from its source, by name; and why there are none."""
     if target in GRAPHS:
@@ -278,9 +309,11 @@ class OwnGraph(Method[OwnGraphConfig]):
     """
 
     config_type = OwnGraphConfig
+    learns_insights = True
 
     def __init__(self, target: str, config: Mapping[str, Any]) -> None:
         super().__init__(**config)
+        self.hera = make_hera(self.config)
         self.name = target  # type: ignore[misc]
         self.target, self.graph = target, load_graph(target)
         self.texts, self.unread = read_texts(target)
@@ -291,6 +324,9 @@ class OwnGraph(Method[OwnGraphConfig]):
     def estimate_calls(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """A call of each prompt for a question; to learn, a gradient of each in every run, and a rewriting of each."""
         prompts, texts = max(1, len(team.topology.nodes) - 1), max(1, len(team.agents) - 1)
+        if hera := make_hera(config):
+            found = hera.estimate_calls(hera.config, team, batch, 0)
+            return found._replace(question={"agent": float(prompts)}, tokens=1000)
         learning = {"meta": float(batch * prompts + texts), "judge": float(batch)}
         return CallEstimate(question={"agent": float(prompts)}, learning=learning, tokens=1000)
 
@@ -302,7 +338,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         Raises:
             ConfigError: the graph does not show where the question goes, or where the answer is.
         """
-        self._map(self.config)
+        self._map(self.config.asking)
         prompts = [name for name, text in self.texts.items() if not text.tool]
         names = (*prompts, AGENT)
         edges = dict.fromkeys([*pairwise(names), *((name, AGENT) for name in prompts)])
@@ -318,7 +354,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             method=self.target,
             agents=(*agents, Agent(id=AGENT, role="Returns the answer.", prompt=self.target)),
             topology=make_chain(*names).replace(edges=tuple(Edge(source=a, target=b) for a, b in edges)),
-            memory={ASKED: self.config.model_dump(mode="json")},
+            memory={ASKED: self.config.asking.model_dump(mode="json", include={"input", "answer"})},
         )
 
     def check_texts(self, frozen: Collection[str] = ()) -> None:
@@ -329,6 +365,14 @@ class OwnGraph(Method[OwnGraphConfig]):
         """
         if not self.texts:
             raise ConfigError(f"graph {self.target!r} cannot be evolved: {self.unread}")
+        if self.hera is not None:
+            prompts = [name for name, text in self.texts.items() if not text.tool]
+            if "prompts" in frozen or {f"agent:{name}" for name in prompts} <= {*frozen}:
+                raise ConfigError(
+                    f"HERA evolves the prompts of graph {self.target!r} alone, and "
+                    f"{'all are frozen; freeze fewer' if prompts else 'it has none; leave --method hera out'}"
+                )
+            return
         free = [name for name, text in self.texts.items() if not (text.tool and "tools" in frozen)]
         are_frozen = "prompts" in frozen or {f"agent:{name}" for name in free} <= {*frozen}
         has_prompt = any(not text.tool for text in self.texts.values())  # critics of prompts ask for agents
@@ -342,7 +386,8 @@ class OwnGraph(Method[OwnGraphConfig]):
     def _choose_config(self, team: Team) -> OwnGraphConfig:
         """The config that was given, else the one that the team was evolved with."""
         asked = OwnGraphConfig.model_validate(team.memory.get(ASKED, {}))
-        return self.config if self.config != OwnGraphConfig() else asked
+        given = self.config.asking
+        return given if given != OwnGraphConfig() else asked
 
     def _map(self, config: OwnGraphConfig) -> Mapped:
         if config not in self._mapped:
@@ -379,7 +424,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             BudgetError: a call did not fit into the budget, and was not sent.
         """
         assert isinstance(ctx.model, MeteredModel), "systems are metered"
-        at, done = ctx.at.at(task=question.id), Trajectory(question=question, workflow=team.fingerprint)
+        at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
         layer, loop = self._make_layer(team, ctx.model), asyncio.get_running_loop()
         meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, loop, layer.find)
         updates, inserted = UpdateReader(), {found.agent for found in list_insertions(team)}
@@ -407,6 +452,24 @@ class OwnGraph(Method[OwnGraphConfig]):
         seen = {step.agent for step in steps}
         steps += [Step(node=name, agent=name, output=UNSEEN) for name in layer.read if name not in seen]
         return done.replace(steps=tuple(steps), notes={key: note for key, note in notes.items() if note})
+
+    @staticmethod
+    def _make_blank(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+        return Trajectory(question=question, workflow=team.fingerprint, sample=ctx.at.sample)
+
+    @property
+    def samples(self) -> int:
+        """Once; HERA compares groups."""
+        return self.hera.samples if self.hera else 1
+
+    async def explore(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Sequence[Trajectory]:
+        """Ask the graph once, or as often as a group of HERA's has runs, side by side; raises as `answer`."""
+        if self.hera is None:
+            return [await self.answer(team, question, ctx)]
+        blank = self._make_blank(team, question, ctx)
+        return await explore_samples(
+            lambda place: self.answer(team, question, ctx.where(place)), blank, self.samples, scope=ctx.at
+        )
 
     @cached_property
     def tools(self) -> dict[str, str]:
@@ -439,10 +502,31 @@ class OwnGraph(Method[OwnGraphConfig]):
             yield Step(node=call.node, agent=name, output=call.reply, usage=usage, tools=tools)
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]) -> EvolveResult:
-        """Rewrite texts by HiVA's textual gradients, and insert an agent; an iteration inserts one at most.
+        """Rewrite texts by the method of the config; a rewriting that drops what the program fills is declined."""
+        if self.hera is None:
+            return await self._propose_by_gradients(team, runs, ctx)
+        from selfwire.graphs.own_hera import learn_by_hera  # HiVA does not need it
 
-        A rewriting that drops what the program fills is declined.
-        """
+        refused = dict[str, DeclinedProposal]()
+
+        async def ask(varied: Team, question: Question, here: Ctx[Any]) -> Trajectory:
+            try:
+                return await self.answer(self.adapt(varied), question, here)
+            except ConfigError as error:
+                refused[str(error)] = DeclinedProposal(by="rope", operation="ROPE", reason=str(error))
+                return self._make_blank(varied, question, here).as_failed(str(error))
+
+        frozen = (*ctx.frozen, f"agent:{AGENT}")  # its prompt is the name of the graph
+        holding = offer_tools(team, self._collect_offered(runs))
+        found, memory, notes = await learn_by_hera(self.hera, holding, runs, self.texts, ask, ctx, frozen=frozen)
+        accepted, declined = self._divide(found)
+        notes["declined"] = [note.model_dump(mode="json") for note in (*refused.values(), *declined)]
+        return EvolveResult.of(team, accepted, memory=memory, notes=notes)
+
+    async def _propose_by_gradients(
+        self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]
+    ) -> EvolveResult:
+        """Rewrite texts by HiVA's textual gradients, and insert an agent; an iteration inserts one at most."""
         hiva = Hiva(topology_evolution=False, tool_evolution=False)
         critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at, guide=ctx.guide))
         toolbox, offered = make_toolbox(team, self.tools), self._collect_offered(runs)
@@ -464,14 +548,12 @@ class OwnGraph(Method[OwnGraphConfig]):
         places = {} if "edges" in ctx.frozen else self._find_places(team, runs)
         shown_places = {name: place.describe() for name, place in places.items()}
         chosen, cost = await propose_insertion(team, wanting, shown_places, critic, hiva.config, scope=ctx.at)
-        rewirings = (*prompts.rewirings, *described.rewirings)
-        objections = {rewiring: self._find_objection(rewiring) for rewiring in rewirings}
+        accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
         declined = [
-            *(*prompts.declined, *described.declined),
-            *(DeclinedProposal(by=r.by, operation=r.operation, reason=why) for r, why in objections.items() if why),
+            *(*prompts.declined, *described.declined, *unusable),
             *([chosen] if isinstance(chosen, DeclinedProposal) else []),
         ]
-        accepted, memory = [rewiring for rewiring, why in objections.items() if not why], dict[str, Any]()
+        memory = dict[str, Any]()
         if isinstance(chosen, AgentInsertion):
             rewiring, made = self._insert(team, chosen, places[chosen.place], runs)
             accepted.append(rewiring)
@@ -484,8 +566,17 @@ class OwnGraph(Method[OwnGraphConfig]):
             cost=sum_usages([*spent, prompts.usage, described.usage, cost]),
         )
 
+    def _divide(self, rewirings: Iterable[Rewiring]) -> tuple[list[Rewiring], list[DeclinedProposal]]:
+        """Divide rewritings into those that the program can send, and what is declined."""
+        objections = {rewiring: self._find_objection(rewiring) for rewiring in rewirings}
+        return [rewiring for rewiring, why in objections.items() if not why], [
+            DeclinedProposal(by=r.by, operation=r.operation, reason=why) for r, why in objections.items() if why
+        ]
+
     def keep_memory(self, kept: Team, rejected: Team) -> Team:
-        """The kept team with the places of those agents of the rejected one that it has."""
+        """The kept team with what HERA has learned, and the places of those agents of the rejected one that it has."""
+        if self.hera is not None:
+            return self.hera.keep_memory(kept, rejected)
         places = rejected.memory.get(INSERTED, ())
         there = list_insertions(kept.with_memory(**{INSERTED: places}))
         memory = {INSERTED: [found.model_dump(mode="json") for found in there]}
@@ -570,6 +661,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         given = fill_template(mapped.template, question)
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}
+        graph = empty_cache(graph)
         try:
             return await graph.ainvoke(given, config)
         except NotImplementedError:  # nodes, models or checkpointers that only work synchronously
@@ -578,6 +670,15 @@ class OwnGraph(Method[OwnGraphConfig]):
             return await asyncio.to_thread(graph.invoke, given, config)
         except GraphBubbleUp as error:
             raise ConfigError(f"the graph waits for a person ({format_error(error)}), which nobody is here") from error
+
+
+def empty_cache(graph: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """The graph with an empty cache in place of its own, so that no run gets what another candidate's nodes returned."""
+    if not isinstance(graph, Pregel) or graph.cache is None:
+        return graph
+    fresh = copy(graph)
+    fresh.cache = InMemoryCache()
+    return fresh
 
 
 def _read(mapped: Mapped, output: Any) -> str:

@@ -37,7 +37,11 @@ KNOWN: Mapping[str, set[str]] = {}
 """Offenders by method that are still to be mended; one that is gone must leave this list."""
 ODD = r"\b(?:no orders?|orders to you|mends?|settle[sd]?|come apart|code aside|owes to)\b"
 """Words of ours that a stranger stumbles over."""
-NEVER_ASKED = {"evomas": {"early_exit.md"}, "hiva": {"description.md", "insertion.md"}}
+NEVER_ASKED = {
+    "evomas": {"early_exit.md"},
+    "hera": {"consolidate_own_graph.md", "reflect_own_graph.md"},
+    "hiva": {"description.md", "insertion.md"},
+}
 """Prompts of agents that end a stage without a call of a model, and those for graphs of a user's own."""
 
 of_every_method = pytest.mark.parametrize("method", RUNS)

@@ -13,6 +13,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.credit import Blame, Failure, render_failures, render_feedback, resolve_blame
 from selfwire.evolvers.hera.config import Axis, PromptConfig
+from selfwire.evolvers.hera.library import Insight, UsageCounts
 from selfwire.evolvers.hera.reflection import get_topology
 from selfwire.evolvers.hera.rules import Prompt, PromptChange, apply_prompt_diff, to_plain_line
 from selfwire.evolvers.hera.schemas import Contrast, FailedAgent, PromptDiff, PromptVariant
@@ -70,6 +71,7 @@ class Rope(FrozenModel):
         failures: the agent's buffer.
         scores: of the variants' replays, in the same order; None where a replay ended as an error.
         control: score of the replay with the original prompt; None as well.
+        insights: ids of those that the variants were worded by.
     """
 
     blame: Blame
@@ -78,6 +80,18 @@ class Rope(FrozenModel):
     scores: tuple[float | None, ...] = ()
     control: float | None = None
     lesson: PromptLesson = PromptLesson()
+    insights: tuple[str, ...] = ()
+
+
+def count_recalls(ropes: Sequence[Rope], success_at: float) -> UsageCounts:
+    """(uses, successes) of every insight that variants were worded by, over their graded replays, by its id."""
+    counted: dict[str, tuple[int, int]] = {}
+    for rope in ropes:
+        scores = [score for score in rope.scores if score is not None]
+        for insight in rope.insights:
+            n, s = counted.get(insight, (0, 0))
+            counted[insight] = n + len(scores), s + sum(score >= success_at for score in scores)
+    return counted
 
 
 async def blame_agent(
@@ -102,9 +116,19 @@ async def blame_agent(
 
 
 async def generate_variant(
-    agent: Agent, axis: Axis, failures: Sequence[Failure], orchestrator: PromptedModel, *, scope: Scope
+    agent: Agent,
+    axis: Axis,
+    failures: Sequence[Failure],
+    orchestrator: PromptedModel,
+    insights: Sequence[Insight] = (),
+    *,
+    scope: Scope,
 ) -> tuple[VariedPrompt | None, Usage]:
-    """GenerateVariant: the prompt with a few more instructions; None where no valid reply comes."""
+    """GenerateVariant: the prompt with a few more instructions; None where no valid reply comes.
+
+    Args:
+        insights: of questions like those of the failures, where no plan is made by them.
+    """
     reply, usage = await orchestrator.ask_or(
         PromptVariant(instructions=[]),
         PromptVariant,
@@ -117,6 +141,7 @@ async def generate_variant(
         tools=render_lines(agent.tools),
         axis=AXES[axis],
         failures=render_failures(failures),
+        insights="\n".join(insight.text for insight in insights),
     )
     new = tuple(text for text in map(to_plain_line, reply.instructions[:ADDED]) if text)
     prompt = Prompt.of(agent.prompt)

@@ -219,7 +219,8 @@ async def aevolve(
         concurrency: tasks that are worked on at the same time.
         on_event: is called with each step of progress.
         rubric: of the grader "judge": what a good answer is.
-        model, meta, judge, models, tools, method, budget, home: as for `run`.
+        method: as for `run`; by which a graph of your own evolves, "hiva" by default or "hera".
+        model, meta, judge, models, tools, budget, home: as for `run`.
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used; nothing was written.

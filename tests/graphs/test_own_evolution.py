@@ -260,11 +260,13 @@ def test_a_marked_text_is_mended_where_only_another_client_sends_it(home: Path, 
     assert selfwire.text("sort it", "You sort messages of a shop.") == "You sort messages of a shop."
 
 
-@pytest.mark.parametrize("method", ["hera", "tacomas", "dytopo", "evomas"])
+@pytest.mark.parametrize("method", ["tacomas", "dytopo", "evomas"])
 def test_a_method_that_wires_its_teams_says_why_it_evolves_no_graph_of_your_own(home: Path, method: str) -> None:
     told = f"{method} cannot evolve shop_app.py:graph: it .*, and the nodes and edges of your graph are its own code"
     with pytest.raises(ConfigError, match=told):
         selfwire.evolve("shop_app.py:graph", "desk.jsonl", method=method, home=home)
+    refused = call(home, "evolve", "shop_app.py:graph", "--method", method, "--benchmark", "desk.jsonl", code=2).stderr
+    assert re.search(told, " ".join(refused.split()))
     refused = call(home, "evolve", method, "--team", "shop_app.py:graph", "--benchmark", "desk.jsonl", code=2).stderr
     assert re.search(f"{told}|{method} cannot be evolved: it rewires its team while", " ".join(refused.split()))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
@@ -17,7 +18,7 @@ from typing_extensions import TypedDict
 
 import selfwire
 from selfwire.core.errors import BudgetError, ConfigError
-from selfwire.graphs.own_graph import OwnGraphConfig, load_graph, map_graph
+from selfwire.graphs.own_graph import OwnGraphConfig, empty_cache, load_graph, map_graph
 from tests.commands import call
 from tests.wire.server import WireServer, lying, text
 
@@ -360,6 +361,25 @@ def test_a_pool_of_threads_of_the_graph_itself_is_metered(home: Path, server: Wi
     with pytest.raises(BudgetError):
         selfwire.evaluate(RunnableLambda(solve), TASKS, "contains", home=home, budget={"calls": 4}, seed=1)
     assert len(server.asked) <= 4
+
+
+def test_what_a_node_has_cached_is_not_taken_over(home: Path, server: WireServer) -> None:
+    lines = [
+        "from langgraph.cache.memory import InMemoryCache",
+        "from langgraph.types import CachePolicy",
+        "builder = StateGraph(MessagesState).add_edge(START, 'chat')",
+        "builder.add_node('chat', chat, cache_policy=CachePolicy())",
+        "caching = builder.compile(cache=InMemoryCache())",
+    ]
+    Path("caching_app.py").write_text("\n".join([APP, *lines]), encoding="utf-8")
+    graph = load_graph("caching_app.py:caching")
+    given = {"messages": [HumanMessage("1 + 1?", id="1")]}
+    for _ in range(2):
+        empty_cache(graph).invoke(given)
+    assert len(server.asked) == 2
+    for _ in range(2):
+        graph.invoke(given)
+    assert len(server.asked) == 3
 
 
 def test_a_path_into_the_output_leads_to_the_answer() -> None:

@@ -59,7 +59,7 @@ from selfwire.runs.evolution import (
     resume_evolution,
     start_evolution,
 )
-from selfwire.runs.open import load_saved, to_team_reference
+from selfwire.runs.open import choose_graph_method, load_saved, to_team_reference
 from selfwire.runs.record import ResumeChanges, shorten_method, shorten_name
 from selfwire.runs.results import Evolution
 from selfwire.runs.spec import STAMP, EvolveSpec, Sizes
@@ -81,6 +81,9 @@ def evolve(
     ctx: typer.Context,
     *,
     method: Method = None,
+    graph_method: Annotated[
+        str | None, typer.Option("--method", help="How a graph of your own evolves: hiva (by default) or hera.")
+    ] = None,
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
     retry_failed: options.RetryFailed = False,
@@ -262,6 +265,10 @@ def parse_request(
         "seed", "concurrency", "calls_per_task", "guide",
     )  # fmt: skip
     config, usual = parse_config_fields(given["config"] or [], given["router"]), Sizes()
+    if (graph_method := given["graph_method"]) is not None:
+        if not is_graph(method):
+            raise ConfigError(f"--method says how a graph of your own evolves, and {method} is none; leave it out")
+        config |= choose_graph_method(method, graph_method)
     pruning = PruningConfig() if given["prune"] else None
     request = EvolveSpec(
         method=method,

@@ -66,15 +66,12 @@ class LayerText(FrozenModel):
         template from `if` to `endif`, as it may be left out or sent several times. White space around the text is the
         program's and stays.
         """
-        cut, marks, inside = [pieces[0]], list[str](), 0
-        for hole, piece in zip(holes, pieces[1:], strict=True):
-            if marks and (inside or not WORD.search(cut[-1])):
+        cut, marks = [pieces[0]], list[str]()
+        for depth, hole, piece in zip(count_blocks(holes), holes, pieces[1:], strict=False):
+            if marks and (depth or not WORD.search(cut[-1])):
                 marks[-1] += f"{cut.pop()}{{{hole}}}"
             else:
                 marks.append(f"{{{hole}}}")
-            block = BLOCK.match(hole)
-            if block is not None and f"end{block[2]}" in holes:
-                inside = max(inside - 1, 0) if block[1] else inside + 1
             cut.append(piece)
         before = after = ""
         if marks and not WORD.search(cut[0]):
@@ -141,6 +138,16 @@ class LayerText(FrozenModel):
         if not any(map(str.strip, static)):
             raise ValueError("it says nothing")
         return tuple(part for part in found if part != "")
+
+
+def count_blocks(holes: Sequence[str]) -> list[int]:
+    """Count the blocks of a Jinja template around each piece of it, such as from `if` to `endif`."""
+    depths = [0]
+    for hole in holes:
+        block = BLOCK.match(hole)
+        change = 0 if block is None or f"end{block[2]}" not in holes else -1 if block[1] else 1
+        depths.append(max(depths[-1] + change, 0))
+    return depths
 
 
 class TextLayer:

@@ -66,10 +66,10 @@ from selfwire.runs.open import (
     Given,
     TaskSets,
     Teamlike,
+    choose_graph_method,
     describe_clashes,
     load_models,
     make_seed,
-    refuse_method_for_graph,
     refuse_missing_tools,
     refuse_other_method,
     refuse_unreadable_memory,
@@ -600,7 +600,12 @@ def _seed(
 ) -> Team:
     if request.seed_team is None:
         return make_seed(method, ctx, bench)
-    refuse_method_for_graph(request.method, request.seed_team)
+    if is_graph(request.seed_team) and not is_graph(request.method):
+        choose_graph_method(request.seed_team, request.method)
+        raise ConfigError(
+            f"{request.seed_team} is a graph of your own and no saved team: `selfwire evolve {request.seed_team} "
+            f"--method {request.method}` evolves it"
+        )
     team = given.teams.get(request.seed_team) or run_sync(library.load(require_saved(request.seed_team)))
     what = f"seed team {request.seed_team!r}"
     refuse_other_method(team, method.name, what)
@@ -771,7 +776,7 @@ async def evolve_team(
     """
 
     def prepare() -> AbstractContextManager[OpenEvolution]:
-        found = setting.find_team(team)
+        found = setting.find_team(team, evolves=True)
         if config["iterations"] or not config["pruning"]:
             refuse_method_that_learns_nothing(found.method)
         data = tasks.find(setting.tools)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
@@ -28,7 +28,7 @@ from selfwire.evals.graders import Grader
 from selfwire.evals.tasks import OwnTasks, is_own_data, list_tasks, read_tasks, resolve_name
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method, add_method
-from selfwire.graphs.own_graph import give_graph
+from selfwire.graphs.own_graph import OwnGraphConfig, give_graph
 from selfwire.models.budget import Ledger, Prices
 from selfwire.models.embeddings import load_embedder
 from selfwire.models.limits import CallSettings
@@ -95,31 +95,41 @@ class FoundTeam(NamedTuple):
         return self.team is not None and self.name == self.team.fingerprint
 
 
-def find_team(wanted: Teamlike, home: str | Path | None, *, method: str | Method[Any] | None = None) -> FoundTeam:
+def find_team(
+    wanted: Teamlike, home: str | Path | None, *, method: str | Method[Any] | None = None, evolves: bool = False
+) -> FoundTeam:
     """Find a team; blocks.
 
     Args:
-        method: that runs and evolves it, if that is another than the team's: what it has learned is left out then.
+        method: that runs and evolves it, if that is another than the team's: what it has learned is left out then. A
+            graph of the user's own has it only to be evolved.
+        evolves: whether the team is to be evolved.
 
     Raises:
         ConfigError: there is no such method, or it cannot be used.
         LibraryError: there is no such team.
     """
     if isinstance(wanted, Runnable | StateGraph):
-        return find_team(give_graph(wanted), home, method=method)
+        return find_team(give_graph(wanted), home, method=method, evolves=evolves)
     if isinstance(wanted, Method):
         add_method(wanted)
         return find_team(wanted.name, home, method=method)._replace(config=_list_options(wanted))
     if isinstance(method, Method):
         add_method(method)
-        return find_team(wanted, home, method=method.name)._replace(config=_list_options(method))
+        found, options = find_team(wanted, home, method=method.name, evolves=evolves), _list_options(method)
+        graph = is_graph(found.method)
+        return found._replace(config=choose_graph_method(found.method, method.name, options) if graph else options)
     with open_library(home, create=False) as library:
         if isinstance(wanted, str) and (kind := find_kind(wanted)):
-            if method not in (None, wanted):
-                refuse_method_for_graph(str(method), wanted)
-                raise ConfigError(f"{wanted!r} is a {kind} itself; leave method={method!r} out")
-            clashes = describe_clashes([wanted], run_sync(library.names()))
-            return FoundTeam(wanted, wanted, None, "; ".join([f"{kind} {wanted}, its seed team", *clashes]))
+            config = dict[str, Any]()
+            if method is not None and method != wanted:
+                if not is_graph(wanted):
+                    raise ConfigError(f"{wanted!r} is a {kind} itself; leave method={method!r} out")
+                config = choose_graph_method(wanted, method, evolves=evolves)
+            title = "; ".join(
+                [f"{kind} {wanted}, its seed team", *describe_clashes([wanted], run_sync(library.names()))]
+            )
+            return FoundTeam(wanted, wanted, None, title, config=config)
         if isinstance(wanted, Team):
             team, title = wanted, f"team {wanted.fingerprint} of method {wanted.method}"
             name, model = wanted.fingerprint, ""
@@ -127,7 +137,10 @@ def find_team(wanted: Teamlike, home: str | Path | None, *, method: str | Method
             team, version = run_sync(load_saved(require_saved(str(wanted)), library))
             title = f"saved team {version.ref if version else wanted} of method {team.method} ({team.fingerprint})"
             name, model = str(wanted), str(version.facts.get("model", "")) if version else ""
-    if method not in (None, team.method):
+    if method is not None and method != team.method:
+        if is_graph(team.method):
+            config = choose_graph_method(team.method, method, evolves=evolves)
+            return FoundTeam(name, team.method, team, title, model, config)
         team = team.replace(method=method, memory={})
         name, title = team.fingerprint, f"{title}, run by {method}"
     return FoundTeam(name, team.method, team, title, model)
@@ -183,9 +196,9 @@ class CallOptions:
             return load_tools(self.tools) if self.tools else {}
         return make_toolbox(self.tools)
 
-    def find_team(self, team: Teamlike) -> FoundTeam:
+    def find_team(self, team: Teamlike, *, evolves: bool = False) -> FoundTeam:
         """Find a team, with the method of these options; see `find_team`."""
-        return find_team(team, self.home, method=self.method)
+        return find_team(team, self.home, method=self.method, evolves=evolves)
 
     def find_models(self, known: str = "") -> tuple[Models, dict[str, BaseChatModel]]:
         """Name the models of a run; return the names, and the models that were given as objects.
@@ -332,7 +345,6 @@ def to_team_reference(name: str) -> str:
 
 
 WHOLE_TEAMS = {
-    "hera": "learns from several plans of a team for one question, and plans the team anew for the next",
     "tacomas": "adds, replaces and rewires agents while they answer",
     "dytopo": "wires agents anew in each round, by what each of them asks for and offers",
     "evomas": "chooses the agents of each layer while they answer",
@@ -340,17 +352,32 @@ WHOLE_TEAMS = {
 """Why a method cannot evolve a graph of a user's own, whose nodes and edges are code."""
 
 
-def refuse_method_for_graph(method: str, name: str) -> None:
-    """Refuse to evolve a graph of the user's own by a method that has to wire the team itself.
+def choose_graph_method(
+    name: str, method: str, options: Mapping[str, Any] = FrozenMap(), *, evolves: bool = True
+) -> dict[str, Any]:
+    """Make the config by which a graph of the user's own evolves by a method.
+
+    Args:
+        options: fields of the method's config.
+        evolves: whether it is to be evolved at all; it is asked without a method.
 
     Raises:
-        ConfigError: it is such a method and such a graph.
+        ConfigError: the method has to wire its teams itself, or is none for graphs.
     """
-    if is_graph(name) and method in WHOLE_TEAMS:
+    if method in WHOLE_TEAMS:
         raise ConfigError(
             f"{method} cannot evolve {name}: it {WHOLE_TEAMS[method]}, and the nodes and edges of your graph are its "
-            f"own code; `selfwire evolve {name}` evolves its prompts and descriptions of tools by HiVA's gradients"
+            f"own code; `selfwire evolve {name}` evolves it by HiVA, and with --method hera by HERA"
         )
+    known = get_args(OwnGraphConfig.model_fields["method"].annotation)
+    if not evolves or method not in known:
+        raise ConfigError(
+            f"{name!r} is a graph of your own, which answers by itself; leave method={method!r} out (it evolves by "
+            f"{' or '.join(known)})"
+        )
+    if options and method != "hera":
+        raise ConfigError(f"{method} has no options for a graph of your own; leave {', '.join(options)} out")
+    return {"method": method, **({"hera": dict(options)} if options else {})}
 
 
 def require_saved(ref: str) -> str:

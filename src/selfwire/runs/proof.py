@@ -23,13 +23,12 @@ from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.table import (
     Column,
     KeptHead,
-    KeptSystem,
     ResultTable,
     SeedSummary,
     SystemSummary,
     build_table,
     list_seed_columns,
-    merge_lines,
+    parse_kept_lines,
     write_lines,
 )
 from selfwire.evals.verdicts import ERROR, ComparisonVerdict, average_differences, find_visible_gain, judge_differences
@@ -238,17 +237,11 @@ def read_proof(path: Path) -> Proof:
     """
     try:
         first, *rest = path.read_text(encoding="utf-8").splitlines()
-        head, runs = ProofHead.model_validate_json(first), list[tuple[KeptHead, dict[str, SystemSummary]]]()
-        for line in rest:
-            if line.startswith('{"info"'):
-                summary = KeptSystem.model_validate_json(line).summarise(runs[-1][0])
-                runs[-1][1][summary.contestant.name] = summary
-            else:
-                runs.append((KeptHead.model_validate_json(line), {}))
-        parts: dict[tuple[str, int], ProofPart] = {}
-        for run, lines in runs:
+        head, parts = ProofHead.model_validate_json(first), dict[tuple[str, int], ProofPart]()
+        for run, systems in parse_kept_lines(rest):
             before = parts.get((run.benchmark, run.seed), ProofPart(run, {}))
-            parts[run.benchmark, run.seed] = ProofPart(before.head, {**before.lines, **lines})
+            lines = {**before.lines, **{system.contestant.name: system for system in systems}}
+            parts[run.benchmark, run.seed] = ProofPart(before.head, lines)
         proof = Proof(head, tuple(parts.values()))
         assert proof.verdicts is not None  # computed here, so that systems without rows are found
         return proof
@@ -282,7 +275,7 @@ def build_proof_table(proof: Proof, benchmark: str) -> ResultTable:
     shown = [column for column in list_seed_columns() if not column.name.startswith(("system", "difference", "score"))]
     columns = (
         Column[tuple[str, SeedSummary]]("system", lambda row: row[0]),
-        Column("score [95 %]", lambda row: str(row[1].score or merge_lines(row[1].lines).interval or "-")),
+        Column("score [95 %]", lambda row: row[1].format_score()),
         verdict(DIRECT),
         verdict(BEST_OF),
         *(Column(c.name, lambda row, c=c: c.format(row[1]), c.silent) for c in shown),  # type: ignore[misc]

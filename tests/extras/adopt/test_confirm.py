@@ -256,6 +256,16 @@ def test_a_text_is_found_once_and_not_inside_a_longer_one() -> None:
     assert finder.find(["Note: answer the questions"])[0] == set()
 
 
+def test_a_block_of_a_template_may_be_left_out_or_sent_twice() -> None:
+    pieces = ("Topic: ", ".\n", "\nRead by ", ".\n", "\n", "\n- Point ", "\n", "\nBe brief.")
+    holes = ("topic", "if reader", "reader", "endif", "for p in points", "p", "endfor")
+    text = make_text(*pieces).replace(holes=holes)
+    for sent in ("Topic: tax.\n\nBe brief.", "Topic: tax.\n\nRead by all of you.\n\n- Point 1\n- Point 2\n\nBe brief."):
+        found, rest = RequestTexts([text]).find([sent])
+        assert found == {0}
+        assert "Read by" not in rest[0]
+
+
 def test_replies_fit_what_is_asked_and_choices_take_turns() -> None:
     replies = CannedReplies(["bill", "APPROVED"], lambda request: None, calls_tools=False)
     schema = {

@@ -137,6 +137,32 @@ def test_a_prompt_file_is_written_as_a_file() -> None:
     assert Path("prompt.md").read_text(encoding="utf-8") == "You answer in one word.\n"
 
 
+@pytest.mark.parametrize(
+    ("file", "read", "source"),
+    [
+        ("prompt.md", "{}", "You argue {{side}} the motion.\n"),
+        ("prompts.yaml", 'yaml.safe_load({})["ask"]', "ask: You argue {{side}} the motion.\nother: Stay.\n"),
+        ("prompts.json", 'json.loads({})["ask"]', '{{"ask": "You argue {{side}} the motion.", "other": "Stay."}}'),
+        ("prompts.toml", 'tomllib.loads({})["ask"]', 'other = "Stay."\nask = "You argue {{side}} the motion."\n'),
+        (
+            "long.toml",
+            'tomllib.loads({})["ask"]',
+            'ask = """\nYou argue {{side}} the motion.\n"""\nother = \'Stay.\'\n',
+        ),
+    ],
+)
+def test_a_word_that_the_program_replaces_stays_in_a_file(file: str, read: str, source: str) -> None:
+    Path(file).write_text(source.replace("{{", "{").replace("}}", "}"), encoding="utf-8")
+    loaded = read.format(f'Path("{file}").read_text()')
+    call = "return {'messages': [model.invoke(PROMPT.replace('{side}', state['messages'][0].text))]}"
+    write(f"import json\nimport tomllib\nfrom pathlib import Path\n\nimport yaml\n\nPROMPT = {loaded}", call)
+    [(text, _)] = list_places("asking.py:graph")
+    apply({text.name: text.shown.replace("You argue", 'Argue "well",\n\\speak')})
+    [(again, _)] = list_places("asking.py:graph")
+    assert again.shown == 'Argue "well",\n\\speak {{side}} the motion.'
+    assert "Stay." in Path(file).read_text(encoding="utf-8") or file == "prompt.md"
+
+
 def test_a_form_that_cannot_be_written_is_named_with_the_text_to_put_there() -> None:
     write('PROMPT = "You answer {}.".upper().format("questions")')
     [(text, _)] = list_places("asking.py:graph")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from selfwire.evals.table import (
     compute_difference,
     keep_scores,
     read_kept_scores,
+    read_results,
 )
 from selfwire.extras.lab.ablation.files import keep_study
 from selfwire.extras.lab.ablation.plan import Study
@@ -162,31 +164,39 @@ def make_evolution_row(study: Study, seed: int, after: float) -> EvolutionRow:
     return EvolutionRow.model_validate({**fields, "unchanged": 0, "workflow": "w", "after": after})
 
 
-def test_scores_are_kept_without_answers(tmp_path: Path) -> None:
+def write_results(path: Path, scores: Mapping[str, Sequence[float | None]], seed: int, complete: bool = True) -> Path:
+    """Write a file of results with these scores of systems."""
     rows = [
         TaskRow(
             target=name, task=f"t{number}", score=score, solved=None if score is None else score == 1,
             error="it broke" if score is None else None, calls=number, input_tokens=10 * number, output_tokens=number,
             dollars=0.5 if name == "b" else 0.0, seconds=1.0, answer="a secret answer",
         )
-        for name, scores in (("a", (1.0, 0.0, None)), ("b", (0.5, 1.0, 1.0)))
-        for number, score in enumerate(scores)
+        for name, listed in scores.items()
+        for number, score in enumerate(listed)
     ]  # fmt: skip
-    infos = tuple(SystemInfo(name=name, target=name, method="", workflow="") for name in "ab")
+    infos = tuple(SystemInfo(name=name, target=name, method="", workflow="") for name in scores)
     header = Header(
-        selfwire="0", code="c", run="r", benchmark="archive", grader="exact", split="test", seed=3, tasks=3,
+        selfwire="0", code="c", run="r", benchmark="archive", grader="exact", split="test", seed=seed, tasks=3,
         models={"agent": "offline"}, embedder="hashing", calls_per_task=30, contestants=infos, oracle=False,
-        stand_in=True, complete=True,
+        stand_in=True, complete=complete,
     )  # fmt: skip
+    path.write_text("\n".join(line.model_dump_json() for line in (header, *rows)))
+    return path
+
+
+def test_scores_are_kept_without_answers(tmp_path: Path) -> None:
     results, kept = tmp_path / "results.jsonl", tmp_path / "kept.jsonl"
-    results.write_text("\n".join(one.model_dump_json() for one in (header, *rows)))
+    scores = {"a": (1.0, 0.0, None), "b": (0.5, 1.0, 1.0)}
+    write_results(results, scores, seed=3)
     with pytest.raises(ConfigError, match="cannot be written"):
-        keep_scores(results, tmp_path)
-    keep_scores(results, kept)
+        keep_scores([results], tmp_path)
+    keep_scores([results], kept)
     assert "secret" not in kept.read_text()
     head, lines = read_kept_scores(kept)
     assert (head.seed, head.tasks) == (3, ("t0", "t1", "t2"))
-    for info, line in zip(infos, lines, strict=True):
+    header, rows = read_results(results)
+    for info, line in zip(header.contestants, lines, strict=True):
         whole = SystemSummary(info)
         for row in rows:
             if row.target == info.name:
@@ -196,9 +206,40 @@ def test_scores_are_kept_without_answers(tmp_path: Path) -> None:
         )  # fmt: skip
         assert line.spend == whole.spend.replace(seconds=0.0)
     assert compute_difference(lines[1], lines[0]) is not None
-    results.write_text(header.replace(complete=False).model_dump_json())
+    keep_scores([results, results], kept)
+    with pytest.raises(ConfigError, match="holds 2 runs where one is asked for"):
+        read_kept_scores(kept)
+    write_results(results, scores, seed=3, complete=False)
     with pytest.raises(ConfigError, match="resume the run r"):
-        keep_scores(results, kept)
+        keep_scores([results], kept)
+
+
+def test_a_table_of_methods_has_a_row_for_each_with_what_it_was_before_its_control_and_votes(tmp_path: Path) -> None:
+    def score(right: int) -> list[float]:
+        return [1.0] * right + [0.0] * (4 - right)
+
+    runs = [
+        {"hiva": 3, "hiva-before": 1, "hiva-control": 2, "hiva-votes": 0, "dytopo": 2, "self-refine": 1},
+        {"hiva": 4, "hiva-before": 1, "hiva-control": 1, "hiva-votes": 0, "dytopo": 1, "self-refine": 2},
+    ]
+    results = [
+        write_results(tmp_path / f"{seed}.jsonl", {name: score(right) for name, right in run.items()}, seed)
+        for seed, run in enumerate(runs)
+    ]
+    keep_scores(results, tmp_path / "kept.jsonl")
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table: methods rows=kept.jsonl beside=self-refine -->\n<!-- end of table -->\n")
+    table = [line.strip("|").split("|") for line in fill_page(page).splitlines() if line.startswith("|")]
+    cells = {row[0].strip(): dict(zip(map(str.strip, table[0]), map(str.strip, row), strict=True)) for row in table}
+    assert [*cells] == ["system", "---", "hiva", "dytopo", "self-refine"]
+    assert cells["hiva"]["before"].startswith("0.25 [")
+    assert cells["hiva"]["score [95 %]"].startswith("0.88 [")
+    assert cells["hiva"]["control"].startswith("0.38 [")
+    assert cells["hiva"]["votes at its price"].startswith("0.00 [")
+    assert cells["hiva"]["from self-refine"].startswith("+0.50 [")
+    assert cells["dytopo"]["before"] == cells["dytopo"]["votes at its price"] == "-"
+    assert cells["dytopo"]["from self-refine"].startswith("+0.00 [")
+    assert cells["hiva"]["calls/task"] == "1.5"
 
 
 def test_claims_say_which_stand_among_all_of_the_page(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """An MCP server whose tools answer, break off, hang or say too much: `python server_script.py [PORT]`."""
 
+import asyncio
 import os
 import sys
 import time
@@ -55,6 +56,14 @@ def die() -> str:
 def hang() -> str:
     """Block the whole server."""
     time.sleep(600)
+    return ""
+
+
+@server.tool()
+async def wait(file: str) -> str:
+    """Touch a file and never answer, while other calls are served."""
+    await asyncio.to_thread(Path(file).touch)
+    await asyncio.sleep(600)
     return ""
 
 

@@ -118,9 +118,11 @@ async def test_two_servers_that_share_names_run_side_by_side_and_once_each(tmp_p
 async def test_a_server_that_dies_is_started_again_unless_it_dies_again_at_once(tmp_path: Path) -> None:
     tools = await asyncio.to_thread(load_tools, f"mcp:{write_servers(tmp_path, script=PROGRAM)}")
     before = await use(tools["tell"], name="pid")
-    told, other = await asyncio.gather(use(tools["die"]), use(tools["hang"]))
+    under_way = asyncio.create_task(use(tools["wait"], file=str(tmp_path / "begun")))
+    await asyncio.to_thread(wait_until, (tmp_path / "begun").exists)
+    told, other = await asyncio.gather(use(tools["die"]), under_way)
     assert told == "error: the server 'script' ended during the call of die"
-    assert other == "error: the server 'script' ended during the call of hang"
+    assert other == "error: the server 'script' ended during the call of wait"
     after = await use(tools["tell"], name="pid")
     assert after not in (before, told)
     os.kill(int(after), signal.SIGKILL)  # between two calls

@@ -1,7 +1,7 @@
 """Pieces of code that a graph reaches: what each of them refers to, asks models for, and where it may lead."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -69,6 +69,15 @@ class Code:
     jumps: list[Traced] = field(default_factory=list)
     tasks: list[Traced] = field(default_factory=list)
 
+    @property
+    def passes(self) -> int:
+        """How many of the functions here and around are followed for what a certain call passes."""
+        here: Surroundings | None = self.at
+        count = 0
+        while here is not None:
+            count, here = count + bool(here.given), here.outer
+        return count
+
     def list_reached(self) -> list["Code"]:
         """List this piece of code and all that it refers to, directly or not."""
         found: dict[Code, None] = {}
@@ -110,6 +119,10 @@ class CodeReader:
     def get_partial_code(self, found: Traced, call: ast.Call, at: Surroundings) -> Code:
         """The piece of code of a function with the arguments that `partial(function, ...)` passes."""
         return self._get_inner_code(found.node, found.at, self.program.enter_partial(found, call, at))
+
+    def get_called_code(self, found: Traced, call: ast.Call, at: Surroundings) -> Code:
+        """The piece of code of a function with what a call passes, such as one in a round of a loop."""
+        return self._get_inner_code(found.node, found.at, self.program.enter_called(found, call, at))
 
     def _get_inner_code(self, owner: Any, at: Surroundings, inside: Surroundings | None) -> Code:
         key = (owner, inside.key if inside else at.key)
@@ -167,12 +180,24 @@ class CodeReader:
         while self.pending:
             self._read(self.pending.pop())
 
-    def follow_texts(self) -> None:
-        """Follow what models are asked to the texts in the source."""
+    def follow_texts(self, users: Mapping[Code, Sequence[str]], own: Collection[Code]) -> None:
+        """Follow what models are asked to the texts in the source.
+
+        Args:
+            users: nodes, agents and tools by the pieces of code that they use.
+            own: pieces of code that tell who uses a text; others do so for a text that is found by them alone.
+        """
         self.program.live = {code.owner for code in self.codes.values() if isinstance(code.owner, Function)}
         self.program.traced.clear()  # arguments of calls that nothing reaches are left out from now on
-        for node, at, reach in self.asked:
-            self.texts.follow(node, at, reach)
+        all_users = dict[Any, frozenset[str]]()
+        for code, labels in users.items():  # a call in a loop is a piece of code for each round
+            all_users[code.owner] = all_users.get(code.owner, frozenset()) | frozenset(labels)
+        self.texts.users = all_users
+        for is_first in (True, False):
+            self.texts.told = set() if is_first else set(self.texts.drafts)
+            for node, at, reach in self.asked:
+                if (reach.unit is None or reach.unit in own) is is_first:
+                    self.texts.follow(node, at, reach._replace(users=frozenset(users.get(reach.unit, ()))))
 
     def ask(self, node: Any, at: Surroundings, unit: Any, **more: Any) -> None:
         """Note an expression that reaches a model."""
@@ -183,21 +208,27 @@ class CodeReader:
             if isinstance(node, ast.Call):
                 self._read_call(node, at, code)
             elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-                parent = self.program.parents.get(node)
-                if is_filled(node, parent):
+                if is_filled(node, self.program.parents.get(node)):
                     continue
-                call = parent if isinstance(parent, ast.Call) and parent.func is node else None
                 for found in self._list_referred(node, at):
-                    if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
-                        code.refers.append(self.get_partial_code(found, parent, at))
-                    elif isinstance(found.node, ast.ClassDef) and call is not None:
-                        self._refer_class(found, code, Traced(Instance(found.node, call, at), found.at))
-                    else:
-                        self.refer(found, code)
+                    self._refer_name(found, node, at, code)
             elif isinstance(node, ast.Dict):
                 self._read_dict(node, at, code)
             elif isinstance(node, ast.Return):
                 self._read_return(node, at, code)
+
+    def _refer_name(self, found: Traced, node: ast.Name | ast.Attribute, at: Surroundings, code: Code) -> None:
+        """Note that a piece of code names a definition, with what is passed to it where that is known."""
+        parent = self.program.parents.get(node)
+        call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+        if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
+            code.refers.append(self.get_partial_code(found, parent, at))
+        elif call is not None and call is code.owner and code.passes and isinstance(found.node, ast.FunctionDef):
+            code.refers.append(self.get_called_code(found, call, at))
+        elif isinstance(found.node, ast.ClassDef) and call is not None:
+            self._refer_class(found, code, Traced(Instance(found.node, call, at), found.at))
+        else:
+            self.refer(found, code)
 
     def _list_referred(self, node: ast.Name | ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         if isinstance(node, ast.Name):

@@ -83,7 +83,7 @@ def confirm_program(
         spec = {"inventory": inventory.model_dump(mode="json"), "question": question, "template": template}
         (folder / SPEC).write_text(json.dumps({**spec, "calls_tools": calls_tools}), encoding="utf-8")
         ended = run_child(folder, place, _make_environment(inventory, folder))
-        return _read_report(inventory, [*_read_lines(folder / REPORT)], ended)
+        return _read_report(inventory, [*_read_lines(folder / REPORT)], ended, calls_tools=calls_tools)
 
 
 def _copy_program(here: Path, to: Path) -> Path:
@@ -152,7 +152,9 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
             return
 
 
-def _read_report(inventory: Inventory, events: list[Mapping[str, Any]], ended: str) -> Confirmation:
+def _read_report(
+    inventory: Inventory, events: list[Mapping[str, Any]], ended: str, *, calls_tools: bool
+) -> Confirmation:
     """Read what a child has reported.
 
     Raises:
@@ -186,7 +188,7 @@ def _read_report(inventory: Inventory, events: list[Mapping[str, Any]], ended: s
     return Confirmation(
         runs=runs,
         requests=log.total,
-        texts=check_texts(inventory, log, visited, called),
+        texts=check_texts(inventory, log, visited, called, calls_tools=calls_tools),
         stopped=ended,
         **{kind: tuple(found) for kind, found in pairs.items()},
     )

@@ -25,6 +25,7 @@ from langchain_core.runnables import Runnable
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 from pydantic import TypeAdapter
 from typing_extensions import get_type_hints
@@ -36,7 +37,7 @@ from selfwire.extras.adopt.guard import NotAllowedError, restrict, show_place
 from selfwire.extras.adopt.inventory import ProgramValue
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.sent_texts import WRITTEN, RequestTexts, list_unknown
-from selfwire.graphs.own_graph import OwnGraphConfig, fill_template, load_graph, map_graph
+from selfwire.graphs.own_graph import OwnGraphConfig, empty_cache, fill_template, load_graph, map_graph
 from selfwire.models.text_layer import carry_context
 
 MOST_RUNS = 32
@@ -155,6 +156,8 @@ class Asker:
         self.learned = dict[str, str]()
         if isinstance(graph, Pregel) and (inventory.interrupts or graph.checkpointer):
             graph.checkpointer = InMemorySaver()  # nothing is written into the program's own
+        if isinstance(graph, Pregel) and graph.store is None:
+            graph.store = InMemoryStore()  # as LangGraph's server gives it
         if self.template is None:
             with suppress(ConfigError):  # several fields could be meant
                 self.template = map_graph(inventory.program, graph, OwnGraphConfig(answer="any")).template
@@ -203,11 +206,11 @@ class Asker:
     async def _invoke(self, given: Any, config: Any, number: int) -> Any:
         context = {"context": made} if (made := self._make_context(number)) is not None else {}
         try:
-            return await self.graph.ainvoke(given, config, **context)
+            return await empty_cache(self.graph).ainvoke(given, config, **context)
         except (NotImplementedError, TypeError) as error:
             if isinstance(error, TypeError) and "async" not in str(error).lower():
                 raise
-            return await asyncio.to_thread(self.graph.invoke, given, config, **context)
+            return await asyncio.to_thread(empty_cache(self.graph).invoke, given, config, **context)
 
     def _make_config(self, number: int, attempt: int, visits: Visits) -> dict[str, Any]:
         settings = {value.name: self._choose_setting(value) for value in self.settings} if number % 2 else {}

@@ -85,19 +85,23 @@ class RequestLog:
         return tuple(Sent(node=node, count=n, of=self._sent[node]) for node, n in self._found[number].items())
 
 
-def tell_unreached(text: ProgramText, inventory: Inventory, visited: Collection[str], called: Collection[str]) -> str:
+def tell_unreached(
+    text: ProgramText, inventory: Inventory, visited: Collection[str], called: Collection[str], *, calls_tools: bool
+) -> str:
     """Tell why no request carried a text, and what would.
 
     Args:
         visited: paths of the nodes that ran.
         called: names of the tools that ran.
+        calls_tools: whether those that canned replies call are run.
     """
     if text.is_past:
         return "only a client that is not LangChain's sends it, and none of those was let send"
     tools = [user.removeprefix("tool ") for user in text.used_by if user.startswith("tool ")]
     nodes = [user.removeprefix("node ") for user in text.used_by if user.startswith("node ")]
     if tools and text.role != "schema" and not {*tools} & {*called}:
-        return f"the tool {tools[0]} was not run; --call-tools runs tools"
+        way = "no canned reply has called it" if calls_tools else "--call-tools runs tools"
+        return f"the tool {tools[0]} was not run; {way}"
     last = {part for name in visited for part in name.split("/")}
     if len(inventory.nodes) == 1 and visited:
         last.add(inventory.nodes[0].name)  # an agent, whose own nodes are called model and tools
@@ -152,13 +156,13 @@ def _list_senders(text: TextCheck) -> str:
 
 
 def check_texts(
-    inventory: Inventory, log: RequestLog, visited: Collection[str], called: Collection[str]
+    inventory: Inventory, log: RequestLog, visited: Collection[str], called: Collection[str], *, calls_tools: bool
 ) -> tuple[TextCheck, ...]:
     """Tell of each text of an inventory where it was sent, or why it was not."""
     checks = []
     for number, text in enumerate(inventory.texts):
         sent = log.list_sent(number)
-        why = "" if sent else tell_unreached(text, inventory, visited, called)
+        why = "" if sent else tell_unreached(text, inventory, visited, called, calls_tools=calls_tools)
         place = f"{text.file}:{text.line}"
         checks.append(TextCheck(place=place, text=format_text(text), sent=sent, unreached=why))
     return tuple(checks)

@@ -11,6 +11,7 @@ from selfwire.extras.adopt.inventory import ProgramEdge, ProgramInterrupt, Progr
 from selfwire.extras.adopt.kinds import (
     BUILDERS,
     Strings,
+    find_given_name,
     find_kinds,
     find_literals,
     find_strings,
@@ -27,6 +28,7 @@ from selfwire.extras.adopt.source import (
     get_keywords,
     get_last_name,
     is_text,
+    list_carried,
     list_items,
     show_path,
 )
@@ -185,14 +187,14 @@ class GraphReader:
         found = [value.at for _, value in find_kinds(self.program, node, at) if value.node is builder.node]
         return any(inner == builder.at or not inner.given for inner in found)
 
-    def unroll(self, call: ast.AST, at: Surroundings) -> list[Surroundings]:
+    def unroll(self, call: ast.expr, at: Surroundings) -> list[Surroundings]:
         """Find the surroundings of a call for each round of the loops around it, where the source shows them."""
         loops: list[ast.For] = []
         node: Any = call
         while (node := self.program.parents.get(node)) is not None and node is not at.owner:
             if isinstance(node, ast.For):
                 loops.insert(0, node)
-        rounds = [self._enter_after_loops(call, at)]
+        rounds = [self.program.enter_after_loops(at, call.lineno)]
         for loop in loops:
             rounds = [inner for outer in rounds for inner in self._list_carried(loop, call, outer)]
         return rounds
@@ -212,16 +214,6 @@ class GraphReader:
                     given[name] = [Traced(value, at) for value in first]
             rounds.append(Surroundings(inner.file, inner.owner, inner.outer, given))
         return rounds
-
-    def _enter_after_loops(self, call: Any, at: Surroundings) -> Surroundings:
-        """Return the surroundings of a call with what the last rounds of loops before it have left in names."""
-        given = dict(at.given)
-        for statement in getattr(at.owner, "body", ()) if not isinstance(at.owner, ast.Lambda) else ():
-            if isinstance(statement, ast.For) and (statement.end_lineno or 0) < call.lineno:
-                for name, assigned in list_carried(statement, at):
-                    last = self.program.list_rounds([statement], at)[-1]
-                    given[name] = self.program.trace(assigned.value, last)
-        return Surroundings(at.file, at.owner, at.outer, given) if given != at.given else at
 
     def _add_node(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         named = get_keywords(call)
@@ -277,9 +269,8 @@ class GraphReader:
             self._read_inside(draft, chosen, call, at, graph)
         return list(own)
 
-    @staticmethod
-    def _name_action(action: Action, node: ast.expr) -> str:
-        return action.target or ast.unparse(node)
+    def _name_action(self, action: Action, node: ast.expr) -> str:
+        return find_given_name(self.program, action.found) or action.target or ast.unparse(node)
 
     def _read_inside(self, draft: NodeDraft, action: Action, call: ast.Call, at: Surroundings, graph: str) -> None:
         """Read the agent, the tools or the graph inside a node."""
@@ -801,17 +792,6 @@ def is_marked_prompt(statement: ast.AnnAssign) -> bool:
     dicts = [node for node in ast.walk(statement) if isinstance(node, ast.Dict)]
     marks = [value for node in dicts for key, value in list_items(node) if key == "langgraph_type"]
     return statement.value is not None and any(is_text(mark) and mark.value == "prompt" for mark in marks)
-
-
-def list_carried(loop: ast.For, at: Surroundings) -> list[tuple[str, ast.Assign]]:
-    """List the names that a loop assigns anew and that were assigned before it, such as `previous = node`."""
-    return [
-        (statement.targets[0].id, statement)
-        for statement in loop.body
-        if isinstance(statement, ast.Assign)
-        and isinstance(statement.targets[0], ast.Name)
-        and len(at.names.bound.get(statement.targets[0].id, ())) > 1
-    ]
 
 
 def place_of(node: Any, at: Surroundings) -> dict[str, Any]:

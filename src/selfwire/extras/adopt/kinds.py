@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import product
+from os.path import splitext
 from typing import Any, NamedTuple
 
 from selfwire.extras.adopt import prompt_files
@@ -21,7 +22,9 @@ from selfwire.extras.adopt.source import (
     get_keywords,
     get_last_name,
     is_text,
+    list_assignments,
     list_decorators,
+    read_key,
 )
 
 BUILDERS = ("StateGraph", "MessageGraph", "Graph")
@@ -48,6 +51,11 @@ SAME_MODEL = ("bind_tools", "with_structured_output", "bind", "with_retry", "wit
 MODEL = re.compile(r"\w*Chat\w*|init_chat_model|OpenAI|AzureOpenAI|OllamaLLM|HuggingFaceEndpoint|BedrockLLM|VertexAI")
 NO_MODEL = re.compile(r"\w*(Template|Message|History|Memory|Prompt|Generation|Result|Chunk|Session|Request|Loader)")
 PROMPT = re.compile(r"\w*PromptTemplate|from_messages|from_template|from_file|MessagesPlaceholder")
+CHANGES = {
+    **dict.fromkeys(("lower", "upper", "title", "capitalize", "strip", "lstrip", "rstrip"), 0),
+    **{"removeprefix": 1, "removesuffix": 1, "replace": 2},
+}
+"""Methods of texts that make a name of another, by the number of texts that they need."""
 ENDS = {"START": "__start__", "END": "__end__"}
 MOST = 64
 """Most values of a computed name."""
@@ -159,6 +167,12 @@ def find_strings(program: Program, node: Any, at: Surroundings) -> Strings:
     return Strings(unique, bool(unique) and complete and not (open_argument and not unique))
 
 
+def read_known_strings(program: Program, node: ast.expr, at: Surroundings) -> tuple[str, ...]:
+    """Read the texts that an expression may be; () if there may be others."""
+    read = find_strings(program, node, at)
+    return read.values if read.complete else ()
+
+
 def _read_string(program: Program, found: Traced) -> Strings:
     node = found.node
     if is_text(node):
@@ -184,7 +198,10 @@ def _read_string(program: Program, found: Traced) -> Strings:
 
 
 def _read_item(program: Program, node: ast.Subscript, at: Surroundings) -> Strings:
-    """Read an item of a YAML, JSON or TOML file of the program."""
+    """Read an item of a YAML, JSON or TOML file of the program, or `splitext(name)[0]`."""
+    if isinstance(node.value, ast.Call) and get_last_name(node.value.func) == "splitext" and read_key(node.slice) == 0:
+        read = find_strings(program, node.value.args[0], at)
+        return read._replace(values=tuple(splitext(text)[0] for text in read.values))
     loaded = prompt_files.find_loaded(program, node, at)
     opened = prompt_files.find_loaded_path(program, *loaded[0][:2]) if loaded else None
     texts = prompt_files.read_loaded(program, opened, loaded[1]) if loaded and opened else None
@@ -198,9 +215,20 @@ def _read_call(program: Program, node: ast.Call, at: Surroundings) -> Strings:
         return default._replace(complete=False)
     if node.args and get_last_name(node.func) in ("str", "cast"):
         return find_strings(program, node.args[-1], at)
-    if isinstance(node.func, ast.Attribute) and node.func.attr in ("split", "strip"):
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "split":
         return find_strings(program, node.func.value, at)
+    if isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+        return _change_names(program, node.func, node.args, at)
     return Strings((), False)
+
+
+def _change_names(program: Program, func: ast.Attribute, args: list[ast.expr], at: Surroundings) -> Strings:
+    """Read `name.upper()` and its like."""
+    given = [part.value for part in args if is_text(part)]
+    if len(given) != len(args) or (args and len(args) != CHANGES[func.attr]):
+        return Strings((), False)
+    read = find_strings(program, func.value, at)
+    return read._replace(values=tuple(dict.fromkeys(getattr(text, func.attr)(*given) for text in read.values)))
 
 
 def is_environment(node: ast.Call) -> bool:
@@ -215,12 +243,25 @@ def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> 
         return find_strings(program, node.value, at)
     names: list[str] = []
     for found in program.trace(node.value, at) if node.attr in ("__name__", "name") else ():
+        if given := find_given_name(program, found):
+            names.append(given)
+            continue
         function = found.node.function if isinstance(found.node, BoundMethod) else found.node
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.append(function.name)
         elif isinstance(found.node, ast.Call) and "name" in (named := get_keywords(found.node)):
             names += find_strings(program, named["name"], found.at).values
     return Strings(tuple(names), bool(names))
+
+
+def find_given_name(program: Program, found: Traced) -> str:
+    """Find the name that a program gives a function by `function.__name__ = name`; "" if it gives none."""
+    for statement in getattr(found.at.owner, "body", ()) if isinstance(found.node, ast.FunctionDef) else ():
+        for target, value in list_assignments(statement):
+            owner = get_last_name(target.value) if isinstance(target, ast.Attribute) else ""
+            if get_last_name(target) == "__name__" and owner == found.node.name:
+                return "".join(find_strings(program, value, found.at).values[:1])
+    return ""
 
 
 def _read_f_string(program: Program, node: ast.JoinedStr, at: Surroundings) -> Strings:

@@ -25,6 +25,7 @@ from selfwire.extras.adopt.source import (
     Surroundings,
     Traced,
     end_circles,
+    get_docstring,
     get_keywords,
     get_last_name,
     is_text,
@@ -36,6 +37,8 @@ from selfwire.extras.adopt.texts import get_outside_maker, is_foreign, shorten_s
 PROMPTS = ("prompt", "system_prompt", "state_modifier", "messages_modifier", "instructions", "supervisor_prompt")
 """Keywords of an agent's prompt."""
 MODELS = ("model", "model_name", "model_id", "deployment_name", "azure_deployment", "repo_id", "default_model")
+SILENT = re.compile(r"Human|Model(Fallback|Retry|CallLimit)|Tool(Retry|CallLimit)|PII|Context|.*Caching")
+"""Names of middleware that sends no text of its own."""
 INJECTED = re.compile(r"\b(Injected\w+|RunnableConfig|ToolRuntime|BaseStore)\b")
 """Types of arguments that no model sees."""
 
@@ -188,8 +191,22 @@ class MakerReader:
                     self.reader.ask(function, found.at, code, role="system")
             elif isinstance(found.node, Instance):
                 self._read_middleware_class(found, code)
+            elif key == "middleware" and isinstance(found.node, ast.Call) and self._is_speaking(found):
+                self.reader.texts.note(
+                    found.node,
+                    found.at,
+                    f"texts or tools come from another package's middleware: {shorten_source(found.node)}",
+                    "pass its texts as arguments, or write a middleware of the program",
+                )
             elif isinstance(found.node, ast.AST):
                 code.refers.append(self.reader.get_code(found.node, found.at))
+
+    def _is_speaking(self, found: Traced) -> bool:
+        """Whether a middleware of another package may send texts of its own."""
+        name, named = get_last_name(found.node.func), get_keywords(found.node)
+        is_given = any(key.endswith("prompt") for key in named)
+        is_other = any(isinstance(maker.node, Outside) for maker in self.program.trace(found.node.func, found.at))
+        return is_other and not is_given and name.endswith("Middleware") and not SILENT.match(name)
 
     def _read_response_format(self, node: ast.expr, at: Surroundings, code: Code) -> None:
         """Read a schema, also in `ToolStrategy(Schema)`, or a prompt with one."""
@@ -385,7 +402,23 @@ class MakerReader:
             return self._read_function(node, found.at)
         if isinstance(node, ast.ClassDef):
             return self._read_class(node, found.at)
+        if isinstance(node, ast.Dict):
+            return self._read_described(node, found.at)
         return self._read_made_tool(node, found.at) if isinstance(node, ast.Call) else None
+
+    def _read_described(self, node: ast.Dict, at: Surroundings) -> ToolDraft | None:
+        """Read a tool that a dict describes, as a request offers it."""
+        inner = dict(list_items(node)).get("function", node)
+        for found in self.program.trace(inner, at):
+            named = dict(list_items(found.node)) if isinstance(found.node, ast.Dict) else {}
+            if {"name", "description"} <= named.keys():
+                draft = self._add_tool(self.find_first(named["name"], found.at), "schema", node, at)
+                self._describe(draft, named["description"], found.at, None)
+                for key in ("parameters", "input_schema"):
+                    for value in self.program.trace(named[key], found.at) if key in named else ():
+                        self._read_json_schema(value.node, value.at, draft.docs)
+                return draft
+        return None
 
     def _add_tool(self, name: str, kind: str, node: Any, at: Surroundings) -> ToolDraft:
         draft = ToolDraft(name, kind, "", Traced(node, at), Code([], at, None))
@@ -499,6 +532,8 @@ class MakerReader:
             for member in self.program.get_member(found, method):
                 if isinstance(member.node, BoundMethod):
                     draft.body = self.reader.get_found_code(member)
+                    if not schemas:
+                        self._read_argument_texts(member.node.function, member.at, draft)
                     self._read_results(member.node.function, member.at, draft)
         return draft
 
@@ -597,11 +632,3 @@ def _list_parts(program: Program, found: Traced) -> list[Traced] | None:
     if not parts and not isinstance(node, ast.List | ast.Tuple | ast.Set):
         return None
     return [element for part in parts for element in program.trace(part.node, part.at)]
-
-
-def get_docstring(owner: Any) -> ast.Constant | None:
-    """The constant that is the docstring of a function or class."""
-    first = owner.body[0] if owner.body else None
-    if isinstance(first, ast.Expr) and is_text(first.value):
-        return first.value
-    return None

@@ -5,6 +5,7 @@ import inspect
 import json
 import re
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from pathlib import Path
@@ -149,15 +150,17 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     whole, new = file.read_text(encoding="utf-8"), new.strip()
     begin, end = _locate(whole, place)
     old = whole[begin:end]
-    if file.suffix in PLAIN:
-        for literal in (Literal(old, {}, str), *(_read_template(old, mode) for mode in TEMPLATES)):
-            if literal.shown.strip() == shown:
-                return literal.write(literal.shown.replace(shown, new))
-    if file.suffix in (".yaml", ".yml", ".json"):
-        written = _write_scalar(old, new, is_yaml=file.suffix != ".json")
-        is_same = _load_yaml(old) == shown and _load_yaml(written or "") == new
+    if file.suffix in PLAIN and (plain := _find_template(old, place, shown)) is not None:
+        return plain.write(plain.shown.replace(shown, new))
+    if file.suffix in (".yaml", ".yml", ".json") and isinstance(read := _load_yaml(old), str):
+        scalar = _find_template(read, place, shown)
+        value = scalar.write(new) if scalar else ""
+        written = _write_scalar(old, value, is_yaml=file.suffix != ".json") if value else None
+        is_same = written is not None and _load_yaml(written) == value
         if written is not None and is_same and _load_yaml(whole[:begin] + written + whole[end:]) is not None:
             return written
+    if file.suffix == ".toml" and (toml := _write_toml(whole, begin, end, place, shown, new)) is not None:
+        return toml
     form = _find_form(old, place, shown) if file.suffix == ".py" else None
     if form is None:
         raise ConfigError(f"{where} has this text in a form that a patch cannot write; write it there yourself:\n{new}")
@@ -173,6 +176,12 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     if again is None or again[0].holes != literal.holes:
         raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
     return written
+
+
+def _find_template(text: str, place: ProgramText, shown: str) -> Literal | None:
+    """Find how the holes of a text in a file are written; None if it is another text."""
+    forms = (_read_template(text, mode, place.holes) for mode in ("", *TEMPLATES))
+    return next((literal for literal in forms if literal.shown.strip() == shown), None)
 
 
 def _find_form(source: str, place: ProgramText, shown: str) -> tuple[Literal, Callable[[str], str] | None] | None:
@@ -238,6 +247,33 @@ def _write_scalar(old: str, new: str, *, is_yaml: bool) -> str | None:
         lines = [f"{margin}{line}".rstrip() for line in new.split("\n")]
         return "\n".join([head, *lines]) + old[len(old.rstrip()) :]
     return json.dumps(new, ensure_ascii=False) if old.startswith('"') or (is_yaml and old) else None
+
+
+def _write_toml(whole: str, begin: int, end: int, place: ProgramText, shown: str, new: str) -> str | None:
+    """Write a text of a TOML file between its quotes; None if it stands there in another form than it is read."""
+    leaves = _list_leaves(tomllib.loads(whole))
+    texts = [leaf for leaf in leaves if isinstance(leaf, str) and _find_template(leaf, place, shown) is not None]
+    old = texts[0].strip() if texts else ""
+    literal, at = _find_template(old, place, shown), whole.find(old, begin, end)
+    if literal is None or at < 0:
+        return None
+    before, body = whole[:at].rstrip(), literal.write(new)
+    written = body.replace("\\", "\\\\").replace('"', '\\"') if before.endswith('"') else body
+    if not before.endswith(('"""', "'''")):
+        written = written.replace("\n", "\\n")
+    made = whole[begin:at] + written + whole[at + len(old) : end]
+    try:
+        again = _list_leaves(tomllib.loads(whole[:begin] + made + whole[end:]))
+    except tomllib.TOMLDecodeError:
+        return None
+    changed = [leaf for was, leaf in zip(leaves, again, strict=False) if was != leaf]
+    return made if len(leaves) == len(again) and [str(leaf).strip() for leaf in changed] == [body] else None
+
+
+def _list_leaves(value: Any) -> list[Any]:
+    """List the values in nested dicts and lists."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return [value] if inner is None else [leaf for part in inner for leaf in _list_leaves(part)]
 
 
 def _load_yaml(source: str) -> Any:

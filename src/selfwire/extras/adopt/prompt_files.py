@@ -100,11 +100,12 @@ def find_loaded(program: Program, node: ast.Subscript, at: Surroundings) -> tupl
             inner, where = found[0].node, found[0].at
             continue
         if isinstance(inner, ast.Subscript):
-            keys.insert(0, tuple(read_key(key.node) for key in program.list_keys(inner.slice, where)) or None)
+            keys.insert(0, tuple(program.list_keys(inner.slice, where)) or None)
             inner = inner.value
             continue
         if isinstance(inner, Element):
-            keys[:0] = [*([None] if inner.loop else []), *((index,) for index in inner.path)]
+            indices = ((Traced(ast.Constant(index), where),) for index in inner.path)
+            keys[:0] = [*([None] if inner.loop else []), *indices]
             inner = inner.source
             continue
         return None
@@ -125,8 +126,9 @@ def find_loaded_path(program: Program, call: ast.Call, at: Surroundings) -> tupl
 def read_loaded(
     program: Program, opened: tuple[ast.expr, Surroundings], keys: tuple[Any, ...]
 ) -> list[FileText] | None:
-    """Read the texts below some keys of the files that a path names; None if none can be read."""
-    read = [read_keys(path, keys) for path in list_files(program, *opened)]
+    """Read the texts below keys as `find_loaded` finds them, in the files of a path; None if none can be read."""
+    known_keys = tuple(level and tuple(read_key(key.node) for key in level) for level in keys)
+    read = [read_keys(path, known_keys) for path in list_files(program, *opened)]
     known = [texts for texts in read if texts is not None]
     return [text for texts in known for text in texts] if known else None
 

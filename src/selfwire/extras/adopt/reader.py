@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,12 +13,13 @@ from selfwire.core.plugins import GRAPH_NAME
 from selfwire.extras.adopt.code import ASKING, Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
-from selfwire.extras.adopt.kinds import find_strings, tell_kind
+from selfwire.extras.adopt.kinds import find_strings, read_known_strings, tell_kind
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import list_globbed
 from selfwire.extras.adopt.settings import list_values
 from selfwire.extras.adopt.source import (
     BoundMethod,
+    Element,
     Function,
     Outside,
     Program,
@@ -54,7 +55,8 @@ def read_program(name: str) -> Inventory:
         markers = list(_list_markers(graphs.program))
         for call, at in markers:
             graphs.reader.ask(call.args[1], at, None, kind="marked", via="marker")
-        graphs.reader.follow_texts()
+        users, _ = _list_users(graphs)
+        graphs.reader.follow_texts(users, _list_own(users))
         for call in _list_threads(graphs.program):
             graphs.note(
                 call.node,
@@ -78,6 +80,7 @@ def read_graphs(name: str) -> GraphReader:
         raise ConfigError(f"{name!r} names no graph; write it as my_app.graph:graph or my_app/graph.py:graph{way_out}")
     program, file = open_program(matched["module"])
     program.list_globbed = partial(list_globbed, program)
+    program.read_strings = partial(read_known_strings, program)
     graphs = GraphReader(program)
     _read_named(graphs, file, matched["name"])
     graphs.reader.read_pending()
@@ -264,8 +267,8 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
 
 
 def _sort(things: Iterable[Thing]) -> tuple[Thing, ...]:
-    """Sort things by their places."""
-    return tuple(sorted(things, key=lambda thing: (thing.file, thing.line)))
+    """Sort things by their places; what several calls make alike is there once."""
+    return tuple(sorted(dict.fromkeys(things), key=lambda thing: (thing.file, thing.line)))
 
 
 def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
@@ -293,10 +296,25 @@ def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
     return users, order
 
 
+def _list_own(users: Mapping[Code, Sequence[str]]) -> set[Code]:
+    """List the pieces of code that their users have to themselves, as far as that is known.
+
+    Of a function that is made in a loop, each user has a piece with what its round passes, beside a common one.
+    """
+    most: dict[tuple[Any, str], int] = {}
+    for code, labels in users.items():
+        for label in labels:
+            parts = label.split("/")  # what a node of a subgraph uses, the node of the subgraph uses by it
+            for whole in ("/".join(parts[: number + 1]) for number in range(len(parts))):
+                most[code.owner, whole] = max(code.passes, most.get((code.owner, whole), 0))
+    return {code for code, labels in users.items() if any(code.passes == most[code.owner, label] for label in labels)}
+
+
 def _make_text(
     draft: TextDraft, users: dict[Code, list[str]], order: list[str], signals: dict[str, str], said: list[str]
 ) -> ProgramText:
-    used = sorted((label for unit in draft.units for label in users.get(unit, ())), key=order.index)
+    early = (label for unit in draft.units for label in users.get(unit, ()))
+    used = sorted({*draft.users, *early}, key=order.index)
     line, end_line, column, end_column = draft.place
     whole = "".join(draft.pieces)
     signal = "" if draft.holes else signals.get(whole.strip(), "")
@@ -307,7 +325,7 @@ def _make_text(
         role=draft.roles[0] if draft.roles else "",
         pieces=draft.pieces,
         holes=draft.holes,
-        used_by=tuple(dict.fromkeys(used)),
+        used_by=tuple(used),
         signal=signal,
         keeps=tuple(keeps),
         is_past="client" in draft.vias and not {"model", "marker"} & draft.vias,
@@ -365,15 +383,19 @@ def _list_compared_texts(program: Program, node: ast.AST, at: Surroundings) -> I
         for inner in part.elts if isinstance(part, ast.Tuple | ast.List | ast.Set) else [part]:
             if is_text(inner):
                 yield inner.value
-            elif isinstance(inner, ast.Name | ast.Attribute):
+            elif isinstance(inner, ast.Name | ast.Attribute | ast.Subscript):
                 yield from _list_named_constants(program, inner, at)
 
 
 def _list_named_constants(program: Program, node: ast.expr, at: Surroundings) -> Iterator[str]:
-    """Find the texts of a constant of the module or of another that a comparison names."""
+    """Find the texts of a constant of the module or of another that a comparison names, or of those in a loop."""
     name = node.id if isinstance(node, ast.Name) else get_last_name(getattr(node, "value", None))
-    if not name or name not in at.names.bound:
+    if not name:
         return
+    if name not in at.names.bound or isinstance(node, ast.Subscript):
+        at = program.find_surroundings(node, at)
+        if not any(isinstance(value, Element) and value.loop for value in at.names.bound.get(name, ())):
+            return
     for found in program.trace(node, at):
         if isinstance(found.node, ast.Tuple | ast.List | ast.Set):
             for part in found.node.elts:

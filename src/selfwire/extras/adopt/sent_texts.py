@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import split_description
+from selfwire.models.text_layer import count_blocks
 
 WORD = re.compile(r"[^\W\d_]{2,}")
 LEAST_WORDS = 3
@@ -23,8 +24,15 @@ class RequestTexts:
         numbers = defaultdict[tuple[str, ...], list[int]](list)
         for number, text in enumerate(texts):
             pieces = (split_description(text.pieces[0])[0],) if text.kind == "docstring" else text.pieces
-            if WORD.search("".join(pieces)):
-                numbers[tuple(" ".join(piece.split()) for piece in pieces if piece.strip())].append(number)
+            depths = count_blocks(text.holes)
+            outer = [piece for piece, depth in zip(pieces, depths, strict=False) if not depth]
+            if not WORD.search("".join(outer)):
+                outer, depths = [*pieces], []
+            if WORD.search("".join(outer)):
+                numbers[tuple(" ".join(piece.split()) for piece in outer if piece.strip())].append(number)
+            for piece, depth in zip(pieces, depths, strict=False):  # a block may be left out, or sent several times
+                if depth and WORD.search(piece):
+                    numbers.setdefault((" ".join(piece.split()),), [])
         # the longest comes first, so that no text is taken for a part of it
         ordered = sorted(numbers, key=lambda pieces: -sum(map(len, pieces)))
         self._patterns = [(numbers[pieces], _compile(pieces)) for pieces in ordered]

@@ -11,6 +11,7 @@ import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
@@ -27,12 +28,16 @@ VIEWS = {"items": 0, "keys": 0, "values": 1}
 """Views of a dict, and the part of each pair that they show; `items` shows both."""
 COPIES = ("MappingProxyType", "OrderedDict", "ChainMap", "deepcopy", "copy", "dict", "Final")
 """Functions whose result has the items of their first argument."""
+CHANGING = ("replace", "_replace", "model_copy", "evolve")
+"""Functions that make an object with some other fields of another."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
 """Functions that make a dict of an object's fields."""
 MOST = 200
 """Most values that one expression is followed to."""
 NESTED = 4
 """Calls inside calls whose arguments are told apart; deeper ones are taken together with all other calls."""
+MOST_ROUNDS = 8
+"""Rounds of a loop that are followed one after another."""
 PATIENCE = 20_000
 """Steps after which what is found is kept, even if a circle has cut it short."""
 DEEPEST = 60
@@ -360,6 +365,7 @@ class Program:
         rests: the dicts that calls pass for `**rest`; `positional` has the tuples for `*rest`.
         passed: items of dicts that `**` passes, by dict and key, and calls without the function that `partial` takes.
         list_globbed: lists the files of `folder.glob(pattern)`.
+        read_strings: reads the texts that an expression may be; () if there may be others.
     """
 
     def __init__(self, roots: Sequence[Path], project: Path) -> None:
@@ -388,6 +394,7 @@ class Program:
         self.positional: dict[Any, ast.Tuple] = {}
         self.passed: dict[tuple[ast.expr, str], ast.expr] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
+        self.read_strings: Callable[[ast.expr, Surroundings], tuple[str, ...]] = lambda node, at: ()
 
     # files
 
@@ -485,6 +492,14 @@ class Program:
         for target, value in list_additions(node) if isinstance(at.owner, Function) else ():
             if isinstance(target, ast.Name) and target.id not in at.names.bound:
                 self.additions.setdefault(target.id, []).append(Traced(value, at))
+
+    def find_surroundings(self, node: Any, top: Surroundings) -> Surroundings:
+        """Find the surroundings of a node of a file."""
+        around = self.parents.get(node)
+        if around is None:
+            return top
+        at = self.find_surroundings(around, top)
+        return self.enter(around, at) if isinstance(around, Function | ast.ClassDef) else at
 
     def enter(self, owner: Any, at: Surroundings) -> Surroundings:
         """Return the surroundings inside a class or function."""
@@ -671,7 +686,7 @@ class Program:
         for value in self.trace(node.source, at):
             for part in self._take(value, node):
                 found = True
-                yield from self.trace(part.node, part.at, value.call)
+                yield from self.trace(part.node, part.at, part.call or value.call)
         if not found:
             yield Traced(node, at)
 
@@ -726,6 +741,14 @@ class Program:
             parts = (part.value for part in value.node.body if isinstance(part, ast.Assign))
             yield from (self._open_member(part, value, inside) for part in parts)
 
+    def _pick_members(self, value: Traced, call: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Find the members of an Enum that `Prompt(value)` may be."""
+        given = [found.node for part in call.args[:1] for found in self.trace(part, at)]
+        known = {part.value for part in given if isinstance(part, ast.Constant)}
+        members = list(self._list_members(value))
+        same = [part for part in members if isinstance(part.node, ast.Constant) and part.node.value in known]
+        yield from same if len(known) == len(given) and same else members
+
     def _is_enum(self, value: Traced) -> bool:
         bases = (base.node.name for base in self.list_bases(value) if isinstance(base.node, Outside))
         return any(name.endswith("Enum") for name in bases)
@@ -739,7 +762,10 @@ class Program:
         return Traced(Instance(of.node, self.passed[part, ""], inside), of.at)  # type: ignore[arg-type]
 
     def _iterate_all(self, nodes: Sequence[ast.expr], at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
-        return [part for node in nodes for found in self.trace(node, at) for part in self.iterate(found)]
+        found = [(value, part) for node in nodes for value in self.trace(node, at) for part in self.iterate(value)]
+        return [
+            part._replace(call=part.call or value.call) if isinstance(part, Traced) else part for value, part in found
+        ]
 
     def _iterate_call(self, node: ast.Call, at: Surroundings) -> Iterator["Traced | tuple[Traced, ...]"]:
         name, given = get_last_name(node.func), [part for part in node.args if not isinstance(part, ast.Starred)]
@@ -794,10 +820,39 @@ class Program:
             rounds = [inner for outer in rounds for inner in self._list_loop_rounds(loop, outer)][:MOST]
         return rounds
 
+    def enter_after_loops(self, at: Surroundings, line: int) -> Surroundings:
+        """Return the surroundings at a line with what the rounds of loops before it leave in names, one by one."""
+        given = dict(at.given)
+        for loop in getattr(at.owner, "body", ()) if not isinstance(at.owner, ast.Lambda) else ():
+            if not isinstance(loop, ast.For) or (loop.end_lineno or 0) >= line or not list_carried(loop, at):
+                continue
+            here = Surroundings(at.file, at.owner, at.outer, dict(given))
+            for round_at in self.list_rounds([loop], here)[:MOST_ROUNDS]:
+                if round_at is here:  # the source does not show what it iterates over
+                    break
+                for name, assigned in list_carried(loop, at):
+                    first = [Traced(value, here) for value in at.names.bound[name] if value is not assigned.value]
+                    carried = {**round_at.given, name: given.get(name, first)}
+                    given[name] = self.trace(assigned.value, Surroundings(at.file, at.owner, at.outer, carried))
+        return Surroundings(at.file, at.owner, at.outer, given) if given != at.given else at
+
     def _list_loop_rounds(self, loop: Any, at: Surroundings) -> list[Surroundings]:
         found = self._iterate_all([loop.iter], at)
         given = [dict(self._list_targets(loop.target, part)) for part in found]
-        return [Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given] or [at]
+        rounds = [Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given]
+        tests = getattr(loop, "ifs", ())
+        return [inner for inner in rounds if not any(self._is_false(test, inner) for test in tests)] or [at]
+
+    def _is_false(self, test: ast.expr, at: Surroundings) -> bool:
+        """Whether a comparison such as `part is not other` is known to fail."""
+        if not isinstance(test, ast.Compare) or len(test.ops) > 1:
+            return False
+        values = [[found.node for found in self.trace(side, at)] for side in (test.left, test.comparators[0])]
+        if any(len(nodes) != 1 or not isinstance(nodes[0], ast.Constant | Instance) for nodes in values):
+            return False
+        left, right = (node.value if isinstance(node, ast.Constant) else node.call for [node] in values)
+        same, differ = isinstance(test.ops[0], ast.Is | ast.Eq), isinstance(test.ops[0], ast.IsNot | ast.NotEq)
+        return bool((same and left != right) or (differ and left == right))
 
     def _list_targets(self, target: ast.expr, part: Any) -> Iterator[tuple[str, list[Traced]]]:
         """Find the names that a loop's target binds for one element."""
@@ -868,6 +923,9 @@ class Program:
 
     def _trace_attribute(self, node: ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         found = False
+        if node.attr == "__doc__":
+            yield from self._list_docstrings(node.value, at)
+            return
         for base in self.trace(node.value, at):
             for value in self.get_member(base, node.attr):
                 found = True
@@ -875,11 +933,56 @@ class Program:
         if not found:
             yield Traced(node, at)
 
+    def _list_docstrings(self, node: ast.expr, at: Surroundings) -> Iterator[Traced]:
+        """Find the docstrings of the functions and classes that an expression may be."""
+        for found in self.trace(node, at):
+            owner = found.node.function if isinstance(found.node, BoundMethod) else found.node
+            if isinstance(owner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from (Traced(doc, found.at) for doc in [get_docstring(owner)] if doc is not None)
+
     def get_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find what an attribute of a traced value is bound to."""
-        read = MEMBERS.get(type(base.node))
-        if read is not None:
+        around, node = base.at.outer, base.node
+        if isinstance(base.at.owner, ast.ClassDef) and around is not None and isinstance(node, ast.expr):
+            of = Traced(base.at.owner, around)
+            if self._is_enum(of):
+                yield from self._list_methods(of, name, base)
+        if isinstance(node, ast.Call) and get_last_name(node.func) == "super":
+            for parent, me in self._list_above(base.at):
+                yield from self._list_methods(parent, name, me)
+        elif (read := MEMBERS.get(type(node))) is not None:
             yield from read(self, base, name)
+
+    def _list_methods(self, of: Traced, name: str, me: Traced) -> Iterator[Traced]:
+        """Find a method of a class, bound to an object, or what a property of it returns."""
+        for value in self._get_class_member(of, name):
+            if isinstance(value.node, BoundMethod):
+                yield from self._bind(value, me)
+
+    def _bind(self, value: Traced, me: Traced) -> Iterator[Traced]:
+        """Bind a method to an object; of a property, find what it returns."""
+        if is_property(value.node.function):
+            yield from self.list_returned(value.node.function, value.at, {}, value.node.function, me)
+        else:
+            yield Traced(BoundMethod(value.node.function, me), value.at)
+
+    def _list_above(self, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
+        """Find the base classes that `super()` stands for, each with the object whose method asks."""
+        method: Surroundings | None = at
+        while method is not None and not (method.outer and isinstance(method.outer.owner, ast.ClassDef)):
+            method = method.outer
+        if (
+            method is None
+            or method.outer is None
+            or not isinstance(method.owner, Function)
+            or not method.owner.args.args
+        ):
+            return
+        owner, around = method.outer.owner, method.outer.outer or method.outer
+        me = method.given.get(method.owner.args.args[0].arg) or [Traced(Instance(owner, None), around)]
+        for parent in self.list_bases(Traced(owner, around)):
+            if isinstance(parent.node, ast.ClassDef):
+                yield parent, me[0]
 
     def _get_module_member(self, base: Traced, name: str) -> Iterator[Traced]:
         file: SourceFile = base.node.file
@@ -923,7 +1026,8 @@ class Program:
         """Find the subclasses, direct or not, that have an attribute of their own and are used."""
         for below in self.list_below(of.node):
             names = self.enter(below.node, below.at).names.bound
-            if below.node.name in self.loaded and (name in names or name in self._read_assigned(below.node)):
+            is_used = below.node.name in self.loaded or below.node.decorator_list  # which may register it
+            if is_used and (name in names or name in self._read_assigned(below.node)):
                 yield below
 
     def list_below(self, base: ast.ClassDef) -> list[Traced]:
@@ -968,13 +1072,7 @@ class Program:
                 return
         owner = Traced(instance.of, base.at)
         for value in self._get_class_member(owner, name):
-            if isinstance(value.node, BoundMethod):
-                if is_property(value.node.function):
-                    yield from self.list_returned(value.node.function, value.at, {}, value.node.function, base)
-                else:
-                    yield Traced(BoundMethod(value.node.function, base), value.at)
-            else:
-                yield value
+            yield from self._bind(value, base) if isinstance(value.node, BoundMethod) else [value]
         yield from self._list_assigned(owner, name, base)
 
     def _list_assigned(self, owner: Traced, name: str, me: Traced) -> Iterator[Traced]:
@@ -1091,23 +1189,51 @@ class Program:
             return []
         if read_key(node) is not None:
             return [Traced(node, at)]
+        if isinstance(node, ast.Tuple):
+            return self._list_tuple_keys(node, at)
         bound = self.look_up(node.id, at) if isinstance(node, ast.Name) else [Traced(node, at)]
         if any(map(self._is_open, bound)):
             return []
-        found = self.trace(node, at)
+        found = [part for value in self.trace(node, at) for part in self._read_key(value)]
         keys = [value for value in found if isinstance(value.node, ast.Constant)]
         return keys if all(isinstance(value.node, ast.Constant | Argument) for value in found) else []
+
+    def _list_tuple_keys(self, node: ast.Tuple, at: Surroundings) -> list[Traced]:
+        """List the keys of several parts, as in `PROMPTS[step, language]`; a part that is not known is None."""
+        parts = [self.list_keys(part, at) or [Traced(None, at)] for part in node.elts]
+        chosen = islice(product(*parts), MOST)
+        keys = [(tuple(part.node and read_key(part.node) for part in key), key) for key in chosen]
+        calls = ((value, next((part.call for part in key if part.call is not None), None)) for value, key in keys)
+        return [Traced(ast.Constant(value), at, call) for value, call in calls]  # type: ignore[arg-type]
+
+    def _read_key(self, value: Traced) -> list[Traced]:
+        """Read a key that is made of others, such as `name.upper()`."""
+        if isinstance(value.node, ast.Constant | Argument) or not isinstance(value.node, ast.expr):
+            return [value]
+        return [Traced(ast.Constant(text), value.at, value.call) for text in self.read_strings(*value[:2])] or [value]
 
     def _is_open(self, value: Traced) -> bool:
         """Whether an expression reads a field of the state or of settings, whose default is not its only value."""
         if isinstance(value.node, ast.Call):
             return get_last_name(value.node.func) == "get"
+        if isinstance(value.node, ast.Subscript):
+            return any(map(self._is_spread, self.trace(value.node.value, value.at)))
         for base in self.trace(value.node.value, value.at) if isinstance(value.node, ast.Attribute) else ():
             around = base.at.outer.owner if base.at.outer else None
             if isinstance(base.node, Argument):
                 if not (isinstance(around, ast.ClassDef) and is_first_argument(base.node)):
                     return True
             elif isinstance(base.node, Instance) and base.node.call is None:
+                return True
+        return False
+
+    def _is_spread(self, value: Traced) -> bool:
+        """Whether a dict has items of another that the source does not show, as `{**DEFAULTS, **given}`."""
+        node = value.node
+        pairs = zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ()
+        for part in (part for key, part in pairs if key is None):
+            known = (isinstance(found.node, ast.Dict | ast.DictComp) for found in self.trace(part, value.at))
+            if self._is_open(Traced(part, value.at)) or not all(known):
                 return True
         return False
 
@@ -1130,16 +1256,23 @@ class Program:
             if key is None or (isinstance(key, int) and -len(node.elts) <= key < len(node.elts)):
                 yield from (Traced(part, base.at) for part in (node.elts if key is None else [node.elts[key]]))
             return
+        if isinstance(node, ast.ClassDef):
+            yield from self._list_members(base) if key is None else self._get_class_member(base, str(key))
         pairs = list(self.list_pairs(base))
         known = [value for at, value in pairs if key is None or self._is_key(at, key)]
         yield from known[-1:] if key is not None and isinstance(node, ast.BinOp) else known
 
     def _is_key(self, found: Traced, key: Any) -> bool:
+        if isinstance(key, tuple) and isinstance(found.node, ast.Tuple):
+            pairs = zip(found.node.elts, key, strict=False)
+            return all(part is None or self._is_key(Traced(node, found.at), part) for node, part in pairs)
         if isinstance(found.node, ast.Constant):
             return bool(found.node.value == key)
         if isinstance(found.node, ast.Attribute) and found.node.attr in ("stem", "name"):
             paths = [path.node.args[0].value for path in self.trace(found.node.value, found.at) if _is_path(path.node)]
             return key in [getattr(Path(path), found.node.attr) for path in paths] if paths else True
+        if names := self.read_strings(found.node, found.at):
+            return key in names
         values = self.trace(found.node, found.at)
         return all(not isinstance(value.node, ast.Constant) or value.node.value == key for value in values)
 
@@ -1160,7 +1293,7 @@ class Program:
                 yield value
         if found or found_default:
             return
-        copied = self._list_copied(node, at)
+        copied = self._list_copied(node, at) or list(self._list_changed(node, at))
         named = list(self._trace_named(node, at)) if get_last_name(node.func) == "getattr" else []
         yield from copied or named or [Traced(node, at)]
 
@@ -1198,6 +1331,24 @@ class Program:
             found.append(Traced(made, at))
         return found
 
+    def _list_changed(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Find the objects with some other fields that `replace(owner, field=value)` and its like make."""
+        owner = node.args[0] if node.args else getattr(node.func, "value", None)
+        new = get_keywords(node)
+        if get_last_name(node.func) not in CHANGING or not new or owner is None:
+            return
+        if isinstance(update := new.get("update"), ast.Dict):
+            new = dict(list_items(update))
+        for found in self.trace(owner, at):
+            if isinstance(found.node, Instance):
+                names = [part.target.id for part in found.node.of.body if is_field(part)]  # type: ignore[attr-defined]
+                given = {f"{name} of object": [Traced(new[name], at)] for name in names if name in new}
+                given |= {f"{name} of object": [*self.get_member(found, name)] for name in names if name not in new}
+                fields = [ast.keyword(name, ast.Name(f"{name} of object", ast.Load())) for name in names]
+                made = self.passed.setdefault((node, found.node.of.name), ast.Call(node.func, [], fields))
+                where = Surroundings(at.file, at.owner, at.outer, given)
+                yield Traced(Instance(found.node.of, made, where), found.at)  # type: ignore[arg-type]
+
     def _make_name_pattern(self, found: Traced) -> str:
         """Make the pattern of the names that a text or an f-string may be; "" for another expression."""
         if not isinstance(found.node, ast.JoinedStr):
@@ -1222,13 +1373,14 @@ class Program:
 
     def _get_from_dict(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         assert isinstance(node.func, ast.Attribute)
-        key = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+        keys = self.list_keys(node.args[0], at) or [Traced(None, at)]
         known = False
         for base in self.trace(node.func.value, at):
-            for part in self.get_items(base, key):
-                known = True
-                yield from self.trace(part.node, part.at, base.call)
-        if len(node.args) > 1 and (known or isinstance(key, str)):  # else a store's, whose second is a key
+            for key in keys:
+                for part in self.get_items(base, None if key.node is None else read_key(key.node)):
+                    known = True
+                    yield from self.trace(part.node, part.at, base.call or key.call)
+        if len(node.args) > 1 and (known or keys[0].node is not None):  # else a store's, whose second is a key
             yield from self.trace(node.args[1], at)
         elif not known:
             yield Traced(node, at)
@@ -1243,6 +1395,8 @@ class Program:
                 yield from self.list_returned(target, called.at, self._pass(target, node, at), node, None)
         elif isinstance(target, ast.Call) and get_last_name(target.func) == "partial" and target.args:
             yield from self._call_partial(target, called, node, at)
+        elif isinstance(target, ast.ClassDef) and self._is_enum(called):
+            yield from self._pick_members(called, node, at)
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
 
@@ -1262,6 +1416,14 @@ class Program:
             keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in rest]
             self.rests[function, call] = ast.Dict(keys, [part.value for part in rest])
         return self.rests[function, call]
+
+    def enter_called(self, function: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
+        """Return the surroundings inside a function with the arguments of a call; None if it passes none."""
+        given = self._pass(function.node, call, at)
+        if given and is_complete(call):
+            given = {**list_defaults(function.at.file.read_names(function.node), function.at), **given}
+        inside = Surroundings(function.at.file, function.node, function.at, given)
+        return inside if given and inside.depth <= NESTED else None
 
     def enter_partial(self, function: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
         """Return the surroundings inside a function with the arguments that `partial(function, ...)` passes."""
@@ -1341,7 +1503,7 @@ class Program:
         if inside.depth > NESTED:
             inside = self.enter(function, at)
         for value in names.returned:
-            yield Traced(value, inside)
+            yield Traced(value, self.enter_after_loops(inside, value.lineno) if given else inside)
 
 
 OPENERS: dict[type, Any] = {
@@ -1451,10 +1613,34 @@ def get_default(call: ast.Call) -> ast.expr | None:
     return named.get("default") or named.get("default_factory") or (call.args[0] if call.args else None)
 
 
+def list_carried(loop: ast.For, at: Surroundings) -> list[tuple[str, ast.Assign]]:
+    """List the names that a loop assigns anew and that were assigned before it, such as `previous = node`."""
+    return [
+        (statement.targets[0].id, statement)
+        for statement in loop.body
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and len(at.names.bound.get(statement.targets[0].id, ())) > 1
+    ]
+
+
+def get_docstring(owner: Any) -> ast.Constant | None:
+    """The constant that is the docstring of a function or class."""
+    first = owner.body[0] if owner.body else None
+    if isinstance(first, ast.Expr) and is_text(first.value):
+        return first.value
+    return None
+
+
 def list_assignments(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Find the targets and values of an assignment."""
     if isinstance(statement, ast.Assign):
-        yield from ((target, statement.value) for target in statement.targets)
+        for target in statement.targets:
+            parts = target.elts if isinstance(target, ast.Tuple | ast.List) else ()
+            values = statement.value.elts if isinstance(statement.value, ast.Tuple | ast.List) else ()
+            yield from (
+                zip(parts, values, strict=True) if parts and len(parts) == len(values) else [(target, statement.value)]
+            )
     elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
         yield statement.target, statement.value
 

@@ -6,7 +6,7 @@ import re
 import string
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +18,10 @@ from selfwire.extras.adopt.source import (
     DEEPEST,
     OPENERS,
     Argument,
+    BoundMethod,
     Element,
     Function,
+    Instance,
     Outside,
     Program,
     Surroundings,
@@ -104,6 +106,8 @@ GAP = "\0"
 """Stands for a hole of an f-string while its text is changed."""
 
 
+DEEPEST_CUT = 8
+"""Steps from a part of a file to the call that reads it after which tracing gives up."""
 IsReply = Callable[[ast.Call, Surroundings], bool]
 Split = tuple[tuple[str, ...], tuple[str, ...]]
 """The static pieces of a text and the holes between them."""
@@ -118,6 +122,8 @@ class Reach(NamedTuple):
         changes: functions that change its white space, in the order of their use.
         kind: of the text; "" to tell it from the source.
         whole: whether it is a message, not a part of one.
+        users: nodes, agents and tools that use it.
+        is_written: whether it comes by way of a field of the state.
         marks: words in it that the program replaces by something else.
         via: model; client, if it is not LangChain's; message, for a literal that one of them is sent; marker, for one
             that `selfwire.text` names.
@@ -131,6 +137,8 @@ class Reach(NamedTuple):
     whole: bool = True
     via: str = "model"
     marks: tuple[str, ...] = ()
+    users: frozenset[str] = frozenset()
+    is_written: bool = False
 
     def change_first(self, changes: tuple[str, ...]) -> "Reach":
         """Return the reach of a text that is changed before; each change is made once, as twice adds nothing."""
@@ -139,7 +147,12 @@ class Reach(NamedTuple):
 
 @dataclass
 class TextDraft:
-    """A text while the program is read."""
+    """A text while the program is read.
+
+    Attributes:
+        users: nodes, agents and tools that use it.
+        units: pieces of code that use it, as long as their users are not known.
+    """
 
     path: Path
     kind: str
@@ -150,6 +163,7 @@ class TextDraft:
     place: tuple[int, int, int, int]
     node: Any = None
     roles: list[str] = field(default_factory=list)
+    users: frozenset[str] = frozenset()
     units: list[Any] = field(default_factory=list)
     vias: set[str] = field(default_factory=set)
 
@@ -160,6 +174,8 @@ class TextFinder:
     Attributes:
         writes: expressions that nodes write into fields of the state, by field.
         unit_of: finds the piece of code in which a call stands.
+        users: nodes, agents and tools by the functions and expressions that they use, once these are known.
+        told: texts whose users are all known.
         is_reply: finds whether a call asks a model, so that its result is no text of the program.
     """
 
@@ -169,6 +185,8 @@ class TextFinder:
         self.opaque: dict[tuple[Path, int], tuple[Any, str, str]] = {}
         self.writes: dict[str, list[Traced]] = {}
         self.seen: set[Any] = set()
+        self.users: Mapping[Any, frozenset[str]] = {}
+        self.told: set[tuple[Path, int, int]] = set()
 
     def follow(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Find the texts that an expression is made of."""
@@ -189,20 +207,21 @@ class TextFinder:
             elif isinstance(found.node, Outside):
                 self._note_opaque(node, at, reach, found.node.name)
             elif not isinstance(found.node, Argument):
-                is_called = found.call is not None and not self._is_constant_field(node, at)
-                unit = self.unit_of(found.call) if is_called else None
-                self.follow(found.node, found.at, reach._replace(unit=unit or reach.unit))
+                self.follow(found.node, found.at, self._pass_on(reach, found.call))
         if isinstance(node, ast.Attribute):
             self._follow_field(node.value, node.attr, at, reach)
 
-    def _is_constant_field(self, node: Any, at: Surroundings) -> bool:
-        """Whether a node is a field of an object that a constant of a module holds, as `PROMPTS.plan`."""
-        owner = node.value if isinstance(node, ast.Attribute) else None
-        found = list(self.program.look_up(owner.id, at)) if isinstance(owner, ast.Name) else []
-        return bool(found) and all(
-            isinstance(value.node, ast.expr) and value.at.owner is value.at.file.tree and not value.at.given
-            for value in found
+    def _pass_on(self, reach: Reach, call: Any) -> Reach:
+        """The reach of what a call passes: of those who use it, the ones that use the code of the call too."""
+        unit = self.unit_of(call) if call is not None else None
+        if unit is None:
+            return reach
+        calling = self.users.get(unit.owner, frozenset())
+        # a tool may name a constant that it does not send, and what a node writes into the state is sent by others
+        stays = reach.is_written or any(
+            all(part.startswith("tool ") for part in side) for side in (calling, reach.users)
         )
+        return reach._replace(unit=unit, users=(reach.users & calling) or ((stays and reach.users) or calling))
 
     def _follow_unknown(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Follow an attribute or item of something that the source does not show, such as a field of the state."""
@@ -218,6 +237,14 @@ class TextFinder:
                 elif node.attr == "value":
                     self.follow(base.node, base.at, reach)
             return
+        if reach.whole and (cut := find_cut_file(self.program, node, at)) is not None:
+            read, file = cut
+            self.note(
+                read.node,
+                read.at,
+                f"a text is cut out of {file.name} by code",
+                "keep each prompt in a file of its own, or under a key of a YAML or JSON file",
+            )
         self._note_opaque(node, at, reach)
 
     def _follow_field(self, owner: ast.expr, name: str, at: Surroundings, reach: Reach) -> None:
@@ -225,7 +252,7 @@ class TextFinder:
         if name in self.writes and name != "messages":
             if any(isinstance(base.node, Argument | Element) for base in self.program.trace(owner, at)):
                 for written in self.writes[name]:
-                    self.follow(written.node, written.at, reach._replace(whole=False, kind=""))
+                    self.follow(written.node, written.at, reach._replace(whole=False, kind="", is_written=True))
 
     # literals
 
@@ -319,8 +346,9 @@ class TextFinder:
         known.vias.add(reach.via)
         if reach.role and reach.role not in known.roles:
             known.roles.append(reach.role)
-        if reach.unit is not None and reach.unit not in known.units:
-            known.units.append(reach.unit)
+        if key not in self.told:
+            known.users |= reach.users
+            known.units += [reach.unit] if reach.unit is not None and not self.users else []
 
     # collections
 
@@ -358,6 +386,16 @@ class TextFinder:
         for returned in self.program.list_returned(node, at, {}, None, None):
             self.follow(returned.node, returned.at, reach)
 
+    def _follow_object(self, node: Instance, at: Surroundings, reach: Reach) -> None:
+        """Follow what `str(object)` returns."""
+        for method in self.program.get_member(Traced(node, at), "__str__"):
+            for returned in (
+                self.program.list_returned(method.node.function, method.at, {}, None, Traced(node, at))
+                if isinstance(method.node, BoundMethod)
+                else ()
+            ):
+                self.follow(returned.node, returned.at, reach._replace(whole=False))
+
     # calls
 
     def _follow_call(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
@@ -368,9 +406,7 @@ class TextFinder:
             self._follow_field(node.func.value, key.value, at, reach)
         for value in found:
             if not isinstance(value.node, Argument):
-                unit = self.unit_of(value.call) if value.call is not None else None
-                own = self.program.calls and unit is not None and value.call is not node
-                self.follow(value.node, value.at, reach._replace(unit=unit if own else reach.unit))
+                self.follow(value.node, value.at, self._pass_on(reach, value.call if value.call is not node else None))
         if found or self.is_reply(node, at):
             return
         handler = CALLS.get(name)
@@ -506,6 +542,11 @@ class TextFinder:
         for part in node.args[:1]:
             self.follow(part, at, reach.change_first((own,)))
 
+    def _follow_docstring(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `inspect.getdoc(function)`."""
+        for part in node.args[:1]:
+            self.follow(ast.Attribute(part, "__doc__", ast.Load()), at, reach.change_first(("cleandoc",)))
+
     def _follow_laid_out(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `textwrap.indent(text, prefix)` and its like."""
         for part in node.args[:1]:
@@ -565,7 +606,15 @@ class TextFinder:
     def _follow_file_keys(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> bool:
         """Follow `yaml.safe_load(...)["key"]`; returns whether it is such an expression."""
         found = prompt_files.find_loaded(self.program, node, at)
-        return found is not None and self._follow_loaded(found[0].node, found[0].at, found[1], reach)
+        if found is None:
+            return False
+        call, keys = found
+        callers = {key.call for level in keys for key in level or () if key.call is not None}
+        for caller in callers or {None}:  # each passes a key of its own
+            passed = tuple(level and tuple(key for key in level if key.call in (caller, None)) for level in keys)
+            if not self._follow_loaded(call.node, call.at, passed, self._pass_on(reach, caller)):
+                return False
+        return True
 
     def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
         opened = prompt_files.find_loaded_path(self.program, call, at)
@@ -658,6 +707,20 @@ def get_outside_maker(program: Program, found: Traced, depth: int = 0) -> str:
     inner = node.func if isinstance(node, ast.Call) else getattr(node, "value", None)
     bases = program.trace(inner, found.at) if isinstance(inner, ast.AST) else []
     return next(filter(None, (get_outside_maker(program, base, depth + 1) for base in bases)), "")
+
+
+def find_cut_file(program: Program, node: Any, at: Surroundings, depth: int = 0) -> tuple[Traced, Path] | None:
+    """Find the file of the program of which a value is a part, with the call that reads it; None if there is none."""
+    if isinstance(node, ast.Call):
+        read = prompt_files.find_read(program, node, at)
+        for path in prompt_files.list_files(program, *read) if read is not None else ():
+            return Traced(node, at), path
+        parts = [getattr(node.func, "value", None), *node.args]
+    else:
+        parts = [node.source if isinstance(node, Element) else getattr(node, "value", None)]
+    inner = (found for part in parts if isinstance(part, ast.expr) for found in program.trace(part, at))
+    deeper = (find_cut_file(program, found.node, found.at, depth + 1) for found in inner if depth < DEEPEST_CUT)
+    return next((found for found in deeper if found is not None), None)
 
 
 def is_marker(program: Program, node: ast.Call, at: Surroundings) -> bool:
@@ -787,6 +850,7 @@ HANDLERS: dict[type, Any] = {
     ast.ListComp: TextFinder._follow_comprehension,
     ast.GeneratorExp: TextFinder._follow_comprehension,
     ast.Call: TextFinder._follow_call,
+    Instance: TextFinder._follow_object,
     **dict.fromkeys(Function.__args__, TextFinder._follow_function),
 }
 """How the texts of an expression are found, by its kind."""
@@ -798,6 +862,7 @@ CALLS: dict[str, Any] = {
     "render": TextFinder._follow_substitution,
     "join": TextFinder._follow_join,
     "dedent": TextFinder._follow_dedent,
+    "getdoc": TextFinder._follow_docstring,
     "cleandoc": TextFinder._follow_dedent,
     "replace": TextFinder._follow_replaced,
     "cast": TextFinder._follow_cast,

@@ -6,6 +6,7 @@ A table of a Markdown page stands between two comments; paths are relative to th
     <!-- end of table -->
 
     systems     scores and costs of an evaluation, `rows` as `keep_scores` writes them
+    methods     systems over the seeds in `rows`: each before, after, with its control, beside others, and its price
     paired      differences of an evaluation's systems from one of them, `against`
     scores      evaluations side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
     evolutions  what an iteration of an evaluation's evolutions costs: `iterations=N`, and `TITLE=FILE` for each
@@ -25,17 +26,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.table import (
     Column,
+    SeedSummary,
     SystemSummary,
     build_table,
     choose_comparison,
     compute_difference,
     format_difference,
     list_columns,
+    list_seed_columns,
+    read_kept_runs,
     read_kept_scores,
+    summarise_seeds,
     write_lines,
 )
 from selfwire.extras.lab.ablation.files import read_study
@@ -48,6 +54,7 @@ from selfwire.runs.proof import build_proof_table, read_proof
 END = "<!-- end of table -->"
 TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
 CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+T = TypeVar("T")
 _LEFT_OUT = ("s/task", "S")
 """Columns of an evaluation that stand on no page: times differ from machine to machine."""
 
@@ -190,7 +197,7 @@ def _format_scores(page: Path, given: Mapping[str, str]) -> str:
     return build_table(columns, names).markdown
 
 
-def _format_named(column: Column[SystemSummary], lines: Mapping[str, SystemSummary], name: str) -> str:
+def _format_named(column: Column[T], lines: Mapping[str, T], name: str) -> str:
     return column.format(lines[name])
 
 
@@ -210,6 +217,40 @@ def _format_evolutions(page: Path, given: Mapping[str, str]) -> str:
     for title in costs:
         columns += [Column(f"{title}: {field}", partial(share, title, field)) for field in ("calls", "tokens")]
     return build_table(columns, names).markdown
+
+
+BEFORE, CONTROL, VOTES = "-before", "-control", "-votes"
+"""Ends of the names of systems that stand in the row of another: its seed team, its control, votes at its price."""
+
+
+def _format_methods(page: Path, given: Mapping[str, str]) -> str:
+    runs = [lines for _, lines in read_kept_runs(page.parent / given["rows"])]
+    systems = {found.name: found for found in summarise_seeds(runs, "")}
+    named = [name for name in systems if not name.endswith((BEFORE, CONTROL, VOTES))]
+
+    def show(end: str) -> Callable[[str], str]:
+        return lambda name: systems[name + end].format_score() if name + end in systems else "-"
+
+    def differ(find_other: Callable[[str], str]) -> Callable[[str], str]:
+        def format_gain(name: str) -> str:
+            other = systems.get(find_other(name))
+            return format_difference(SeedSummary(systems[name].lines, other.lines).difference if other else None)
+
+        return format_gain
+
+    priced = [column for column in list_seed_columns() if column.name in ("calls/task", "tokens/task", "over cap")]
+    columns = (
+        Column[str]("system", str),
+        Column("before", show(BEFORE)),
+        Column("score [95 %]", show("")),
+        Column("control", show(CONTROL)),
+        Column("votes at its price", show(VOTES)),
+        Column("from before", differ(lambda name: name + BEFORE)),
+        Column("from control", differ(lambda name: name + CONTROL)),
+        *(Column(f"from {other}", differ(lambda _, other=other: other)) for other in given["beside"].split(",")),  # type: ignore[misc]
+        *(Column(column.name, partial(_format_named, column, systems)) for column in priced),
+    )
+    return build_table(columns, named).markdown
 
 
 def _differ(line: SystemSummary, against: SystemSummary) -> str:
@@ -275,6 +316,7 @@ def _format_proof(page: Path, given: Mapping[str, str]) -> str:
 
 TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "systems": _format_systems,
+    "methods": _format_methods,
     "paired": _format_paired,
     "scores": _format_scores,
     "evolutions": _format_evolutions,

@@ -25,12 +25,13 @@ def results(
         bool, typer.Option("--lock", help="Lock the claims of the pages as they stand, in docs/claims.lock.")
     ] = False,
     keep: Annotated[
-        Path | None, typer.Option(help="Keep the scores of a results.jsonl in --out instead, without answers.")
+        list[Path] | None,
+        typer.Option(help="Keep the scores of a results.jsonl in --out instead, without answers; may be repeated."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="File for --keep.")] = None,
 ) -> None:
     """Compute the tables of pages anew from the rows that are kept, and check what their text says of them."""
-    if keep is not None:
+    if keep:
         if out is None or check or write or lock or pages:
             raise ConfigError("--keep RESULTS goes with --out FILE, and with nothing else")
         keep_scores(keep, out)

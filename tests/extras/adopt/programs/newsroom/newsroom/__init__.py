@@ -1,0 +1,3 @@
+from .graph import make_graph
+
+__all__ = ["make_graph"]

@@ -1,0 +1,2 @@
+from app.core.settings import settings
+from app.core.llm import llm_factory

@@ -539,13 +539,16 @@ class EvolutionLoop:
     async def test(self, state: EvolutionState) -> EvolutionState:
         """Run the seed team and the evolved one on the test split, which is used only here.
 
-        A resumed run repeats only tasks without a grade.
+        A resumed run repeats only tasks without a grade, and so does the evolved team if it is the seed team still.
         """
         report: dict[str, Any] = {}
         sides = {"before": self.seed_team, "after": await self.load_team(state["incumbent"])}
         for label, team in sides.items():
             scope = self._scope("test", 0, of=label)
-            found = await self._run(team, self.splits.test, scope, earlier=await self._load_graded(scope))
+            earlier = await self._load_graded(scope)
+            if team.fingerprint == self.seed_team.fingerprint:
+                earlier = {**await self._load_graded(self._scope("test", 0, of="before")), **earlier}
+            found = await self._run(team, self.splits.test, scope, earlier=earlier)
             report[label] = {
                 "workflow": team.fingerprint,
                 "scores": [t.feedback.score if t.feedback else None for t in found],

@@ -4,8 +4,10 @@ import asyncio
 import inspect
 import json
 import re
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,26 @@ def test_a_run_of_the_same_name_goes_on_without_paying_twice() -> None:
     assert selfwire.evolve("hiva", SUMS, **{**asked, "run_name": "whole"}).cost.calls == found.cost.calls
     with pytest.raises(selfwire.errors.JournalError, match="started with another config"):
         selfwire.evolve("hiva", [{**task, "input": f"{task['input']}!"} for task in SUMS], **asked)
+
+
+def test_a_run_that_a_budget_or_ctrl_c_stops_says_how_it_goes_on() -> None:
+    def interrupt(*_: object) -> None:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    with pytest.raises(selfwire.errors.BudgetError) as stopped:
+        selfwire.evaluate("single", SUMS[:6], grade, budget={"calls": 3})
+    here, before = threading.get_ident(), signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt) as ended:
+            selfwire.evolve(
+                "hiva", SUMS, grade, on_event=lambda event: signal.pthread_kill(here, signal.SIGALRM), **SMALL
+            )
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    for raised, verb in ((stopped.value, "eval"), (ended.value, "hiva")):
+        [note] = raised.__notes__
+        assert re.search(rf"the same call with run_name='{verb}-tasks-[\w-]+' goes on,", note)
 
 
 def test_tasks_that_a_saved_team_has_learned_from_are_left_out_wherever_they_come_from() -> None:

@@ -20,7 +20,8 @@ Departures (a test is named after each):
     D1   Workers read private messages by decreasing r, the manager reads public ones in order sigma; the paper says
          both of private messages (Sec. 3.4, Eq. 3).
     D2   The private channel is one text, for whoever has the need (Eq. 2). App. B.1 addresses entries to roles, which
-         only an edge could deliver: of messages addressed by name two in three were lost.
+         only an edge could deliver: of messages addressed by name two in three were lost. A line [public] or [answer]
+         in it stands for that field, so that a reply holds a program once.
     D3   A blank or missing query or key has no edge and is never embedded: two blanks have cosine 1. "None", "n/a" and
          the like are blanks.
     D4   The manager's verdict alone does not end a run: an answer must exist, and the latest verdict of every
@@ -49,6 +50,7 @@ Departures (a test is named after each):
          ten rounds have to fit into the reader's context.
     D17  A worker remembers the newest answer that it has given, and a member whom the goal names reads the team's
          answer so far: in the paper nobody but the manager reads an answer, so whoever is asked to check one cannot.
+         Who reads a long answer does not read it again in messages.
     D18  The manager may name who speaks next; the others are not asked, which saves their calls. In the paper all speak
          in every round. The answerers speak in the last round in any case.
 """

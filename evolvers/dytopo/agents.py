@@ -20,7 +20,7 @@ from selfwire.core.values import FrozenMap, Id, parse_object
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import MANAGER, Domain, DytopoMemory, get_workers
-from selfwire.evolvers.dytopo.halting import Rounds, find_objection
+from selfwire.evolvers.dytopo.halting import Rounds, find_objection, mark_answer
 from selfwire.evolvers.dytopo.induction import Descriptors
 from selfwire.evolvers.dytopo.initial_team import get_members
 from selfwire.evolvers.dytopo.schemas import Call, Halting, Turn, turn_schema
@@ -32,11 +32,13 @@ SHOWN = 1000
 
 _HEAD = re.compile(r"^\[(?=(?:You|Your answer so far|From [^\]\n]*|Result of [^\]\n]*), round \d+\])", re.MULTILINE)
 """The bracket of a line that could be taken for the head of another entry."""
+_NAMED = re.compile(r"^[ \t]*\[(public|answer)\][ \t]*$", re.MULTILINE)
+"""A line of a private message that stands for the public message or for the answer."""
 
 
 _FIELDS = {
     "answer": "- answer: the whole final answer, in exactly the form that the task asks for; empty while you do not "
-    "know it. The last one that is given is the team's.",
+    "know it. The last one that is given is the team's. Who reads your public message reads it too.",
     "verdict": '- verdict: "pass" if the solution that you were sent is right, "fail" if it is not, "open" if you were '
     "sent none or cannot tell.",
     "calls": '- calls: tools to use now, at most {calls}, each {"tool": its name, "arguments": its input, a JSON '
@@ -113,13 +115,14 @@ class DytopoAgents:
             checks=worker in domain.checkers,
             tools=bool(held),
         )
+        answer = given.answer if given.names(worker) and worker not in domain.answerers else ""
         sections = {
             "task": given.question.input.strip(),
             "goal": given.new_goal,
             "team": render_roster([member for member in get_members(given.workflow) if member.id != worker]),
             "needs": "\n".join(f"{'You' if member == worker else member}: {n}" for member, n in given.needs.items()),
-            "answer": given.answer if given.names(worker) and worker not in domain.answerers else "",
-            "memory": render_memory(given.memories.get(worker, ())),
+            "answer": answer,
+            "memory": render_memory(given.memories.get(worker, ()), answer),
             "number": str(scope.visit + 1),
         }
         messages = self._make_messages(agent, schema, sections, held)
@@ -215,16 +218,23 @@ class DytopoAgents:
             return ToolUse(name=name, arguments=arguments, result=f"error: {error}", error=True)
 
 
-def render_memory(memory: Memory) -> str:
-    """A memory as its owner reads it, oldest first; models count rounds from 1."""
+def render_memory(memory: Memory, answer: str = "") -> str:
+    """A memory as its owner reads it, oldest first; models count rounds from 1.
+
+    Args:
+        answer: the team's, if it is shown beside; a long answer is not repeated in messages (D17).
+    """
+    answer = next((entry.text for entry in memory if entry.kind == "answer"), answer)
     shown = {
         "own": "You, round {0}",
         "answer": "Your answer so far, round {0}",
         "routed": "From {1}, round {0}",
         "tool": "Result of {1}, round {0}",
     }
+    texts = [mark_answer(entry.text, answer) if entry.kind in ("own", "routed") else entry.text for entry in memory]
     return "\n\n".join(
-        f"[{shown[entry.kind].format(entry.round + 1, entry.source)}]\n{_HEAD.sub('(', entry.text)}" for entry in memory
+        f"[{shown[entry.kind].format(entry.round + 1, entry.source)}]\n{_HEAD.sub('(', text)}"
+        for entry, text in zip(memory, texts, strict=True)
     )
 
 
@@ -243,7 +253,7 @@ def _render_public(turn: WorkerTurn, need: str) -> str:
         return "(failed in this round and said nothing)"
     if not turn.asked:
         return "(was not called in this round)"
-    lines = [turn.public.strip()]
+    lines = [mark_answer(turn.public.strip(), turn.answer)]
     lines += [f"Its answer: {turn.answer.strip()}"] if turn.answer.strip() else []
     lines += [f"Its verdict: {turn.verdict}"] if turn.verdict else []
     lines += [f"Its need: {need}"] if need else []
@@ -252,13 +262,15 @@ def _render_public(turn: WorkerTurn, need: str) -> str:
 
 
 def _to_worker_turn(agent: Agent, turn: Turn, uses: Sequence[ToolUse], usage: Usage, visit: int) -> WorkerTurn:
+    answer = getattr(turn, "answer", "")
+    named = {"public": turn.public, "answer": answer}
     return WorkerTurn(
         worker=agent.id,
         round=visit,
         public=turn.public,
-        private=turn.private,
+        private=_NAMED.sub(lambda found: named[found[1]].strip() or found[0], turn.private),
         descriptors=Descriptors(query=turn.query, key=turn.key),
-        answer=getattr(turn, "answer", ""),
+        answer=answer,
         verdict=getattr(turn, "verdict", ""),
         tools=tuple(uses),
         usage=usage,

@@ -8,6 +8,9 @@ from selfwire.evolvers.dytopo.turns import WorkerTurn
 
 _BLOCK = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
+REPEATED = 80
+"""Characters from which on an answer is marked where it is repeated; a shorter one may be a part of a sentence."""
+
 Rounds = Sequence[Sequence[WorkerTurn]]
 """Turns by round; within a round in order sigma."""
 
@@ -60,6 +63,14 @@ def find_objection(domain: Domain, rounds: Rounds) -> str:
 def find_code_blocks(text: str) -> tuple[str, ...]:
     """The fenced code blocks of a text, without their fences."""
     return tuple(block.strip("\n") for block in _BLOCK.findall(text) if block.strip())
+
+
+def mark_answer(text: str, answer: str) -> str:
+    """Put a mark in place of a long answer, or of its code, in a text that is shown beside the answer."""
+    for piece in (answer.strip(), *find_code_blocks(answer)):
+        if len(piece) >= REPEATED:
+            text = text.replace(piece, "(the answer, shown apart)")
+    return text
 
 
 def _find_answer(domain: Domain, turn: WorkerTurn) -> str:

@@ -19,7 +19,7 @@ SEVEN = (*FOUR, "multi_generate", "self_refine", "web_browser")
 ROLES = {
     "io": "Answers without tools, from task, findings and its own knowledge; breaks the subtask down first.",
     "multi_generate": "Gives several candidate answers and compares them.",
-    "self_refine": "Finds the faults of a solution, counts and computes again, and rewrites it.",
+    "self_refine": "Finds the faults of a solution, works out again what is in doubt, and rewrites it.",
     "web_search": "Searches with its tools for what the subtask needs, and reads the results; names its sources.",
     "web_browser": "Opens pages with its tools, reads them whole and follows them to the next; names its sources.",
     EARLY_EXIT: "Ends the work: what has been completed is enough for the final answer.",

@@ -49,6 +49,7 @@ def test_training_and_then_its_selections_from_the_command_line(tmp_path: Path) 
     trained = call(tmp_path, "train", "evomas", "--benchmark", "archive", *small)
     assert "update 2/2: reward" in trained.output
     assert "untrained" in trained.output
+    assert "mean score" in trained.output
     told = ["--training", "--data", str(tmp_path / "p.json"), "--svg", str(tmp_path / "p.svg")]
     call(tmp_path, "selection", "evomas-archive", "Who?", "--benchmark", "archive", *told)
     unwritten = ["--data", str(tmp_path / "none" / "p.json"), "--set", "stages=1", "--benchmark", "archive"]

@@ -595,3 +595,31 @@ async def test_a_check_is_asked_for_only_where_somebody_checks() -> None:
     model = SpokenModel({**script, "Writer": writer, "Manager": [{"is_complete": True, "next_goal": ""}]})
     await ran(model, domain="general")
     assert wanted not in model.systems["Manager", 0]
+
+
+async def test_d2_d17_a_program_is_written_once_and_shown_once() -> None:
+    program = "\n".join(f"    total_{at} = add(total_{at}, {at})" for at in range(5))
+    fenced = f"```python\n{program}\n```"
+    need = "detailed solution to verify"
+    script: Script = {
+        "ProblemParser": [{"public": "-"}],
+        "Solver": [{"public": f"Done:\n{fenced}", "private": "Mine:\n[answer]", "answer": fenced, "key": need}],
+        "Verifier": [{"public": "-", "query": need, "verdict": "open"}],
+        "Manager": [{"is_complete": False, "next_goal": "Verifier: check the answer.", "public": "solved"}],
+    }
+    model = SpokenModel(script)
+    report = await ran(model, DytopoConfig(rounds=2))
+    assert [mail.text for mail in report.rounds[0].messages] == [f"Mine:\n{fenced}"]
+    for reader, at in (("Solver", 1), ("Verifier", 1), ("Manager", 0)):
+        assert model.shown(reader, at).count(program) == 1, reader
+    assert section(model.shown("Verifier", 1), "answer") == fenced
+    assert "[From Solver, round 1]\nMine:\n(the answer, shown apart)" in section(model.shown("Verifier", 1), "memory")
+
+
+async def test_a_line_that_names_a_blank_answer_stays_and_a_short_answer_is_shown_where_it_stands() -> None:
+    lines = [{"public": "So it is 7.", "private": "[answer]\nsee [public]", "key": "the sum"}]
+    script: Script = {**MATH, "ProblemParser": lines, "Solver": [{"public": "It is 7.", "answer": "7"}]}
+    model = SpokenModel(script)
+    report = await ran(model, DytopoConfig(rounds=2, topology="broadcast"))
+    assert "[answer]\nsee [public]" in {mail.text for mail in report.rounds[0].messages}
+    assert "[You, round 1]\nIt is 7." in section(model.shown("Solver", 1), "memory")

@@ -11,7 +11,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_openai import ChatOpenAI
+from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from pydantic import Field, SecretStr
 
 from selfwire.core.errors import ModelError
@@ -57,6 +57,17 @@ async def test_a_body_beyond_the_limit_is_an_error_at_once(
     with pytest.raises(ModelError, match=rf"{told}.*after 1 attempt"):
         await model.generate(ASKED, scope=Scope())
     assert len(wire_server.asked) == 1
+
+
+async def test_a_class_that_is_built_on_langchains_openai_is_bounded_too(
+    wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("selfwire.models.openai_chat.LARGEST_BODY", 2**20)
+    wire_server.always = raw(SMALL + b" " * 2**21)
+    address = wire_server.url.removesuffix("/v1")
+    chat = AzureChatOpenAI(azure_endpoint=address, api_version="1", model="m", api_key=SecretStr(KEY), max_retries=0)
+    with pytest.raises(ModelError, match=r"more than 1 MiB.*after 1 attempt"):
+        await MeteredModel(chat, policy=QUICK, prices=PRICES).generate(ASKED, scope=Scope())
 
 
 class Endless(BaseChatModel):

@@ -8,6 +8,7 @@ import pytest
 from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.evals.table import SystemInfo, SystemSummary
 from selfwire.extras.pages.reading import read_report
+from selfwire.runs.evolution import count_seed_samples
 from selfwire.runs.results import describe_worth
 from tests.commands import call
 
@@ -30,6 +31,16 @@ def test_it_is_worth_it_only_if_the_best_at_as_many_calls_is_beaten() -> None:
     assert told.startswith("not shown to be worth it: +0.03 [")
     assert told.endswith("over the single agent with votes, at 6.0 calls per task against 6.0")
     assert describe_worth(evolved, [SEED]) == describe_worth(None, [SEED, weak]) == ""
+
+
+@pytest.mark.parametrize(
+    ("evolved", "seed", "samples"),
+    [(2, 1, 1), (2.9, 1, 1), (3, 1, 3), (6.4, 2, 3), (6.5, 1.3, 5), (0.3, 0.1, 3), (1, 3, 1), (4, 0, 4)],
+)
+def test_the_seed_is_asked_for_no_more_than_the_evolved_team_costs_and_never_twice(
+    evolved: float, seed: float, samples: int
+) -> None:
+    assert count_seed_samples(evolved, seed) == samples
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from selfwire.core.agent import OWN_MODEL
 from selfwire.core.edits import format_rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.own_tool import OwnTool
+from selfwire.core.plugins import is_graph
 from selfwire.core.team import Team, TeamDiff
 from selfwire.core.text import COMPARED, compare_lines
 from selfwire.core.usage import Usage
@@ -153,6 +154,9 @@ def show_team(team: Team, version: Version | None, title: str = "", scores: str 
         known = (saved, score, before, format_outcome(facts), format_reasons(version), format_other_facts(facts))
         out.print("; ".join(filter(None, known)))
     out.print(f"\n{topology.to_text(team.topology)}\n")
+    if is_graph(team.method):
+        what = f"prompts of {team.method} in the order of its source"
+        out.print(f"{what}; its nodes and edges: selfwire adopt {team.method}\n")
     for agent in team.agents:
         tools = f"  tools: {', '.join(agent.tools)}" if agent.tools else ""
         model = f"  model: {agent.model}" if agent.model else ""

@@ -21,8 +21,8 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background event loop of this process and wait for it.
 
     The coroutine gets the caller's context variables, with LangGraph's callbacks, tags and stream writers. All calls
-    share a loop, as HTTP clients are bound to the loop of their first use. Ctrl-C cancels the coroutine and waits for
-    its clean-up.
+    share a loop, as HTTP clients are bound to the loop of their first use. Ctrl-C cancels the coroutine, waits for its
+    clean-up and takes over the notes that it has left on its cancellation.
 
     Raises:
         RuntimeError: the caller runs on the background loop, which would wait for itself.
@@ -40,9 +40,10 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     loop.call_soon_threadsafe(start, context=contextvars.copy_context())
     try:
         return result.result()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         loop.call_soon_threadsafe(lambda: tasks[0].cancel())
-        result.exception()  # waits
+        for note in getattr(result.exception(), "__notes__", ()):  # waits
+            interrupt.add_note(note)
         raise
 
 
@@ -55,9 +56,12 @@ async def _deliver(coroutine: Coroutine[Any, Any, T], result: "Future[T]") -> No
     try:
         value = await coroutine
     except BaseException as error:
-        result.set_exception(CancelledError() if isinstance(error, asyncio.CancelledError) else error)
-        if isinstance(error, asyncio.CancelledError):
-            raise
+        if not isinstance(error, asyncio.CancelledError):
+            return result.set_exception(error)
+        cancelled = CancelledError()
+        cancelled.__notes__ = list(getattr(error, "__notes__", ()))
+        result.set_exception(cancelled)
+        raise
     else:
         result.set_result(value)
 

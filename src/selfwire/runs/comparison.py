@@ -22,8 +22,8 @@ from selfwire.evals.table import (
 from selfwire.graphs.method import find_method
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import Event, OpenEvaluation, fit_evaluation, start_or_resume
-from selfwire.runs.open import CallOptions, FoundTeam, Given, TaskSets, Teamlike, open_in_thread
-from selfwire.runs.record import make_run_name, shorten_name
+from selfwire.runs.open import CallOptions, FoundTeam, Given, TaskSets, Teamlike
+from selfwire.runs.record import make_run_name, open_in_thread, shorten_name
 from selfwire.runs.results import FAULT, Comparison, Evaluation
 from selfwire.runs.spec import STAMP, EvaluateSpec, SystemSpec
 

@@ -70,7 +70,6 @@ from selfwire.runs.open import (
     describe_clashes,
     load_models,
     make_seed,
-    open_in_thread,
     refuse_missing_tools,
     refuse_other_method,
     refuse_unreadable_memory,
@@ -88,6 +87,7 @@ from selfwire.runs.record import (
     load_request,
     make_run_name,
     note_status,
+    open_in_thread,
     refuse_foreign_run,
     refuse_other_part,
     shorten_method,
@@ -660,7 +660,7 @@ async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: b
             async with track_status(run):
                 calls = after.calls_per_task
                 single = summarise_trajectories(SINGLE, await run_single_agent(run, tasks, calls))
-                voted = await run_seed_with_votes(run, tasks, round(calls / (before.calls_per_task or 1)))
+                voted = await run_seed_with_votes(run, tasks, count_seed_samples(calls, before.calls_per_task))
                 votes = [summarise_trajectories(SEED_VOTES, voted)] if voted else []
                 systems = [await measure_trivial_baseline(run, tasks), single, before, *votes, after]
             await run.note_end(final)
@@ -719,6 +719,15 @@ async def run_single_agent(run: OpenEvolution, tasks: Sequence[Task], calls: flo
     return await collect_rollouts(
         replace(run.rollout_context, runner=None), single.answer, single.seed(tools), tasks, ctx
     )
+
+
+def count_seed_samples(evolved: float, seed: float) -> int:
+    """Count the answers that the seed gives for at most the evolved team's calls per task.
+
+    A second answer decides nothing, as a tie goes to the first: where there is no third, the seed is asked once.
+    """
+    samples = int(evolved / (seed or 1) + 1e-9)
+    return samples if samples > 2 else 1
 
 
 async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], samples: int) -> list[Trajectory]:

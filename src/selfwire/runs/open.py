@@ -1,12 +1,10 @@
 """The teams, models and tasks that a caller gives, by name or as objects; each name is loaded once."""
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
@@ -52,8 +50,6 @@ Tools = Sequence[Callable[..., Any] | BaseTool | Tool | str] | str
 """Functions, LangChain tools, objects with `spec` and `run`, and names; or names alone, as "calculator,sql:x.db"."""
 ChatModel = str | BaseChatModel
 """A name such as "openai:gpt-4o-mini" or "offline", or LangChain's chat model itself."""
-
-T = TypeVar("T")
 
 OFFLINE = "offline"
 MODEL = "SELFWIRE_MODEL"
@@ -154,19 +150,6 @@ def _list_options(method: Method[Any]) -> dict[str, Any]:
     """Fields of the method's config that differ from its defaults, as a request has them."""
     options: dict[str, Any] = method.config.model_dump(mode="json", exclude_defaults=True)
     return options
-
-
-@asynccontextmanager
-async def open_in_thread(manager: AbstractContextManager[T]) -> AsyncIterator[T]:
-    """Enter and leave a context manager that blocks, without blocking the event loop."""
-    opened = await asyncio.to_thread(manager.__enter__)
-    try:
-        yield opened
-    except BaseException as error:
-        if not await asyncio.to_thread(manager.__exit__, type(error), error, error.__traceback__):
-            raise
-    else:
-        await asyncio.to_thread(manager.__exit__, None, None, None)
 
 
 @dataclass(frozen=True)

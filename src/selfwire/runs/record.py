@@ -1,5 +1,6 @@
 """The record of a run on disk: its folder, its status, what it resumes from, and the tasks that it has learned from."""
 
+import asyncio
 import hashlib
 import re
 import secrets
@@ -21,8 +22,10 @@ from pydantic import Field, ValidationError
 from selfwire.core.errors import (
     ConfigError,
     JournalError,
+    ModelError,
     RefusedError,
     SelfwireError,
+    StoppedError,
     UnansweredError,
     format_error,
     format_first_fault,
@@ -456,6 +459,21 @@ class OpenRun(Protocol):
 
 
 OpenRunT = TypeVar("OpenRunT", bound=OpenRun)
+
+
+@asynccontextmanager
+async def open_in_thread(manager: AbstractContextManager[OpenRunT]) -> AsyncIterator[OpenRunT]:
+    """Open and close a run without blocking the event loop; an error that stops it gets a note on how it goes on."""
+    opened = await asyncio.to_thread(manager.__enter__)
+    try:
+        yield opened
+    except BaseException as error:
+        if isinstance(error, StoppedError | ModelError | asyncio.CancelledError):
+            error.add_note(f"the same call with run_name={opened.journal.run!r} goes on, and pays for nothing twice")
+        if not await asyncio.to_thread(manager.__exit__, type(error), error, error.__traceback__):
+            raise
+    else:
+        await asyncio.to_thread(manager.__exit__, None, None, None)
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,10 @@ def test_d23_prompts_of_the_pool_name_only_what_their_kind_of_agent_does() -> No
     }
 
 
+def test_roles_of_the_pool_name_no_counting_which_only_our_tasks_ask_for() -> None:
+    assert [agent.id for agent in pool("search") if "count" in find_skills(agent.role)] == []
+
+
 def test_the_browser_holds_what_opens_pages() -> None:
     made = make_initial_team(PROMPTS, tools=("search", "open_url"), pages=("browse",))
     assert made.agents_by_id["web_search"].tools == ("search",)

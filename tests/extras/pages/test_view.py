@@ -109,7 +109,7 @@ def test_the_list_shows_state_kind_system_score_and_spend_of_runs_and_the_run_of
     row = text.partition("<tbody>")[2].partition("</tr>")[0]
     for part in (
         "/runs/first",
-        "running: 1 system on test tasks, 1 of 8",
+        '<td class="words">running: 1 system on test tasks, 1 of 8',  # which wraps, however long it is
         ">eval<",
         ">single<",
         ">archive<",

@@ -433,7 +433,8 @@ class EvolutionLoop:
         if "pruned_from" in state:
             part = self.config.pruning_weights[outcome]
         else:
-            outcome = "draft" if self.config.screens and outcome == "rejected" else outcome  # a draft's proof that failed
+            if self.config.screens and outcome == "rejected":  # the proof of a draft has failed
+                outcome = "draft"
             part = compute_weight(before, outcome, OUTCOMES["better" if self.config.screens else "no-worse"])
         return {
             "decided": state.get("decided", 0) + 1,

@@ -673,7 +673,7 @@ class OwnGraph(Method[OwnGraphConfig]):
 
 
 def empty_cache(graph: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """The graph with an empty cache in place of its own, so that no run gets what another candidate's nodes returned."""
+    """Copy a graph with an empty cache, so that no run gets what another candidate's nodes returned."""
     if not isinstance(graph, Pregel) or graph.cache is None:
         return graph
     fresh = copy(graph)

@@ -14,7 +14,7 @@ from selfwire.evals.baselines import SingleAgent, make_baseline
 from selfwire.evals.benchmarks.benchmark import NeedsModel
 from selfwire.evolvers.router.config import TrainConfig
 from selfwire.extras.lab.ablation.plan import Study
-from selfwire.graphs.method import LOOP, Calls, estimate_calls, scale_calls, sum_calls
+from selfwire.graphs.method import LOOP, Calls, estimate_calls, find_method, scale_calls, sum_calls
 from selfwire.graphs.pruning import list_parts
 from selfwire.models.providers import refuse_unknown_model
 from selfwire.runs.evaluation import validate_request as validate_evaluation
@@ -201,7 +201,7 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
         scale_calls(after.question, pruned),
         scale_calls(during.learning, iterations),
         scale_calls(begins.question, tests),
-        scale_calls(after.question, tests),
+        scale_calls(after.question, tests * find_method(request.method).evolves),  # an unchanged team is tested once
         # the single agent and the seed with votes spend as much as the evolved team each
         {"agent": 2 * sum(after.question.values()) * tests * request.baselines},
     )

@@ -8,6 +8,8 @@ from selfwire.evolvers.dytopo.turns import WorkerTurn
 
 _BLOCK = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
+MARK = "(the answer, shown apart)"
+_FENCED_MARK = re.compile(rf"```\w*\n{re.escape(MARK)}\n?```")
 REPEATED = 80
 """Characters from which on an answer is marked where it is repeated; a shorter one may be a part of a sentence."""
 
@@ -69,8 +71,8 @@ def mark_answer(text: str, answer: str) -> str:
     """Put a mark in place of a long answer, or of its code, in a text that is shown beside the answer."""
     for piece in (answer.strip(), *find_code_blocks(answer)):
         if len(piece) >= REPEATED:
-            text = text.replace(piece, "(the answer, shown apart)")
-    return text
+            text = text.replace(piece, MARK)
+    return _FENCED_MARK.sub(MARK, text)
 
 
 def _find_answer(domain: Domain, turn: WorkerTurn) -> str:

@@ -300,7 +300,8 @@ def play_dytopo(asked: Asked) -> Body | str:
         return {"public": answer, "private": answer, "query": needs["fault"], "key": needs["answer"], **field}
     if not checks:
         return silent
-    shown = family.find(asked["memory"].rpartition("[From ")[2])
+    handed = asked["memory"].rpartition("[From ")[2]
+    shown = family.find(handed.replace("(the answer, shown apart)", f"```python\n{asked['answer']}\n```"))
     if not shown:
         found: Body = {**silent, "query": needs["answer"], "verdict": "open"}
     elif asked.is_wrong(shown):

@@ -67,7 +67,8 @@ async def _measured(run: OpenEvolution, final: Mapping[str, Any]) -> dict[str, A
     pairs = pair_scores(before, after)
     if not pairs:
         raise ConfigError("no test task was finished by both seed and evolved team; give more test tasks")
-    score, spent, tested = compute_mean([b for _, b in pairs]), run.ledger.spent, before.spend + after.spend
+    score, spent = compute_mean([b for _, b in pairs]), run.ledger.spent
+    tested = await run.journal.spend_at(phase="test")  # a team that is the seed team still is tested once
     priced = spent.dollars is not None and tested.dollars is not None
     evolved = Team.model_validate(await run.journal.get_body(final["incumbent"]))
     history = [v for v in (await run.library.history(NAME)).versions if v.step > 0]

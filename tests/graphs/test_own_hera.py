@@ -169,7 +169,6 @@ def test_a_run_that_its_budget_stops_goes_on_by_the_same_method(home: Path, shop
 def test_a_run_that_is_killed_as_it_learns_asks_nothing_twice_that_was_answered(home: Path, shop: HeraShop) -> None:
     kill_when(start(home, *EVOLVE, *name_test_model(), *FEW), lambda: bool(shop.list_asked("PromptVariant")))
     before = Counter(shop.list_asked(""))
-    assert set(before.values()) <= {4, 5}  # the groups, and maybe a replay
     call(home, "evolve", "--resume", run_of(home))
     assert RULE in selfwire.load("desk", home=home).agents_by_id["decide"].prompt
     for kind in ("FailedAgent", "Reflection", "QueryProfile"):

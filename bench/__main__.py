@@ -15,6 +15,7 @@ from bench import (
     dytopo,
     flat,
     gates,
+    handed_over,
     harness,
     newborn,
     peers,
@@ -84,6 +85,7 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
     if by_name:
         yield peers.TITLE, peers.measure
         yield gates.TITLE, gates.measure
+        yield handed_over.TITLE, handed_over.measure
         yield prefixes.TITLE, prefixes.measure
         yield worth.TITLE, worth.measure
         yield newborn.TITLE, newborn.measure

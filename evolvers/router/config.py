@@ -55,7 +55,7 @@ class TrainConfig(FrozenModel):
     Args:
         baseline: loo subtracts the mean return of the other episodes of the batch. Paper: none. Ours: loo.
         entropy: weight of the entropy bonus. Paper: 0. Ours: 0.05.
-        rate: Adam's step. Paper: unstated. Ours: 3e-4.
+        rate: Adam's step. Paper: unstated. Ours: 1e-3.
         clip: most length of a gradient; None does not clip. Paper: none. Ours: 1.0.
         skip_equal: whether a batch whose returns are all equal changes nothing. Paper: no. Ours: yes.
         partial: whether U is the answer's score in [0, 1]; off, it is 1 for a solved task and else 0. Paper: no.
@@ -71,7 +71,7 @@ class TrainConfig(FrozenModel):
 
     baseline: Literal["loo", "none"] = "loo"
     entropy: float = Field(default=0.05, ge=0, le=10)
-    rate: float = Field(default=3e-4, gt=0, le=1)
+    rate: float = Field(default=1e-3, gt=0, le=1)
     clip: float | None = Field(default=1.0, gt=0)
     skip_equal: bool = True
     partial: bool = True

@@ -138,10 +138,9 @@ def measure_seed(tasks: int, updates: int, seed: int) -> dict[str, tuple[float, 
 
 def measure(seeds: int = SEEDS, tasks: int = TASKS, updates: int = UPDATES) -> list[Row]:
     """Score, difference paired by seed, and calls of each system."""
+    numbers = range(FIRST_SEED, FIRST_SEED + seeds)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
-        return summarise(
-            list(workers.map(partial(measure_seed, tasks, updates), range(FIRST_SEED, FIRST_SEED + seeds)))
-        )
+        return summarise(list(workers.map(partial(measure_seed, tasks, updates), numbers)))
 
 
 def summarise(found: Sequence[Mapping[str, tuple[float, float]]]) -> list[Row]:

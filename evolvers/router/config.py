@@ -55,7 +55,8 @@ class TrainConfig(FrozenModel):
     Args:
         baseline: loo subtracts the mean return of the other episodes of the batch. Paper: none. Ours: loo.
         entropy: weight of the entropy bonus. Paper: 0. Ours: 0.05.
-        rate: Adam's step. Paper: unstated. Ours: 1e-3.
+        rate: Adam's step on a whole batch; with a share of it, the step times the square root of the share, as few
+            rewards are mostly chance. Paper: unstated. Ours: 1e-3.
         clip: most length of a gradient; None does not clip. Paper: none. Ours: 1.0.
         skip_equal: whether a batch whose returns are all equal changes nothing. Paper: no. Ours: yes.
         partial: whether U is the answer's score in [0, 1]; off, it is 1 for a solved task and else 0. Paper: no.

@@ -185,7 +185,8 @@ class Learner:
             every = [value for returns in found for value in returns]
             skipped = self.config.skip_equal and (max(map(abs, flat)) < EQUAL or max(every) - min(every) < EQUAL)
             score, entropy = self.objective(batch, np.array(flat), len(rewarded))
-            norm = 0.0 if skipped else self._step(-score - self.config.entropy * entropy)
+            share = min(1.0, len(rewarded) / self.config.batch)
+            norm = 0.0 if skipped else self._step(-score - self.config.entropy * entropy, share)
             mean_entropy = float(entropy.detach())
         return Update(
             number=self.updates,
@@ -214,9 +215,10 @@ class Learner:
         advantage = torch.as_tensor(weights, dtype=log_p.dtype, device=device)
         return (advantage * log_p).sum() / episodes, mean_entropy
 
-    def _step(self, loss: "Tensor") -> float:
+    def _step(self, loss: "Tensor", share: float) -> float:
         import torch
 
+        self.optimiser.param_groups[0]["lr"] = self.config.rate * math.sqrt(share)
         self.optimiser.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         limit = math.inf if self.config.clip is None else self.config.clip

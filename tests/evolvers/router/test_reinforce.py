@@ -99,11 +99,21 @@ def test_d7_a_batch_of_equal_returns_changes_nothing_unless_the_paper_says_so() 
 def test_d7_the_entropy_bonus_raises_entropy() -> None:
     ends = []
     for bonus in (0.0, 5.0):
-        learner = Learner(head(), TrainConfig(entropy=bonus, rate=1e-2), SAMPLING)
+        learner = Learner(head(), TrainConfig(entropy=bonus, rate=1e-2, batch=len(MIXED)), SAMPLING)
         for _ in range(30):
             update = learner.update(MIXED, AGENTS, ROWS)
         ends.append(update.entropy)
     assert ends[1] > ends[0] + 0.1
+
+
+def test_a_quarter_of_a_batch_takes_half_a_step() -> None:
+    moved = []
+    for batch in (len(MIXED), 4 * len(MIXED)):
+        learner = Learner(head(), TrainConfig(batch=batch), SAMPLING)
+        before = learner.head.query.detach().clone()
+        learner.update(MIXED, AGENTS, ROWS)
+        moved.append(float((learner.head.query - before).norm()))
+    assert moved[1] == pytest.approx(moved[0] / 2, rel=1e-3)
 
 
 def test_d7_clipping_limits_the_step_and_reports_the_length_before() -> None:

@@ -1,29 +1,25 @@
 """Teams that `evolve` hands over when a gain must be proved, and when the sign of a mean decides.
 
-Every run is the command line's, offline, with the options of `make demo`. The test tasks are the same for both gates,
-and no decision has seen them. Expected before the full run: scores alike, and fewer agents and calls by proofs.
+Every run is offline. The test tasks are the same for both gates, and no decision has seen them. Expected before the full
+run: scores alike, and fewer agents and calls by proofs.
 """
 
-import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from multiprocessing import get_context
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import selfwire
 from bench.measuring import Row
 from selfwire.evals.statistics import compute_mean, compute_paired_interval, compute_student_interval
 from selfwire.evals.table import format_difference
-from selfwire.extras.demo import ARGUMENTS
-from selfwire.runs.results import EVOLVED, SEED_TEAM
 
 TITLE = "handed over: by proof and by the sign of a mean"
-SEEDS = 10
-GATES = ("mean", "better")
+SEEDS, TASKS = 10, 100
+"""Evolutions of each gate, and tasks of each split."""
+GATES: tuple[Literal["mean", "better"], ...] = ("mean", "better")
 TARGETS = tuple(product(("hiva", "hera"), ("plancraft", "archive")))
 """Methods and benchmarks."""
 
@@ -32,34 +28,30 @@ class HandedOver(NamedTuple):
     """A team at the end of an evolution.
 
     Attributes:
-        before, after: mean scores of the test tasks of the first team, and of this one.
-        calls: per test task.
+        before, after: mean scores of the first team and of this one on the test tasks.
+        calls: of this one, per task.
         spent: calls of the whole evolution.
     """
 
     before: float
     after: float
-    calls: float
     agents: int
+    calls: float
     spent: int
 
 
-def evolve(method: str, benchmark: str, gate: str, seed: int) -> HandedOver:
-    """Evolve a team by the command line, in a folder that is empty."""
-    options = ARGUMENTS[ARGUMENTS.index("--iterations") :]
-    command = [sys.executable, "-m", "selfwire", "evolve", method, "--benchmark", benchmark, *options]
+def evolve(method: str, benchmark: str, gate: Literal["mean", "better"], seed: int) -> HandedOver:
+    """Evolve a team in ten iterations of ten train tasks, in a folder that is empty."""
     with TemporaryDirectory() as home:
-        command += ["--gate", gate, "--seed", str(seed), "--json", "--home", home]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-        agents = len(selfwire.load(found["name"], home=home).agents)
-    systems = {system["name"]: system for system in found["systems"]}
-    seen = systems[EVOLVED]
+        found = selfwire.evolve(method, benchmark, gate=gate, seed=seed, limit=TASKS, model="offline", home=home)
+    assert found.before
+    assert found.after
     return HandedOver(
-        before=systems[SEED_TEAM]["score"],
-        after=seen["score"],
-        calls=seen["spend"]["calls"] / seen["tasks"],
-        agents=agents,
-        spent=found["spend"]["calls"],
+        before=compute_mean(found.before.graded),
+        after=compute_mean(found.after.graded),
+        agents=len(found.team.agents),
+        calls=found.after.calls_per_task,
+        spent=found.cost.calls,
     )
 
 
@@ -83,12 +75,11 @@ def measure(seeds: int = SEEDS) -> list[Row]:
 
 def summarise(what: str, found: Sequence[HandedOver], others: Sequence[HandedOver]) -> list[Row]:
     """The cells of a gate beside the runs of the first gate; a seed is an observation."""
-    gained = None
-    if found != others:
-        gained = compute_paired_interval([run.after for run in others], [run.after for run in found]).clip(-1, 1)
+    scores, theirs = ([run.after for run in runs] for runs in (found, others))
+    gained = None if found == others else compute_paired_interval(theirs, scores).clip(-1, 1)
     cells = {
         "before": f"{compute_mean([run.before for run in found]):.2f}",
-        "after [95 %]": str(compute_student_interval([run.after for run in found]).clip(0, 1)),
+        "after [95 %]": str(compute_student_interval(scores).clip(0, 1)),
         f"this − {GATES[0]} [95 %]": format_difference(gained),
         "agents": f"{compute_mean([run.agents for run in found]):.1f}",
         "calls/task": f"{compute_mean([run.calls for run in found]):.1f}",

@@ -1,7 +1,7 @@
 """Teams that `evolve` hands over when a gain must be proved, and when the sign of a mean decides.
 
-Every run is offline. The test tasks are the same for both gates, and no decision has seen them. Expected before the full
-run: scores alike, and fewer agents and calls by proofs.
+Every run is offline. The test tasks are the same for both gates, and no decision has seen them. Expected before the
+full run: scores alike, and fewer agents and calls by proofs. All takes about fifty minutes of one processor's time.
 """
 
 from collections.abc import Sequence
@@ -41,9 +41,11 @@ class HandedOver(NamedTuple):
 
 
 def evolve(method: str, benchmark: str, gate: Literal["mean", "better"], seed: int) -> HandedOver:
-    """Evolve a team in ten iterations of ten train tasks, in a folder that is empty."""
+    """Evolve a team in six iterations of ten train tasks, in a folder that is empty."""
     with TemporaryDirectory() as home:
-        found = selfwire.evolve(method, benchmark, gate=gate, seed=seed, limit=TASKS, model="offline", home=home)
+        found = selfwire.evolve(
+            method, benchmark, gate=gate, iterations=6, seed=seed, limit=TASKS, model="offline", home=home
+        )
     assert found.before
     assert found.after
     return HandedOver(

@@ -127,17 +127,13 @@ class CodeReader:
     def _get_inner_code(self, owner: Any, at: Surroundings, inside: Surroundings | None) -> Code:
         key = (owner, inside.key if inside else at.key)
         if key not in self.codes:
-            if inside is not None:
-                code = Code([*owner.body], inside, owner)
-                code.refers += [self.get_code(part, at) for part in owner.decorator_list if self._is_own(part, at)]
-            elif isinstance(owner, ast.Lambda):
-                code = Code([owner.body], self.program.enter(owner, at), owner)
-            elif isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
-                code = Code([*owner.body], self.program.enter(owner, at), owner)
-                code.refers += [self.get_code(part, at) for part in owner.decorator_list if self._is_own(part, at)]
+            if isinstance(owner, Function):
+                body = [owner.body] if isinstance(owner, ast.Lambda) else [*owner.body]
+                code = Code(body, inside or self.program.enter(owner, at), owner)
             else:
                 code = Code([owner], at, owner)
             self.codes[key] = code
+            code.refers += self._list_wrappers(owner, at)
             self.by_owner.setdefault(owner, code)
             self.pending.append(code)
         return self.codes[key]
@@ -157,10 +153,17 @@ class CodeReader:
         inside = Surroundings(at.file, function, at, {function.args.args[0].arg: [me]})
         return inside if inside.depth <= NESTED else None
 
-    def _is_own(self, decorator: ast.expr, at: Surroundings) -> bool:
-        """Whether a decorator is a function of the program."""
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        return any(isinstance(found.node, Function) for found in self.program.trace(called, at))
+    def _list_wrappers(self, function: Any, at: Surroundings) -> Iterator[Code]:
+        """List the pieces of code of a function's own decorators, and of what they make of this function."""
+        for decorator in getattr(function, "decorator_list", ()):
+            is_made = isinstance(decorator, ast.Call)
+            for found in self.program.trace(decorator.func if is_made else decorator, at):
+                if not isinstance(found.node, Function):
+                    continue
+                yield self.get_code(decorator, at)
+                for wrapper in self.program.list_closures(found) if is_made else [found]:
+                    inside = dict(self.program.list_decorations(self.program.enter(*wrapper[:2]))).get(function)
+                    yield from [self._get_inner_code(*wrapper[:2], inside)] if inside is not None else []
 
     def add_code(self, code: Code, at: Surroundings) -> None:
         """Make a piece of code known."""
@@ -423,7 +426,8 @@ class CodeReader:
             return True
         if name not in ASKING:
             return False
-        return not any(kind == "prompt" for kind, _ in find_kinds(self.program, node.func.value, at))
+        kinds = (kind for kind, _ in find_kinds(self.program, node.func.value, at))
+        return not {"prompt", "retriever"} & set(kinds)
 
 
 CALLS: dict[str, Any] = {

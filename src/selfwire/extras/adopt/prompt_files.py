@@ -86,7 +86,7 @@ def _find_resource(node: ast.Call, at: Surroundings) -> tuple[ast.expr, Surround
     return None
 
 
-def find_loaded(program: Program, node: ast.Subscript, at: Surroundings) -> tuple[Traced, tuple[Any, ...]] | None:
+def find_loaded(program: Program, node: ast.expr, at: Surroundings) -> tuple[Traced, tuple[Any, ...]] | None:
     """Find the call that loads what an item of a YAML, JSON or TOML file is taken from, and the keys of the item."""
     keys: list[Any] = []
     inner: Any = node
@@ -102,6 +102,10 @@ def find_loaded(program: Program, node: ast.Subscript, at: Surroundings) -> tupl
         if isinstance(inner, ast.Subscript):
             keys.insert(0, tuple(program.list_keys(inner.slice, where)) or None)
             inner = inner.value
+            continue
+        if isinstance(inner, ast.Call) and get_last_name(inner.func) == "get" and inner.args:
+            keys.insert(0, tuple(program.list_keys(inner.args[0], where)) or None)
+            inner = getattr(inner.func, "value", None)
             continue
         if isinstance(inner, Element):
             indices = ((Traced(ast.Constant(index), where),) for index in inner.path)

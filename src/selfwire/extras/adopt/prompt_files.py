@@ -321,9 +321,12 @@ def _list_scalars(node: Any, keys: tuple[Any, ...], path: Path, name: str) -> It
             yield FileText(path, name, node.value, start.line + 1, max(last, start.line) + 1, start.column, end.column)
         return
     key, rest = (keys[0], keys[1:]) if keys else (None, ())
+    own = {item[0].value for item in node.value if isinstance(item, tuple)}
     for index, item in enumerate(node.value):
         at, value = (item[0].value, item[1]) if isinstance(item, tuple) else (index, item)
-        if key is None or str(at) in map(str, key):
+        if at == "<<":  # a merge takes in the keys of another
+            yield from _list_scalars(value, keys, path, name) if key is None or not {*map(str, key)} & own else ()
+        elif key is None or str(at) in map(str, key):
             yield from _list_scalars(value, rest, path, f"{name}.{at}".strip("."))
 
 

@@ -809,15 +809,18 @@ class Program:
         elif name in LISTS:
             yield from self._iterate_all(given if name == "chain" else given[:1], at)
         elif name in ("zip", "pairwise", "enumerate") and given:
-            columns = [[part for part in self._iterate_all([side], at) if isinstance(part, Traced)] for side in given]
-            if name == "pairwise":
-                columns = [columns[0], columns[0][1:]]
-            elif name == "enumerate":
-                columns = [[Traced(ast.Constant(index), at) for index in range(len(columns[0]))], columns[0]]
-            yield from zip(*columns, strict=False)
+            yield from self._iterate_together(name, given, at)
         elif name in ("glob", "rglob", "iterdir") and isinstance(node.func, ast.Attribute):
             for path in self.list_globbed(node, at):
                 yield Traced(ast.Call(ast.Name("Path", ast.Load()), [ast.Constant(str(path))], []), at)
+
+    def _iterate_together(self, name: str, given: list[ast.expr], at: Surroundings) -> Iterator[tuple[Traced, ...]]:
+        columns = [[part for part in self._iterate_all([side], at) if isinstance(part, Traced)] for side in given]
+        if name == "pairwise":
+            columns = [columns[0], columns[0][1:]]
+        elif name == "enumerate":
+            columns = [[Traced(ast.Constant(index), at) for index in range(len(columns[0]))], columns[0]]
+        yield from zip(*columns, strict=False)
 
     def _iterate_split(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Iterate over the parts of a text, such as a path with dots; over none where it may be another."""
@@ -1361,7 +1364,8 @@ class Program:
             if isinstance(owner, Imported):
                 names = owner.file.top.names.bound
             elif isinstance(owner, ast.ClassDef):
-                names = self.enter(owner, base.at).names.bound
+                inside = self.enter(owner, base.at).names
+                names = inside.bound | inside.annotated
             for name in filter(known.fullmatch, names):
                 for found in self.get_member(base, name):
                     yield from self.trace(found.node, found.at, found.call)

@@ -409,7 +409,8 @@ class TextFinder:
     # calls
 
     def _follow_call(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
-        found = [value for value in self.program.trace(node, at) if value.node is not node]
+        traced = self.program.trace(node, at)
+        found = [value for value in traced if value.node is not node]
         name = get_last_name(node.func)
         key = node.args[0] if name == "get" and node.args else None
         if is_text(key) and isinstance(node.func, ast.Attribute):
@@ -417,7 +418,7 @@ class TextFinder:
         for value in found:
             if not isinstance(value.node, Argument):
                 self.follow(value.node, value.at, self._pass_on(reach, value.call if value.call is not node else None))
-        if found or self.is_reply(node, at):
+        if (found and len(found) == len(traced)) or self.is_reply(node, at):
             return
         handler = CALLS.get(name)
         if handler is not None:

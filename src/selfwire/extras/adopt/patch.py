@@ -172,8 +172,11 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
     text = literal.shown.replace(literal.shown.strip(), text) if literal.shown.strip() else text
     written = quote_text(literal.write(text), literal.prefix, is_docstring=is_docstring)
+    if parse_module(whole[:begin] + written + whole[end:]) is None:  # double quotes around it, as in a hole of f"..."
+        written = f"{literal.prefix}{literal.write(text)!r}"
     again = _find_form(written, place, new)
-    if again is None or again[0].holes != literal.holes:
+    is_valid = parse_module(whole[:begin] + written + whole[end:]) is not None
+    if not is_valid or again is None or again[0].holes != literal.holes:
         raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
     return written
 
@@ -285,6 +288,14 @@ def _load_yaml(source: str) -> Any:
     except yaml.YAMLError:
         return None
     return found.strip() if isinstance(found, str) else found
+
+
+def parse_module(source: str) -> ast.Module | None:
+    """Parse a module; None if it is no valid Python."""
+    try:
+        return ast.parse(source)
+    except SyntaxError:
+        return None
 
 
 def _locate(source: str, place: ProgramText) -> tuple[int, int]:

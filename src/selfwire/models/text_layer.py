@@ -26,8 +26,10 @@ BLOCK = re.compile(r"(end)?(if|for|call|filter|with|macro|block)\b|([#^/])\s*(\w
 """The first word of a hole that begins or ends a block of a Jinja template, or a section of mustache."""
 TAG = re.compile(r"\{(?:(?:end)?(?:if|for|call|filter|with|macro|block|include|extends|import|from|set)\b|[#^/])")
 """A hole that is no value, around which a template may take white space off."""
-OFFERING = ("tools", "functions")
-"""Arguments of a request that offer tools."""
+OFFERING = ("tools", "functions", "response_format")
+"""Arguments of a request that offer tools, or have a model choose from them."""
+LISTED = 3
+"""Words of a tool's description from which on it is found in a prompt that lists tools."""
 ASKING = ("generate", "agenerate", "stream", "astream", "_chat_model_stream_v3", "_achat_model_stream_v3")
 """Methods of chat models that take these arguments; all other ways of asking go through one of them."""
 TITLES = r"(?:Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):"
@@ -197,6 +199,7 @@ class TextLayer:
         tools = {text.name: text.shown for text in known.values() if text.tool}
         self._new = {name: "".join(map(str, self._changed[name])) for name in tools if name in self._changed}
         self._described = {name: _compile_description(text) for name, text in tools.items()}
+        self._listed = {name: _compile_words(tools[name]) for name in self._new if len(tools[name].split()) >= LISTED}
         self._describing = {name: _compile_description(text) for name, text in {**tools, **self._new}.items()}
 
     def find(self, messages: Sequence[BaseMessage], offered: Any = ()) -> tuple[str, ...]:
@@ -304,6 +307,8 @@ class TextLayer:
         if text in self._made:
             return text
         new = self._before.sub(self._replace, text)
+        for name, listed in self._listed.items():
+            new = listed.sub(lambda _, name=name: self._new[name], new)  # type: ignore[misc]
         if new != text:
             self._made.add(new)
         return new
@@ -325,8 +330,12 @@ def _compile(texts: Mapping[int, Sequence[str]]) -> re.Pattern[str]:
 
 def _compile_description(text: str) -> re.Pattern[str]:
     """A pattern of a whole description, with any white space between its words, before the sections of a docstring."""
-    words = r"\s+".join(map(re.escape, text.split()))
-    return re.compile(rf"\s*{words}(?=\s*\Z|\s+{TITLES})")
+    return re.compile(rf"\s*{_compile_words(text).pattern}(?=\s*\Z|\s+{TITLES})")
+
+
+def _compile_words(text: str) -> re.Pattern[str]:
+    """A pattern of a text with any white space between its words."""
+    return re.compile(r"\s+".join(map(re.escape, text.split())))
 
 
 def _list_descriptions(offered: Any) -> Iterator[str]:

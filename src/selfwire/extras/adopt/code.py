@@ -22,7 +22,7 @@ from selfwire.extras.adopt.source import (
     is_static,
     is_text,
 )
-from selfwire.extras.adopt.texts import HUBS, MESSAGES, PROMPTS, Reach, TextFinder
+from selfwire.extras.adopt.texts import HUBS, MAKERS, MESSAGES, PROMPTS, Reach, TextFinder
 
 ASKING = ("invoke", "ainvoke", "stream", "astream", "batch", "abatch", "generate", "agenerate", "predict", "apredict")
 """Methods that ask a model, an agent or a graph."""
@@ -217,6 +217,8 @@ class CodeReader:
                     self._refer_name(found, node, at, code)
             elif isinstance(node, ast.Dict):
                 self._read_dict(node, at, code)
+            elif isinstance(node, ast.BinOp):
+                self._read_sum(node, at, code)
             elif isinstance(node, ast.Return):
                 self._read_return(node, at, code)
 
@@ -312,6 +314,25 @@ class CodeReader:
         for found in self.program.trace(node.func.value, at) if isinstance(node.func, ast.Attribute) else ():
             if isinstance(found.node, ast.Call) and get_last_name(found.node.func).endswith("OutputParser"):
                 self.makers.read_bound(found.node, found.at, code)
+
+    def _read_json_schema(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read the schema that `Schema.model_json_schema()` writes into a prompt."""
+        for found in self.program.trace(node.func.value, at) if isinstance(node.func, ast.Attribute) else ():
+            if isinstance(found.node, ast.ClassDef):
+                self.makers.read_schema(found, code)
+
+    def _read_sum(self, node: ast.BinOp, at: Surroundings, code: Code) -> None:
+        """Read the text that is added to a message or a prompt template, as in `prompt + "Be brief."`."""
+        first: ast.expr = node
+        while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add):
+            first = first.left
+        made = {
+            get_last_name(found.node.func)
+            for found in self.program.trace(first, at)
+            if isinstance(found.node, ast.Call)
+        }
+        if isinstance(node.right, ast.Constant | ast.JoinedStr) and made & {*MESSAGES, *PROMPTS, *MAKERS}:
+            self.ask(node.right, at, code, role="user", mode="format")
 
     def _read_assigned(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read what the functions in `RunnablePassthrough.assign(hole=function)` fill into a prompt."""
@@ -438,11 +459,12 @@ CALLS: dict[str, Any] = {
     "extend": CodeReader._read_appended,
     "with_config": CodeReader._read_config,
     "get_format_instructions": CodeReader._read_parser,
+    **dict.fromkeys(("model_json_schema", "schema_json"), CodeReader._read_json_schema),
     "assign": CodeReader._read_assigned,
     **dict.fromkeys(HUBS, CodeReader._read_hub),
     **dict.fromkeys(AGENT_MAKERS, CodeReader._read_agent),
     **dict.fromkeys((name for name in MESSAGES if not name.endswith("Template")), CodeReader._read_message),
-    **dict.fromkeys((*PROMPTS, "from_messages", "from_template", "from_file"), CodeReader._read_message),
+    **dict.fromkeys((*PROMPTS, *MAKERS), CodeReader._read_message),
     **dict.fromkeys(("bind_tools", "ToolNode", "with_structured_output"), CodeReader._read_bound),
 }
 """How a call is read, by the name of what it calls."""

@@ -13,7 +13,7 @@ from selfwire.core.plugins import GRAPH_NAME
 from selfwire.extras.adopt.code import ASKING, Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
-from selfwire.extras.adopt.kinds import find_strings, read_known_strings, tell_kind
+from selfwire.extras.adopt.kinds import BUILDERS, find_strings, has_base, read_known_strings, tell_kind
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import find_read, list_files, list_globbed, read_whole
 from selfwire.extras.adopt.settings import list_values
@@ -21,6 +21,7 @@ from selfwire.extras.adopt.source import (
     BoundMethod,
     Element,
     Function,
+    Instance,
     Outside,
     Program,
     SourceFile,
@@ -199,6 +200,14 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
     for kind, value in found:
         if kind in ("chain", "model", "partial"):
             graphs.add_runnable(name, kind, value)
+            return
+        if isinstance(value.node, Instance) and has_base(graphs.program, Traced(value.node.of, value.at), BUILDERS):
+            graphs.note(
+                value.node.of,
+                value.at,
+                f"the graph {name!r} is an object of a class of its own, whose methods add its nodes",
+                "make a StateGraph in a function, and add its nodes and edges there",
+            )
             return
     bound = file.top.names.bound.get(name, [])
     line = next((value.lineno for value in bound if hasattr(value, "lineno")), 1)

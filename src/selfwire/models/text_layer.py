@@ -28,8 +28,8 @@ TAG = re.compile(r"\{(?:(?:end)?(?:if|for|call|filter|with|macro|block|include|e
 """A hole that is no value, around which a template may take white space off."""
 OFFERING = ("tools", "functions", "response_format")
 """Arguments of a request that offer tools, or have a model choose from them."""
-LISTED = 3
-"""Words of a tool's description from which on it is found in a prompt that lists tools."""
+LISTED = 120
+"""Most characters between the name of a tool and its description in a prompt that lists tools."""
 ASKING = ("generate", "agenerate", "stream", "astream", "_chat_model_stream_v3", "_achat_model_stream_v3")
 """Methods of chat models that take these arguments; all other ways of asking go through one of them."""
 TITLES = r"(?:Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):"
@@ -199,7 +199,12 @@ class TextLayer:
         tools = {text.name: text.shown for text in known.values() if text.tool}
         self._new = {name: "".join(map(str, self._changed[name])) for name in tools if name in self._changed}
         self._described = {name: _compile_description(text) for name, text in tools.items()}
-        self._listed = {name: _compile_words(tools[name]) for name in self._new if len(tools[name].split()) >= LISTED}
+        self._listed = {
+            name: re.compile(
+                rf"(\b{known[name].tool}\b.{{0,{LISTED}}}?){_compile_words(tools[name]).pattern}", re.DOTALL
+            )
+            for name in self._new
+        }
         self._describing = {name: _compile_description(text) for name, text in {**tools, **self._new}.items()}
 
     def find(self, messages: Sequence[BaseMessage], offered: Any = ()) -> tuple[str, ...]:
@@ -308,7 +313,7 @@ class TextLayer:
             return text
         new = self._before.sub(self._replace, text)
         for name, listed in self._listed.items():
-            new = listed.sub(lambda _, name=name: self._new[name], new)  # type: ignore[misc]
+            new = listed.sub(lambda found, name=name: found[1] + self._new[name], new)  # type: ignore[misc]
         if new != text:
             self._made.add(new)
         return new

@@ -225,6 +225,8 @@ class CodeReader:
     def _refer_name(self, found: Traced, node: ast.Name | ast.Attribute, at: Surroundings, code: Code) -> None:
         """Note that a piece of code names a definition, with what is passed to it where that is known."""
         parent = self.program.parents.get(node)
+        if isinstance(found.node, ast.Dict | ast.DictComp) and is_iterated(node, parent):
+            return
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
         if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
             code.refers.append(self.get_partial_code(found, parent, at))
@@ -481,6 +483,13 @@ def is_filled(node: ast.expr, parent: ast.AST | None) -> bool:
     if isinstance(parent, ast.Subscript):
         return parent.value is node and isinstance(parent.ctx, ast.Store)
     return isinstance(parent, ast.Attribute) and parent.attr in ("append", "add", "insert", "setdefault")
+
+
+def is_iterated(node: ast.expr, parent: ast.AST | None) -> bool:
+    """Whether an expression is iterated over or asked for what it has; of a dict, only the keys are read then."""
+    if isinstance(parent, ast.Compare):
+        return node in parent.comparators and isinstance(parent.ops[0], ast.In | ast.NotIn)
+    return isinstance(parent, ast.For | ast.comprehension) and parent.iter is node
 
 
 def walk_code(code: Code, program: Program) -> Iterator[tuple[ast.AST, Surroundings]]:

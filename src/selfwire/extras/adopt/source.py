@@ -846,9 +846,16 @@ class Program:
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             for side in (node.left, node.right):
                 yield from (pair for inner in self.trace(side, at) for pair in self.list_pairs(inner))
-        elif isinstance(node, ast.Call) and get_last_name(node.func) in AS_DICT:
-            owner = node.args[0] if node.args else getattr(node.func, "value", None)
-            for found in self.trace(owner, at) if owner is not None else ():
+        elif isinstance(node, ast.Call):
+            yield from self._list_made_pairs(node, at)
+
+    def _list_made_pairs(self, node: ast.Call, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
+        """List the pairs of `zip(keys, values)`, of which a dict is made, or of an object's fields."""
+        if get_last_name(node.func) == "zip":
+            yield from (pair for pair in self._iterate_call(node, at) if len(pair) == 2)  # type: ignore[misc]
+        owner = node.args[0] if node.args else getattr(node.func, "value", None)
+        if get_last_name(node.func) in AS_DICT and owner is not None:
+            for found in self.trace(owner, at):
                 yield from self._list_field_pairs(found)
 
     def _list_field_pairs(self, value: Traced) -> Iterator[tuple[Traced, Traced]]:

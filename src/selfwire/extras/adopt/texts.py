@@ -250,7 +250,7 @@ class TextFinder:
                 elif node.attr == "value":
                     self.follow(base.node, base.at, reach)
             return
-        if reach.whole and (cut := find_cut_file(self.program, node, at)) is not None:
+        if (cut := find_cut_file(self.program, node, at)) is not None:
             read, file = cut
             self.note(
                 read.node,
@@ -744,7 +744,7 @@ def get_outside_maker(program: Program, found: Traced, depth: int = 0) -> str:
 def find_cut_file(program: Program, node: Any, at: Surroundings, depth: int = 0) -> tuple[Traced, Path] | None:
     """Find the file of the program of which a value is a part, with the call that reads it; None if there is none."""
     if isinstance(node, ast.Call):
-        read = prompt_files.find_read(program, node, at)
+        read = prompt_files.find_read(program, node, at) or prompt_files.find_opened(program, Traced(node, at))
         for path in prompt_files.list_files(program, *read) if read is not None else ():
             return Traced(node, at), path
         parts = [getattr(node.func, "value", None), *node.args]

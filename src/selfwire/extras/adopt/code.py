@@ -158,12 +158,14 @@ class CodeReader:
         for decorator in getattr(function, "decorator_list", ()):
             is_made = isinstance(decorator, ast.Call)
             for found in self.program.trace(decorator.func if is_made else decorator, at):
-                if not isinstance(found.node, Function):
+                if not isinstance(found.node, ast.FunctionDef):
                     continue
                 yield self.get_code(decorator, at)
-                for wrapper in self.program.list_closures(found) if is_made else [found]:
-                    inside = dict(self.program.list_decorations(self.program.enter(*wrapper[:2]))).get(function)
-                    yield from [self._get_inner_code(*wrapper[:2], inside)] if inside is not None else []
+                around = self.program.enter(found.node, found.at) if is_made else found.at
+                inner = [part for part in found.node.body if isinstance(part, ast.FunctionDef)]
+                for part in inner if is_made else [found.node]:
+                    inside = dict(self.program.list_decorations(self.program.enter(part, around))).get(function)
+                    yield from [self._get_inner_code(part, around, inside)] if inside is not None else []
 
     def add_code(self, code: Code, at: Surroundings) -> None:
         """Make a piece of code known."""
@@ -312,27 +314,19 @@ class CodeReader:
             code.refers.append(agent.code)
 
     def _read_parser(self, node: ast.Call, at: Surroundings, code: Code) -> None:
-        """Read the schema that `parser.get_format_instructions()` writes into a prompt."""
-        for found in self.program.trace(node.func.value, at) if isinstance(node.func, ast.Attribute) else ():
-            if isinstance(found.node, ast.Call) and get_last_name(found.node.func).endswith("OutputParser"):
-                self.makers.read_bound(found.node, found.at, code)
-
-    def _read_json_schema(self, node: ast.Call, at: Surroundings, code: Code) -> None:
-        """Read the schema that `Schema.model_json_schema()` writes into a prompt."""
+        """Read the schema that `parser.get_format_instructions()` or `Schema.model_json_schema()` writes."""
         for found in self.program.trace(node.func.value, at) if isinstance(node.func, ast.Attribute) else ():
             if isinstance(found.node, ast.ClassDef):
                 self.makers.read_schema(found, code)
+            elif isinstance(found.node, ast.Call) and get_last_name(found.node.func).endswith("OutputParser"):
+                self.makers.read_bound(found.node, found.at, code)
 
     def _read_sum(self, node: ast.BinOp, at: Surroundings, code: Code) -> None:
         """Read the text that is added to a message or a prompt template, as in `prompt + "Be brief."`."""
         first: ast.expr = node
         while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add):
             first = first.left
-        made = {
-            get_last_name(found.node.func)
-            for found in self.program.trace(first, at)
-            if isinstance(found.node, ast.Call)
-        }
+        made = {get_last_name(getattr(found.node, "func", None)) for found in self.program.trace(first, at)}
         if isinstance(node.right, ast.Constant | ast.JoinedStr) and made & {*MESSAGES, *PROMPTS, *MAKERS}:
             self.ask(node.right, at, code, role="user", mode="format")
 
@@ -449,8 +443,8 @@ class CodeReader:
             return True
         if name not in ASKING:
             return False
-        kinds = (kind for kind, _ in find_kinds(self.program, node.func.value, at))
-        return not {"prompt", "retriever"} & set(kinds)
+        kinds = find_kinds(self.program, node.func.value, at)
+        return not any(kind in ("prompt", "retriever") for kind, _ in kinds)
 
 
 CALLS: dict[str, Any] = {
@@ -460,8 +454,7 @@ CALLS: dict[str, Any] = {
     "append": CodeReader._read_appended,
     "extend": CodeReader._read_appended,
     "with_config": CodeReader._read_config,
-    "get_format_instructions": CodeReader._read_parser,
-    **dict.fromkeys(("model_json_schema", "schema_json"), CodeReader._read_json_schema),
+    **dict.fromkeys(("get_format_instructions", "model_json_schema", "schema_json"), CodeReader._read_parser),
     "assign": CodeReader._read_assigned,
     **dict.fromkeys(HUBS, CodeReader._read_hub),
     **dict.fromkeys(AGENT_MAKERS, CodeReader._read_agent),

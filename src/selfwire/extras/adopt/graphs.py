@@ -467,8 +467,7 @@ class GraphReader:
             name = getattr(function, "name", "lambda")
             for text in (*returned.values, *annotated):
                 self.signals.setdefault(text, f"an end of router {name}")
-        is_send = router is not None and any(map(self._is_send, self._list_router_values(router)))
-        sends = "send" if is_send else ""
+        sends = "send" if router and any(map(self._is_send, self._list_router_values(router))) else ""
         if mapping is not None:
             self._note_mapping_keys(mapping, at)
             mapped = self.list_names(mapping, at)

@@ -508,11 +508,10 @@ class MakerReader:
                 ):
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
 
-        for part in ast.walk(node):
-            raised = part.exc if isinstance(part, ast.Raise) else None
-            if isinstance(raised, ast.Call) and get_last_name(raised.func) == "ToolException" and raised.args:
-                inside = self.program.enter(node, at)
-                self.reader.ask(raised.args[0], inside, draft.body, role="tool result", whole=False)
+        for part in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):
+            if get_last_name(getattr(part, "func", None)) == "ToolException":
+                for text in part.args[:1]:  # type: ignore[union-attr]
+                    self.reader.ask(text, self.program.enter(node, at), draft.body, role="tool result", whole=False)
 
     def _is_inside(self, node: Any, owner: Any) -> bool:
         """Whether a text stands in a function itself; those of a table outside are results, not texts."""
@@ -573,8 +572,7 @@ class MakerReader:
             name or getattr(found and found.node, "name", "") or self.name_by_target(node), "StructuredTool", node, at
         )
         description = named.get("description") or (positional[2] if maker == "Tool" else None)
-        is_named = found is not None and not isinstance(found.node, ast.Lambda)
-        self._describe(draft, description, at, found.node if found and is_named else None)
+        self._describe(draft, description, at, found.node if found and not isinstance(found.node, ast.Lambda) else None)
         if "args_schema" in named:
             self._read_args_schema(named["args_schema"], at, draft)
         if found is not None:

@@ -13,7 +13,7 @@ from selfwire.core.plugins import GRAPH_NAME
 from selfwire.extras.adopt.code import ASKING, Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
-from selfwire.extras.adopt.kinds import BUILDERS, find_strings, has_base, read_known_strings, tell_kind
+from selfwire.extras.adopt.kinds import find_strings, read_known_strings, tell_kind
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import find_read, list_files, list_globbed, read_whole
 from selfwire.extras.adopt.settings import list_values
@@ -21,7 +21,6 @@ from selfwire.extras.adopt.source import (
     BoundMethod,
     Element,
     Function,
-    Instance,
     Outside,
     Program,
     SourceFile,
@@ -201,14 +200,6 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
         if kind in ("chain", "model", "partial"):
             graphs.add_runnable(name, kind, value)
             return
-        if isinstance(value.node, Instance) and has_base(graphs.program, Traced(value.node.of, value.at), BUILDERS):
-            graphs.note(
-                value.node.of,
-                value.at,
-                f"the graph {name!r} is an object of a class of its own, whose methods add its nodes",
-                "make a StateGraph in a function, and add its nodes and edges there",
-            )
-            return
     bound = file.top.names.bound.get(name, [])
     line = next((value.lineno for value in bound if hasattr(value, "lineno")), 1)
     if all(isinstance(value.node, Outside | ast.Call | ast.Attribute) for _, value in found):
@@ -384,8 +375,7 @@ def _list_executed(program: Program) -> dict[str, str]:
             read = find_read(program, value.node, value.at) if isinstance(value.node, ast.Call) else None
             files = map(read_whole, list_files(program, *read)) if read is not None else ()
             for text in (*texts, *(file.text for file in files if file is not None)):
-                where = f"executed at {show_path(call.at.file.path)}:{call.node.lineno}"
-                found.setdefault(text.strip(), where)
+                found.setdefault(text.strip(), f"executed at {show_path(call.at.file.path)}:{call.node.lineno}")
     return found
 
 

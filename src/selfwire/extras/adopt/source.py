@@ -603,11 +603,6 @@ class Program:
                 found.append((decorated.node, Surroundings(at.file, function, outer, given)))
         return found
 
-    def list_closures(self, function: Traced) -> list[Traced]:
-        """List the functions that a function returns."""
-        returned = self._trace_all(self.list_returned(function.node, function.at, {}, None, None))
-        return [found for found in returned if isinstance(found.node, ast.FunctionDef)]
-
     def _look_up_stars(self, name: str, file: SourceFile, stars: Iterable[Import]) -> Iterator[Traced]:
         """Find what `from ... import *` takes a name from, over any number of files; each of several in branches."""
         for star in stars:
@@ -1371,8 +1366,7 @@ class Program:
             if isinstance(owner, Imported):
                 names = owner.file.top.names.bound
             elif isinstance(owner, ast.ClassDef):
-                inside = self.enter(owner, base.at).names
-                names = inside.bound | inside.annotated
+                names = (inside := self.enter(owner, base.at).names).bound | inside.annotated
             for name in filter(known.fullmatch, names):
                 for found in self.get_member(base, name):
                     yield from self.trace(found.node, found.at, found.call)
@@ -1443,12 +1437,13 @@ class Program:
                 for part in self.get_items(base, None if key.node is None else read_key(key.node)):
                     known = True
                     yield from self.trace(part.node, part.at, base.call or key.call)
-        loaded = any(isinstance(base.node, ast.Subscript) for base in self.trace(node.func.value, at))
-        if loaded and not known:
-            yield Traced(node, at)
-        if len(node.args) > 1 and (known or keys[0].node is not None):  # else a store's, whose second is a key
+        is_loaded = any(isinstance(base.node, ast.Subscript) for base in self.trace(node.func.value, at))
+        has_default = len(node.args) > 1 and (
+            known or keys[0].node is not None
+        )  # else a store's, whose second is a key
+        if has_default:
             yield from self.trace(node.args[1], at)
-        elif not known and not loaded:
+        if not known and (is_loaded or not has_default):
             yield Traced(node, at)
 
     def _call(self, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:

@@ -65,8 +65,8 @@ PROMPTS = (
 )
 CONTENTS = ("content", "text", "messages", "template", "value", "page_content")
 """Attributes of messages, prompts, members and documents that hold their texts."""
-SEARCHES = ("similarity_search", "max_marginal_relevance_search", "get_relevant_documents", "as_retriever")
-"""Methods by which a store gives documents; all but the last may be async."""
+SEARCHES = ("similarity_search", "asimilarity_search", "max_marginal_relevance_search", "as_retriever")
+"""Methods by which a store gives documents."""
 TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt", "example_prompt")
 """Keywords of prompt templates that hold their texts."""
 MAKERS = ("from_messages", "from_template", "from_file")
@@ -508,8 +508,7 @@ class TextFinder:
             for folder, at in folders:
                 path = ast.Call(ast.Name("join", ast.Load()), [folder, ast.Constant(name)], [])
                 texts.update(dict.fromkeys(self._read_files(path, at)))
-            more = [part for text in texts for part in INCLUDED.findall(text.text)]
-            names += [part for part in dict.fromkeys(more) if part not in names]
+            names += [part for text in texts for part in INCLUDED.findall(text.text) if part not in names]
         for text in texts:
             self._add_file(text, reach._replace(mode="curly"))
         if not texts:
@@ -521,9 +520,9 @@ class TextFinder:
             loader = get_keywords(environment.node).get("loader") if isinstance(environment.node, ast.Call) else None
             for found in self.program.trace(loader, environment.at) if loader is not None else ():
                 if isinstance(found.node, ast.Call) and found.node.args:
-                    folder, *rest = found.node.args
+                    folder = found.node.args[0]
                     if get_last_name(found.node.func) == "PackageLoader":
-                        given = [folder, *rest, ast.Constant("templates")][:2]
+                        given = [*found.node.args, ast.Constant("templates")][:2]
                         folder = ast.Call(ast.Name("read_text", ast.Load()), given, [])
                     yield folder, found.at
 
@@ -558,31 +557,22 @@ class TextFinder:
             self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
 
     def _follow_dedent(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
-        own = get_last_name(node.func)
+        """Follow `textwrap.dedent(text)`, `indent(text, prefix)` and their like."""
+        own = tuple({get_last_name(node.func)} & CHANGES.keys())
         for part in node.args[:1]:
-            self.follow(part, at, reach.change_first((own,)))
+            self.follow(part, at, reach.change_first(own))
 
     def _follow_docstring(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `inspect.getdoc(function)`."""
         for part in node.args[:1]:
             self.follow(ast.Attribute(part, "__doc__", ast.Load()), at, reach.change_first(("cleandoc",)))
 
-    def _follow_laid_out(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
-        """Follow `textwrap.indent(text, prefix)` and its like."""
-        for part in node.args[:1]:
-            self.follow(part, at, reach)
-
     def _follow_documents(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
-        """Follow `Document(text)`, the texts or documents of which a store is made, or a search in one."""
-        inner = reach._replace(mode="", whole=False, kind="document")
+        """Follow `Document(text)`, or the texts or documents of which a store is made."""
         named = get_keywords(node)
-        given = [*node.args[:1], *(named[key] for key in ("page_content", "texts", "documents") if key in named)]
-        searched = isinstance(node.func, ast.Attribute) and node.func.attr.removeprefix("a") in (
-            *SEARCHES,
-            "s_retriever",
-        )
-        for part in [node.func.value] if searched else given:
-            self.follow(part, at, inner)
+        texts = [named[key] for key in ("page_content", "texts", "documents") if key in named]
+        for part in [*node.args[:1], *texts]:
+            self.follow(part, at, reach._replace(mode="", whole=False, kind="document"))
 
     def _follow_arguments(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         if get_last_name(node.func) == "dict":
@@ -898,14 +888,14 @@ CALLS: dict[str, Any] = {
     "cleandoc": TextFinder._follow_dedent,
     "replace": TextFinder._follow_replaced,
     "cast": TextFinder._follow_cast,
-    **dict.fromkeys(("indent", "fill", "StringIO"), TextFinder._follow_laid_out),
+    **dict.fromkeys(("indent", "fill", "StringIO"), TextFinder._follow_dedent),
     "getenv": TextFinder._follow_environment,
     "text": TextFinder._follow_marker,
     "get": TextFinder._follow_got,
     **dict.fromkeys((*UNCHANGED, "lower", "upper", "getvalue"), TextFinder._follow_changed),
     **dict.fromkeys(PASSED_ON, TextFinder._follow_arguments),
     **dict.fromkeys(("Document", "from_texts", "from_documents"), TextFinder._follow_documents),
-    **{f"{prefix}{name}": TextFinder._follow_documents for prefix in ("", "a") for name in SEARCHES},
+    **dict.fromkeys(SEARCHES, TextFinder._follow_changed),
     **dict.fromkeys(
         ("invoke", "ainvoke", "format_messages", "format_prompt", "partial", "to_messages", "to_string"),
         TextFinder._follow_asked_prompt,

@@ -576,7 +576,7 @@ class Program:
                 yield from self._look_up_stars(name, here.file, here.names.stars)
                 return
             here = here.outer
-        stars = at.file.top.names.stars or at.file.top.names.bound.get("*", ())
+        stars = at.file.top.names.bound.get("*", [])
         yield from list(self._look_up_stars(name, at.file, stars)) or [Traced(Outside(name), at)]
 
     def _list_added_inside(self, name: str, top: Surroundings) -> Iterator[Traced]:
@@ -822,7 +822,7 @@ class Program:
         texts = [found for found in self.trace(node.func.value, at) if not isinstance(found.node, Argument)]  # type: ignore[attr-defined]
         by = [part.value for part in node.args[:1] if is_text(part)]
         if len(texts) == 1 and is_text(texts[0].node) and len(by) == len(node.args):
-            for index, part in enumerate(texts[0].node.value.split(*by)):
+            for index, part in enumerate(texts[0].node.value.split(by[0] if by else None)):
                 made = self.passed.setdefault((texts[0].node, f"{index}{by}"), ast.Constant(part))
                 yield texts[0]._replace(node=made)
 
@@ -847,7 +847,7 @@ class Program:
     def _list_made_pairs(self, node: ast.Call, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
         """List the pairs of `zip(keys, values)`, of which a dict is made, or of an object's fields."""
         if get_last_name(node.func) == "zip":
-            yield from (pair for pair in self._iterate_call(node, at) if len(pair) == 2)  # type: ignore[misc]
+            yield from (pair for pair in self._iterate_call(node, at) if len(pair) == 2)
         owner = node.args[0] if node.args else getattr(node.func, "value", None)
         if get_last_name(node.func) in AS_DICT and owner is not None:
             for found in self.trace(owner, at):

@@ -441,7 +441,7 @@ class GraphReader:
             self._add_edge(start, ends, kind, shown_by, where, graph, router=name)
 
     def _open_router(self, found: Traced) -> Traced:
-        """Find the `__call__` of an object that decides; any other router stays as it is."""
+        """Replace an object as a router by its `__call__`."""
         members = self.program.get_member(found, "__call__") if isinstance(found.node, Instance) else iter(())
         return next(members, found)
 

@@ -96,6 +96,8 @@ AGENT = "graph"
 """The agent that stands for the graph itself."""
 
 
+SYNCHRONOUS = "Asynchronous implementation of"
+"""Begin of the error of LangChain's agents whose middleware only works synchronously."""
 UNSEEN = "(the reply to this text is not seen)"
 """Output of a text that a client which is not LangChain's has sent."""
 
@@ -319,6 +321,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         self.texts, self.unread = read_texts(target)
         self._mapped = dict[OwnGraphConfig, Mapped]()
         self._variants = dict[str, Runnable[Any, Any]]()
+        self.is_sync = False
 
     @staticmethod
     def estimate_calls(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:
@@ -662,14 +665,29 @@ class OwnGraph(Method[OwnGraphConfig]):
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}
         graph = empty_cache(graph)
+        context = make_context(graph)
         try:
-            return await graph.ainvoke(given, config)
-        except NotImplementedError:  # nodes, models or checkpointers that only work synchronously
-            if meter.calls:
+            if self.is_sync:
+                return await asyncio.to_thread(graph.invoke, given, config, **context)
+            return await graph.ainvoke(given, config, **context)
+        except NotImplementedError as error:  # nodes, models, middleware or checkpointers that only work synchronously
+            if self.is_sync or (meter.calls and SYNCHRONOUS not in str(error)):
                 raise
-            return await asyncio.to_thread(graph.invoke, given, config)
+            config["configurable"]["thread_id"] += "-anew"
+            output = await asyncio.to_thread(graph.invoke, given, config, **context)
+            self.is_sync = True
+            return output
         except GraphBubbleUp as error:
             raise ConfigError(f"the graph waits for a person ({format_error(error)}), which nobody is here") from error
+
+
+def make_context(graph: Runnable[Any, Any]) -> dict[str, Any]:
+    """Make the context of a graph from the defaults of its schema; {} where it has none, or they are not enough."""
+    schema = getattr(graph, "context_schema", None)
+    if isinstance(schema, type):
+        with suppress(Exception):  # a field without a default
+            return {"context": schema()}
+    return {}
 
 
 def empty_cache(graph: Runnable[Any, Any]) -> Runnable[Any, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
@@ -20,18 +20,21 @@ import selfwire
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.graphs.own_graph import OwnGraphConfig, empty_cache, load_graph, map_graph
 from tests.commands import call
-from tests.wire.server import WireServer, lying, text
+from tests.wire.server import Body, WireServer, lying, text
 
 APP = """
 import os
+from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import dynamic_prompt, wrap_tool_call
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Send, interrupt
+from langchain_core.tools import tool
 from pydantic import BaseModel
 
 model = ChatOpenAI(model="mine", base_url=os.environ["MY_MODEL"], api_key="k", max_retries=0)
@@ -136,9 +139,37 @@ swallowing_builder.add_edge(START, "swallow")
 swallowing_builder.add_edge("swallow", END)
 swallowing = swallowing_builder.compile()
 number = 7
+
+
+@dataclass
+class Manner:
+    prompt: str = "You add."
+
+
+@dynamic_prompt
+def say_how(request):
+    return request.runtime.context.prompt
+
+
+contextual = create_agent(model, [], middleware=[say_how], context_schema=Manner)
+
+
+@wrap_tool_call
+def pass_on(request, handler):
+    return handler(request)
+
+
+@tool
+def add(n: int) -> str:
+    'Add one.'
+    return str(n + 1)
+
+
+synchronous = create_agent(model, [add], middleware=[pass_on], checkpointer=InMemorySaver())
 """
 TASKS = [{"input": f"What is {n} plus 1?", "reference": str(n + 1)} for n in range(4)]
-CALLS = {"planner": 8, "uncompiled": 4, "remembering": 4, "agent": 4, "make": 4, "chain": 4, "model": 4, "typed": 4}
+CALLS = dict.fromkeys(("uncompiled", "remembering", "agent", "make", "chain", "model", "typed", "contextual"), 4)
+CALLS["planner"] = 8
 """Calls for the four tasks, by graph."""
 
 
@@ -179,6 +210,19 @@ def test_steps_name_the_nodes_and_a_finished_task_is_not_asked_again(home: Path,
     asked = len(server.asked)
     call(home, "eval", "--resume", run)
     assert len(server.asked) == asked
+
+
+def test_middleware_that_only_works_synchronously_is_asked_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(body: Body) -> AIMessage:
+        is_first = body["messages"][-1]["role"] == "user"
+        calls = [{"name": "add", "args": {"n": 1}, "id": "1"}] if is_first else []
+        return AIMessage("" if is_first else "Answer: 3", tool_calls=calls)
+
+    with WireServer(answer) as server:
+        monkeypatch.setenv("MY_MODEL", server.url)
+        found = json.loads(evaluate(home, "own_app.py:synchronous", "--concurrency", "1").stdout)
+        assert [len(asked.body["messages"]) for asked in server.asked] == [1, *[1, 3] * 4]
+    assert found["systems"][1]["score"] == 0.25
 
 
 def test_two_workers_measure_it_too(home: Path, server: WireServer) -> None:

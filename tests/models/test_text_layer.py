@@ -16,7 +16,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, Field, SecretStr
 
-from selfwire.models.text_layer import LayerText, TextLayer, read_text
+from selfwire.models.text_layer import LayerText, TextLayer, count_blocks, read_text
 from tests.wire.server import WireServer
 
 
@@ -200,6 +200,23 @@ def test_a_block_of_a_jinja_template_is_a_hole_that_may_be_empty_or_sent_again()
     assert alone.pieces == ("List it ", " here ", " now.")
 
 
+def test_a_section_of_mustache_is_a_hole_and_a_hash_alone_is_none() -> None:
+    assert count_blocks(["#people", "name", "/people", "^people", "/people", "# a comment #", "x"]) == [
+        *(0, 1, 1, 0, 1, 0, 0, 0)
+    ]
+
+
+def test_white_space_beside_a_tag_is_the_templates_own() -> None:
+    [text] = filter(
+        None, [LayerText.of("plan", ("", "\nPlan it at ", " for all.\n", ""), ('include "a"', "site", "endif"))]
+    )
+    assert (text.pieces, text.before, text.after) == (("Plan it at ", " for all."), '{include "a"}\n', "\n{endif}")
+    layer = TextLayer([text], {"plan": '{include "a"}\n\nPlan all at {site} for all.\n{endif}'})
+    assert layer.rewrite([HumanMessage("Be kind.Plan it at sea for all.")])[0].content == (
+        "Be kind.Plan all at sea for all."
+    )
+
+
 FIND = LayerText.of("find", ("Find a place.",), ()).replace(tool="find")  # type: ignore[union-attr]
 BETTER = "Find a place by its name."
 
@@ -237,6 +254,20 @@ def test_a_description_is_replaced_in_every_form_and_nowhere_else() -> None:
     assert layer.rewrite([HumanMessage("Find a place.")])[0].content == "Find a place."
     assert layer.find([HumanMessage("Find a place.")], offer(BETTER)) == ("find",)
     assert layer.find([HumanMessage("Find a place.")]) == layer.find([], other) == ()
+
+
+def test_a_description_is_replaced_in_a_prompt_that_lists_tools() -> None:
+    layer = TextLayer([FIND], {"find": BETTER})
+    for listed in ("- find: {}\n- other: Find a place.", "find(place: str) -> str - {}", "Name: find\nUse: {}"):
+        [message] = layer.rewrite([HumanMessage(listed.format("Find a place."))])
+        assert message.content == listed.format(BETTER)
+
+
+def test_a_description_of_several_lines_keeps_its_indentation() -> None:
+    [long] = filter(None, [LayerText.of("find", ("Find a place.\n\nIt has a name.",), ())])
+    layer = TextLayer([long.replace(tool="find")], {"find": "Find it.\n\nBy its name."})
+    [tool, *_] = layer.rewrite_tools(offer("Find a place.\n\n    It has a name.\n\n    Args:\n        place: x"))
+    assert tool["function"]["description"] == "Find it.\n\n    By its name.\n\n    Args:\n        place: x"
 
 
 @pytest.mark.parametrize("new", ["It finds.\n\nArgs:\n  place: x", "Returns: it", "Find.\n  Notes:\n  a"])

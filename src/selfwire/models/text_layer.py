@@ -22,10 +22,14 @@ from selfwire.core.values import FrozenModel
 
 WORD = re.compile(r"[^\W\d_]{3}")
 """Letters that a piece between two holes must have, or what fills a hole could hold it too."""
-BLOCK = re.compile(r"(end)?(if|for|call|filter|with|macro|block)\b")
-"""The first word of a hole of a Jinja template that begins or ends a block."""
-OFFERING = ("tools", "functions")
-"""Arguments of a request that offer tools."""
+BLOCK = re.compile(r"(end)?(if|for|call|filter|with|macro|block)\b|([#^/])\s*(\w+)")
+"""The first word of a hole that begins or ends a block of a Jinja template, or a section of mustache."""
+TAG = re.compile(r"\{(?:(?:end)?(?:if|for|call|filter|with|macro|block|include|extends|import|from|set)\b|[#^/])")
+"""A hole that is no value, around which a template may take white space off."""
+OFFERING = ("tools", "functions", "response_format")
+"""Arguments of a request that offer tools, or have a model choose from them."""
+LISTED = 120
+"""Most characters between the name of a tool and its description in a prompt that lists tools."""
 ASKING = ("generate", "agenerate", "stream", "astream", "_chat_model_stream_v3", "_achat_model_stream_v3")
 """Methods of chat models that take these arguments; all other ways of asking go through one of them."""
 TITLES = r"(?:Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):"
@@ -80,8 +84,10 @@ class LayerText(FrozenModel):
             after = marks.pop() + cut.pop()
         if not all(map(WORD.search, cut)):
             return None
-        cut[0] = cut[0] if before else cut[0].lstrip()
-        cut[-1] = cut[-1] if after else cut[-1].rstrip()
+        if not before or TAG.search(before):
+            before, cut[0] = before + cut[0][: -len(cut[0].lstrip())], cut[0].lstrip()
+        if not after or TAG.search(after):
+            after, cut[-1] = cut[-1][len(cut[-1].rstrip()) :] + after, cut[-1].rstrip()
         return cls(name=name, pieces=tuple(cut), holes=tuple(marks), before=before.lstrip(), after=after.rstrip())
 
     @property
@@ -93,7 +99,7 @@ class LayerText(FrozenModel):
     @property
     def placeholders(self) -> str:
         """Holes and words to be kept by another text for this one, a line each; "" if there are none."""
-        edges = ((self.before, "at the beginning"), (self.after, "at the end"))
+        edges = ((self.before.strip(), "at the beginning"), (self.after.strip(), "at the end"))
         begin, end = (f"{edge} ({place})" if edge else "" for edge, place in edges)
         words = (f"{word} (a word that the program compares with)" for word in self.keeps)
         return "\n".join(filter(None, (begin, *self.holes, end, *words)))
@@ -117,7 +123,9 @@ class LayerText(FrozenModel):
             raise ValueError(f"it must begin with {before!r}, which the program fills")
         if not text.endswith(after):
             raise ValueError(f"it must end with {after!r}, which the program fills")
-        found: list[str | int] = [text[len(before) : len(text) - len(after)]]
+        inner = text[len(before) : len(text) - len(after)]
+        inner = inner.lstrip() if self.before[-1:].isspace() else inner
+        found: list[str | int] = [inner.rstrip() if self.after[:1].isspace() else inner]
         for number, hole in enumerate(self.holes):
             places = [place for place, part in enumerate(found) if isinstance(part, str) and hole in part]
             if not places:
@@ -145,7 +153,8 @@ def count_blocks(holes: Sequence[str]) -> list[int]:
     depths = [0]
     for hole in holes:
         block = BLOCK.match(hole)
-        change = 0 if block is None or f"end{block[2]}" not in holes else -1 if block[1] else 1
+        end = f"/{block[4]}" if block and block[4] else f"end{block[2]}" if block else ""
+        change = 0 if block is None or end not in holes else -1 if block[1] or block[3] == "/" else 1
         depths.append(max(depths[-1] + change, 0))
     return depths
 
@@ -190,6 +199,12 @@ class TextLayer:
         tools = {text.name: text.shown for text in known.values() if text.tool}
         self._new = {name: "".join(map(str, self._changed[name])) for name in tools if name in self._changed}
         self._described = {name: _compile_description(text) for name, text in tools.items()}
+        self._listed = {
+            name: re.compile(
+                rf"(\b{known[name].tool}\b.{{0,{LISTED}}}?){_compile_words(tools[name]).pattern}", re.DOTALL
+            )
+            for name in self._new
+        }
         self._describing = {name: _compile_description(text) for name, text in {**tools, **self._new}.items()}
 
     def find(self, messages: Sequence[BaseMessage], offered: Any = ()) -> tuple[str, ...]:
@@ -238,8 +253,11 @@ class TextLayer:
             return text
         for name, new in self._new.items():
             if found := self._described[name].match(text):
-                self._made.add(new + text[found.end() :])
-                return new + text[found.end() :]
+                lines = text.split("\n")[1:]  # of a docstring whose indentation is sent, and is written in the source
+                margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+                made = re.sub(r"\n(?=[^\n])", f"\n{' ' * margin}", new) + text[found.end() :]
+                self._made.add(made)
+                return made
         return text
 
     @contextmanager
@@ -294,6 +312,8 @@ class TextLayer:
         if text in self._made:
             return text
         new = self._before.sub(self._replace, text)
+        for name, listed in self._listed.items():
+            new = listed.sub(lambda found, name=name: found[1] + self._new[name], new)  # type: ignore[misc]
         if new != text:
             self._made.add(new)
         return new
@@ -315,8 +335,12 @@ def _compile(texts: Mapping[int, Sequence[str]]) -> re.Pattern[str]:
 
 def _compile_description(text: str) -> re.Pattern[str]:
     """A pattern of a whole description, with any white space between its words, before the sections of a docstring."""
-    words = r"\s+".join(map(re.escape, text.split()))
-    return re.compile(rf"\s*{words}(?=\s*\Z|\s+{TITLES})")
+    return re.compile(rf"\s*{_compile_words(text).pattern}(?=\s*\Z|\s+{TITLES})")
+
+
+def _compile_words(text: str) -> re.Pattern[str]:
+    """A pattern of a text with any white space between its words."""
+    return re.compile(r"\s+".join(map(re.escape, text.split())))
 
 
 def _list_descriptions(offered: Any) -> Iterator[str]:

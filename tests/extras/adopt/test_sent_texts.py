@@ -27,24 +27,31 @@ INPUTS: dict[str, Any] = {
     "bank": {"messages": [HumanMessage("My balance?")] * 7, "tier": "gold", "summary": "They asked before."},
     "call_centre": {"said": "Where is my spade?"},
     "clause_review": {"clause": "The tenant pays."},
+    "clinic_desk": {"messages": [HumanMessage("I cough.")], "lang": "nl"},
     "clinic_intake": {"complaint": "I cough.", "age": 41.2, "urgency": "high"},
     "court_brief": {"facts": "A lease."},
     "debate": {"motion": "Cats are better."},
     "digest": {"question": "What is new?"},
     "exam": "What is 2 + 2?",
+    "gallery": {"question": "Who painted it?", "place": "the hall"},
     "garden": {"messages": [HumanMessage("The north bed is dry.")]},
     "incident": {"messages": [HumanMessage("The shop is down.")]},
     "labels": {"object": "vase"},
+    "letters": {"subject": "fees", "people": [{"name": "Ann", "role": "chair"}, {"name": "Bo", "role": "guest"}]},
     "manuals": {"source": "Mutter anziehen."},
+    "observatory": {"site": "hill", "targets": [{"name": "M31", "mag": 3}]},
+    "planets": {"topic": "Mars"},
     "press": {"facts": "It rained."},
     "recipes": {"wish": "soup"},
     "reviewers": {"diff": "+ x = 1"},
     "school_office": {"mail": "Is there a trip?"},
     "statutes": {"question": "When does a lease end?"},
+    "storyteller": {"theme": "frogs"},
     "studio": {"subject": "a lake"},
     "timetable": {"classes": "1a", "teachers": "Bo"},
     "translation": {"text": "A red chair."},
     "travel_agent": {"messages": [HumanMessage("To Rome.")]},
+    "week_planner": {"messages": [HumanMessage("And on Friday?")]},
 }
 ADDED = " Truly so."
 
@@ -53,6 +60,8 @@ def fill_schema(schema: Body, defined: Body) -> Any:
     """The shortest JSON that a schema allows, with two items in a list."""
     if "$ref" in schema:
         return fill_schema(defined[schema["$ref"].rpartition("/")[2]], defined)
+    if "anyOf" in schema:
+        return fill_schema(schema["anyOf"][0], defined)
     if schema.get("type") == "object":
         return {name: fill_schema(part, defined) for name, part in schema["properties"].items()}
     if schema.get("type") == "array":

@@ -22,7 +22,7 @@ from selfwire.extras.adopt.source import (
     is_static,
     is_text,
 )
-from selfwire.extras.adopt.texts import HUBS, MESSAGES, PROMPTS, Reach, TextFinder
+from selfwire.extras.adopt.texts import HUBS, MAKERS, MESSAGES, PROMPTS, Reach, TextFinder
 
 ASKING = ("invoke", "ainvoke", "stream", "astream", "batch", "abatch", "generate", "agenerate", "predict", "apredict")
 """Methods that ask a model, an agent or a graph."""
@@ -127,17 +127,13 @@ class CodeReader:
     def _get_inner_code(self, owner: Any, at: Surroundings, inside: Surroundings | None) -> Code:
         key = (owner, inside.key if inside else at.key)
         if key not in self.codes:
-            if inside is not None:
-                code = Code([*owner.body], inside, owner)
-                code.refers += [self.get_code(part, at) for part in owner.decorator_list if self._is_own(part, at)]
-            elif isinstance(owner, ast.Lambda):
-                code = Code([owner.body], self.program.enter(owner, at), owner)
-            elif isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
-                code = Code([*owner.body], self.program.enter(owner, at), owner)
-                code.refers += [self.get_code(part, at) for part in owner.decorator_list if self._is_own(part, at)]
+            if isinstance(owner, Function):
+                body = [owner.body] if isinstance(owner, ast.Lambda) else [*owner.body]
+                code = Code(body, inside or self.program.enter(owner, at), owner)
             else:
                 code = Code([owner], at, owner)
             self.codes[key] = code
+            code.refers += self._list_wrappers(owner, at)
             self.by_owner.setdefault(owner, code)
             self.pending.append(code)
         return self.codes[key]
@@ -157,10 +153,19 @@ class CodeReader:
         inside = Surroundings(at.file, function, at, {function.args.args[0].arg: [me]})
         return inside if inside.depth <= NESTED else None
 
-    def _is_own(self, decorator: ast.expr, at: Surroundings) -> bool:
-        """Whether a decorator is a function of the program."""
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        return any(isinstance(found.node, Function) for found in self.program.trace(called, at))
+    def _list_wrappers(self, function: Any, at: Surroundings) -> Iterator[Code]:
+        """List the pieces of code of a function's own decorators, and of what they make of this function."""
+        for decorator in getattr(function, "decorator_list", ()):
+            is_made = isinstance(decorator, ast.Call)
+            for found in self.program.trace(decorator.func if is_made else decorator, at):
+                if not isinstance(found.node, ast.FunctionDef):
+                    continue
+                yield self.get_code(decorator, at)
+                around = self.program.enter(found.node, found.at) if is_made else found.at
+                inner = [part for part in found.node.body if isinstance(part, ast.FunctionDef)]
+                for part in inner if is_made else [found.node]:
+                    inside = dict(self.program.list_decorations(self.program.enter(part, around))).get(function)
+                    yield from [self._get_inner_code(part, around, inside)] if inside is not None else []
 
     def add_code(self, code: Code, at: Surroundings) -> None:
         """Make a piece of code known."""
@@ -214,12 +219,16 @@ class CodeReader:
                     self._refer_name(found, node, at, code)
             elif isinstance(node, ast.Dict):
                 self._read_dict(node, at, code)
+            elif isinstance(node, ast.BinOp):
+                self._read_sum(node, at, code)
             elif isinstance(node, ast.Return):
                 self._read_return(node, at, code)
 
     def _refer_name(self, found: Traced, node: ast.Name | ast.Attribute, at: Surroundings, code: Code) -> None:
         """Note that a piece of code names a definition, with what is passed to it where that is known."""
         parent = self.program.parents.get(node)
+        if isinstance(found.node, ast.Dict | ast.DictComp) and is_iterated(node, parent):
+            return
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
         if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
             code.refers.append(self.get_partial_code(found, parent, at))
@@ -305,10 +314,21 @@ class CodeReader:
             code.refers.append(agent.code)
 
     def _read_parser(self, node: ast.Call, at: Surroundings, code: Code) -> None:
-        """Read the schema that `parser.get_format_instructions()` writes into a prompt."""
+        """Read the schema that `parser.get_format_instructions()` or `Schema.model_json_schema()` writes."""
         for found in self.program.trace(node.func.value, at) if isinstance(node.func, ast.Attribute) else ():
-            if isinstance(found.node, ast.Call) and get_last_name(found.node.func).endswith("OutputParser"):
+            if isinstance(found.node, ast.ClassDef):
+                self.makers.read_schema(found, code)
+            elif isinstance(found.node, ast.Call) and get_last_name(found.node.func).endswith("OutputParser"):
                 self.makers.read_bound(found.node, found.at, code)
+
+    def _read_sum(self, node: ast.BinOp, at: Surroundings, code: Code) -> None:
+        """Read the text that is added to a message or a prompt template, as in `prompt + "Be brief."`."""
+        first: ast.expr = node
+        while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add):
+            first = first.left
+        made = {get_last_name(getattr(found.node, "func", None)) for found in self.program.trace(first, at)}
+        if isinstance(node.right, ast.Constant | ast.JoinedStr) and made & {*MESSAGES, *PROMPTS, *MAKERS}:
+            self.ask(node.right, at, code, role="user", mode="format")
 
     def _read_assigned(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read what the functions in `RunnablePassthrough.assign(hole=function)` fill into a prompt."""
@@ -423,7 +443,8 @@ class CodeReader:
             return True
         if name not in ASKING:
             return False
-        return not any(kind == "prompt" for kind, _ in find_kinds(self.program, node.func.value, at))
+        kinds = find_kinds(self.program, node.func.value, at)
+        return not any(kind in ("prompt", "retriever") for kind, _ in kinds)
 
 
 CALLS: dict[str, Any] = {
@@ -433,12 +454,12 @@ CALLS: dict[str, Any] = {
     "append": CodeReader._read_appended,
     "extend": CodeReader._read_appended,
     "with_config": CodeReader._read_config,
-    "get_format_instructions": CodeReader._read_parser,
+    **dict.fromkeys(("get_format_instructions", "model_json_schema", "schema_json"), CodeReader._read_parser),
     "assign": CodeReader._read_assigned,
     **dict.fromkeys(HUBS, CodeReader._read_hub),
     **dict.fromkeys(AGENT_MAKERS, CodeReader._read_agent),
     **dict.fromkeys((name for name in MESSAGES if not name.endswith("Template")), CodeReader._read_message),
-    **dict.fromkeys((*PROMPTS, "from_messages", "from_template", "from_file"), CodeReader._read_message),
+    **dict.fromkeys((*PROMPTS, *MAKERS), CodeReader._read_message),
     **dict.fromkeys(("bind_tools", "ToolNode", "with_structured_output"), CodeReader._read_bound),
 }
 """How a call is read, by the name of what it calls."""
@@ -455,6 +476,13 @@ def is_filled(node: ast.expr, parent: ast.AST | None) -> bool:
     if isinstance(parent, ast.Subscript):
         return parent.value is node and isinstance(parent.ctx, ast.Store)
     return isinstance(parent, ast.Attribute) and parent.attr in ("append", "add", "insert", "setdefault")
+
+
+def is_iterated(node: ast.expr, parent: ast.AST | None) -> bool:
+    """Whether an expression is iterated over or asked for what it has; of a dict, only the keys are read then."""
+    if isinstance(parent, ast.Compare):
+        return node in parent.comparators and isinstance(parent.ops[0], ast.In | ast.NotIn)
+    return isinstance(parent, ast.For | ast.comprehension) and parent.iter is node
 
 
 def walk_code(code: Code, program: Program) -> Iterator[tuple[ast.AST, Surroundings]]:

@@ -428,7 +428,7 @@ class GraphReader:
         sources = (START,) if source is None else self.list_names(source, at).values
         if path is None:
             return
-        routers = [value for value in self.program.trace(path, at)]
+        routers = [self._open_router(value) for value in self.program.trace(path, at)]
         router = next((value for value in routers if isinstance(value.node, BoundMethod | Function)), None)
         ends, kind, shown_by = self._find_ends(call, path, mapping, router, at)
         name = self._name_router(path, router)
@@ -440,12 +440,18 @@ class GraphReader:
         for start in sources:
             self._add_edge(start, ends, kind, shown_by, where, graph, router=name)
 
+    def _open_router(self, found: Traced) -> Traced:
+        """Replace an object as a router by its `__call__`."""
+        members = self.program.get_member(found, "__call__") if isinstance(found.node, Instance) else iter(())
+        return next(members, found)
+
     @staticmethod
     def _name_router(path: ast.expr, router: Traced | None) -> str:
         if router is None:
             return ast.unparse(path)
         function = router.node.function if isinstance(router.node, BoundMethod) else router.node
-        return getattr(function, "name", "lambda")
+        name = getattr(function, "name", "lambda")
+        return name if name != "__call__" else getattr(router.node.owner.node, "of", function).name
 
     def _find_ends(
         self, call: ast.Call, path: ast.expr, mapping: ast.expr | None, router: Traced | None, at: Surroundings
@@ -461,13 +467,14 @@ class GraphReader:
             name = getattr(function, "name", "lambda")
             for text in (*returned.values, *annotated):
                 self.signals.setdefault(text, f"an end of router {name}")
+        sends = "send" if router and any(map(self._is_send, self._list_router_values(router))) else ""
         if mapping is not None:
             self._note_mapping_keys(mapping, at)
             mapped = self.list_names(mapping, at)
             if mapped.values:
-                return mapped, "data", "mapping"
+                return mapped, "data", sends or "mapping"
         if annotated:
-            return Strings(annotated, True), "data", "annotation"
+            return Strings(annotated, True), "data", sends or "annotation"
         if not returned.values or not returned.complete:
             self.note(
                 call,
@@ -475,8 +482,7 @@ class GraphReader:
                 f"the source does not show all ends of router {ast.unparse(path)}",
                 "annotate its return type with Literal[...] or give add_conditional_edges a mapping",
             )
-        is_send = router is not None and any(self._is_send(value) for value in self._list_router_values(router))
-        return returned, "code", "send" if is_send else "returns"
+        return returned, "code", sends or "returns"
 
     def _note_mapping_keys(self, mapping: ast.expr, at: Surroundings) -> None:
         for found in self.program.trace(mapping, at):

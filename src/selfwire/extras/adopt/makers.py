@@ -39,6 +39,8 @@ PROMPTS = ("prompt", "system_prompt", "state_modifier", "messages_modifier", "in
 MODELS = ("model", "model_name", "model_id", "deployment_name", "azure_deployment", "repo_id", "default_model")
 SILENT = re.compile(r"Human|Model(Fallback|Retry|CallLimit)|Tool(Retry|CallLimit)|PII|Context|.*Caching")
 """Names of middleware that sends no text of its own."""
+ASKING = re.compile(r"Summarization|ModelFallback")
+"""Names of middleware whose arguments without a name are models."""
 INJECTED = re.compile(r"\b(Injected\w+|RunnableConfig|ToolRuntime|BaseStore)\b")
 """Types of arguments that no model sees."""
 
@@ -165,7 +167,7 @@ class MakerReader:
             model = named.get("model") or (positional[0] if positional else None)
             tools = named.get("tools") or (positional[1] if len(positional) > 1 else None)
         if model is not None:
-            draft.models = self.read_model_argument(model, at, draft)
+            draft.models = self.read_model_argument(model, at, draft.maker)
         if tools is not None:
             draft.tool_drafts = self.read_tools(tools, at, draft.code)
             draft.tools = [tool.name for tool in draft.tool_drafts]
@@ -191,15 +193,26 @@ class MakerReader:
                     self.reader.ask(function, found.at, code, role="system")
             elif isinstance(found.node, Instance):
                 self._read_middleware_class(found, code)
-            elif key == "middleware" and isinstance(found.node, ast.Call) and self._is_speaking(found):
-                self.reader.texts.note(
-                    found.node,
-                    found.at,
-                    f"texts or tools come from another package's middleware: {shorten_source(found.node)}",
-                    "pass its texts as arguments, or write a middleware of the program",
-                )
+            elif key == "middleware" and isinstance(found.node, ast.Call):
+                self._read_middleware_call(found, code)
             elif isinstance(found.node, ast.AST):
                 code.refers.append(self.reader.get_code(found.node, found.at))
+
+    def _read_middleware_call(self, found: Traced, code: Code) -> None:
+        """Read the models of a middleware of another package, and what it is given."""
+        name = get_last_name(found.node.func)
+        given = found.node.args if ASKING.match(name) else []
+        for part in [*given, *(part.value for part in found.node.keywords if part.arg == "model")]:
+            self.read_model_argument(part, found.at, name)
+        if self._is_speaking(found):
+            self.reader.texts.note(
+                found.node,
+                found.at,
+                f"texts or tools come from another package's middleware: {shorten_source(found.node)}",
+                "pass its texts as arguments, or write a middleware of the program",
+            )
+        else:
+            code.refers.append(self.reader.get_code(found.node, found.at))
 
     def _is_speaking(self, found: Traced) -> bool:
         """Whether a middleware of another package may send texts of its own."""
@@ -248,7 +261,7 @@ class MakerReader:
                 sub.tool_drafts = self.read_tools(named["tools"], found.at, code)
                 sub.tools = [tool.name for tool in sub.tool_drafts]
             if "model" in named:
-                sub.models = self.read_model_argument(named["model"], found.at, sub)
+                sub.models = self.read_model_argument(named["model"], found.at, sub.maker)
 
     def find_first(self, node: ast.expr | None, at: Surroundings) -> str:
         """Find the first text that an expression may be; "" if there is none."""
@@ -296,15 +309,15 @@ class MakerReader:
                 if "model" in named and (names := find_strings(self.program, named["model"], found.at).values):
                     self.models[node] = (Traced(node, at), "with_config", names)
 
-    def read_model_argument(self, node: ast.expr, at: Surroundings, draft: AgentDraft) -> list[str]:
-        """Read the model that is passed to an agent, an object or a name."""
+    def read_model_argument(self, node: ast.expr, at: Surroundings, maker: str) -> list[str]:
+        """Read the model that is passed to the maker of an agent or a middleware, an object or a name."""
         names: list[str] = []
         for kind, found in find_kinds(self.program, node, at):
             if kind == "model":
                 names += self.read_model(found)
             elif is_text(found.node):
                 names.append(found.node.value)
-                self.models.setdefault(found.node, (found, draft.maker, (found.node.value,)))
+                self.models.setdefault(found.node, (found, maker, (found.node.value,)))
         return list(dict.fromkeys(names))
 
     # tools
@@ -495,6 +508,11 @@ class MakerReader:
                 ):
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
 
+        for part in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):
+            if get_last_name(getattr(part, "func", None)) == "ToolException":
+                for text in part.args[:1]:  # type: ignore[union-attr]
+                    self.reader.ask(text, self.program.enter(node, at), draft.body, role="tool result", whole=False)
+
     def _is_inside(self, node: Any, owner: Any) -> bool:
         """Whether a text stands in a function itself; those of a table outside are results, not texts."""
         while node is not None and node is not owner:
@@ -551,10 +569,10 @@ class MakerReader:
         found = self._find_function(function, at)
         name = self.find_first(named.get("name") or (positional[0] if maker == "Tool" else None), at)
         draft = self._add_tool(
-            name or (found.node.name if found else "") or self.name_by_target(node), "StructuredTool", node, at
+            name or getattr(found and found.node, "name", "") or self.name_by_target(node), "StructuredTool", node, at
         )
         description = named.get("description") or (positional[2] if maker == "Tool" else None)
-        self._describe(draft, description, at, found.node if found else None)
+        self._describe(draft, description, at, found.node if found and not isinstance(found.node, ast.Lambda) else None)
         if "args_schema" in named:
             self._read_args_schema(named["args_schema"], at, draft)
         if found is not None:
@@ -566,7 +584,7 @@ class MakerReader:
     def _find_function(self, node: ast.expr | None, at: Surroundings) -> Traced | None:
         for found in self.program.trace(node, at) if node is not None else ():
             function = found.node.function if isinstance(found.node, BoundMethod) else found.node
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            if isinstance(function, Function):
                 return Traced(function, found.at)
         return None
 
@@ -582,6 +600,9 @@ class MakerReader:
         name = self.find_first(named.get("name") or given[1], at) or self.name_by_target(node)
         draft = self._add_tool(name, "retriever", node, at)
         self._describe(draft, named.get("description") or given[2], at, None)
+        found = named.get("retriever") or given[0]
+        if found is not None:
+            self.reader.ask(found, at, draft.docs, role="tool result", kind="document", whole=False)
         return draft
 
     # schemas

@@ -171,11 +171,14 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=alone)
     text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
     text = literal.shown.replace(literal.shown.strip(), text) if literal.shown.strip() else text
-    written = quote_text(literal.write(text), literal.prefix, is_docstring=is_docstring)
-    again = _find_form(written, place, new)
-    if again is None or again[0].holes != literal.holes:
-        raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
-    return written
+    value = literal.write(text)
+    single = f"{literal.prefix}{value!r}"  # for a hole of f"..."
+    for written in (quote_text(value, literal.prefix, is_docstring=is_docstring), single):
+        again = _find_form(written, place, new)
+        is_same = again is not None and again[0].holes == literal.holes
+        if is_same and parse_module(whole[:begin] + written + whole[end:]) is not None:
+            return written
+    raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
 
 
 def _find_template(text: str, place: ProgramText, shown: str) -> Literal | None:
@@ -285,6 +288,14 @@ def _load_yaml(source: str) -> Any:
     except yaml.YAMLError:
         return None
     return found.strip() if isinstance(found, str) else found
+
+
+def parse_module(source: str) -> ast.Module | None:
+    """Parse a module; None if it is no valid Python."""
+    try:
+        return ast.parse(source)
+    except SyntaxError:
+        return None
 
 
 def _locate(source: str, place: ProgramText) -> tuple[int, int]:

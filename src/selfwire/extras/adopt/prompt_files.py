@@ -86,7 +86,7 @@ def _find_resource(node: ast.Call, at: Surroundings) -> tuple[ast.expr, Surround
     return None
 
 
-def find_loaded(program: Program, node: ast.Subscript, at: Surroundings) -> tuple[Traced, tuple[Any, ...]] | None:
+def find_loaded(program: Program, node: ast.expr, at: Surroundings) -> tuple[Traced, tuple[Any, ...]] | None:
     """Find the call that loads what an item of a YAML, JSON or TOML file is taken from, and the keys of the item."""
     keys: list[Any] = []
     inner: Any = node
@@ -102,6 +102,10 @@ def find_loaded(program: Program, node: ast.Subscript, at: Surroundings) -> tupl
         if isinstance(inner, ast.Subscript):
             keys.insert(0, tuple(program.list_keys(inner.slice, where)) or None)
             inner = inner.value
+            continue
+        if isinstance(inner, ast.Call) and get_last_name(inner.func) == "get" and inner.args:
+            keys.insert(0, tuple(program.list_keys(inner.args[0], where)) or None)
+            inner = getattr(inner.func, "value", None)
             continue
         if isinstance(inner, Element):
             indices = ((Traced(ast.Constant(index), where),) for index in inner.path)
@@ -317,9 +321,12 @@ def _list_scalars(node: Any, keys: tuple[Any, ...], path: Path, name: str) -> It
             yield FileText(path, name, node.value, start.line + 1, max(last, start.line) + 1, start.column, end.column)
         return
     key, rest = (keys[0], keys[1:]) if keys else (None, ())
+    own = {item[0].value for item in node.value if isinstance(item, tuple)}
     for index, item in enumerate(node.value):
         at, value = (item[0].value, item[1]) if isinstance(item, tuple) else (index, item)
-        if key is None or str(at) in map(str, key):
+        if at == "<<":  # a merge takes in the keys of another
+            yield from _list_scalars(value, keys, path, name) if key is None or not {*map(str, key)} & own else ()
+        elif key is None or str(at) in map(str, key):
             yield from _list_scalars(value, rest, path, f"{name}.{at}".strip("."))
 
 

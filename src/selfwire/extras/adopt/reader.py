@@ -15,7 +15,7 @@ from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import find_strings, read_known_strings, tell_kind
 from selfwire.extras.adopt.page import Inventory
-from selfwire.extras.adopt.prompt_files import list_globbed
+from selfwire.extras.adopt.prompt_files import find_read, list_files, list_globbed, read_whole
 from selfwire.extras.adopt.settings import list_values
 from selfwire.extras.adopt.source import (
     BoundMethod,
@@ -37,6 +37,8 @@ from selfwire.extras.adopt.texts import TextDraft, is_marker
 Thing = TypeVar("Thing", bound=Placed)
 SETTINGS = re.compile(r"\b(environ|getenv)\b")
 """Names in a comparison with settings, which no model writes."""
+EXECUTING = ("execute", "executemany", "executescript", "read_sql", "exec", "eval")
+"""Functions that execute a text."""
 SHORTEST = 3
 """Letters of a compared text from which on its place inside other texts is noted."""
 
@@ -224,6 +226,7 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
     compared = {**_list_compared(graphs.program), **graphs.mapping_keys}
     said = sorted({*compared, *makers.literals})
     signals = {**{node.name: "the name of a node" for node in graphs.nodes}, **compared, **graphs.signals}
+    signals = {**_list_executed(graphs.program), **signals}
     fields = graphs.find_context_fields()
     found = [
         _make_text(draft, users, order, signals, said).replace(
@@ -360,6 +363,19 @@ def _list_compared(program: Program) -> dict[str, str]:
                 continue  # below `if __name__ == "__main__"`
             for text in _list_compared_texts(program, node, file.top):
                 found.setdefault(text, f"compared at {show_path(file.path)}:{getattr(node, 'lineno', 1)}")
+    return found
+
+
+def _list_executed(program: Program) -> dict[str, str]:
+    """Find the texts that the program executes, such as the schema of a database, and where."""
+    found: dict[str, str] = {}
+    for call in (call for name in EXECUTING for call in program.calls.get(name, ())):
+        for value in (value for part in call.node.args[:1] for value in program.trace(part, call.at)):
+            texts = [value.node.value] if is_text(value.node) else []
+            read = find_read(program, value.node, value.at) if isinstance(value.node, ast.Call) else None
+            files = map(read_whole, list_files(program, *read)) if read is not None else ()
+            for text in (*texts, *(file.text for file in files if file is not None)):
+                found.setdefault(text.strip(), f"executed at {show_path(call.at.file.path)}:{call.node.lineno}")
     return found
 
 

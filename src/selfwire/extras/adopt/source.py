@@ -8,7 +8,7 @@ import ast
 import re
 import sys
 import tokenize
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from itertools import islice, product
@@ -32,6 +32,8 @@ CHANGING = ("replace", "_replace", "model_copy", "evolve")
 """Functions that make an object with some other fields of another."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
 """Functions that make a dict of an object's fields."""
+OPERATORS = {ast.Add: "__add__", ast.BitOr: "__or__", ast.Mod: "__mod__"}
+"""Methods of a class by which its objects are put together."""
 MOST = 200
 """Most values that one expression is followed to."""
 NESTED = 4
@@ -131,6 +133,7 @@ class BoundNames(ast.NodeVisitor):
         added: lists, dicts and texts that are added to what a name is bound to.
         returned: the return values.
         annotated: types by name.
+        stars: imports of all names of a module that stand in a branch, beside which others may bind a name.
     """
 
     def __init__(self, owner: Any) -> None:
@@ -138,6 +141,7 @@ class BoundNames(ast.NodeVisitor):
         self.added: dict[str, list[ast.expr]] = {}
         self.returned: list[ast.expr] = []
         self.annotated: dict[str, ast.expr] = {}
+        self.stars: list[Import] = []
         if isinstance(owner, Function):
             self._add_arguments(owner)
         if isinstance(owner, ast.Lambda):
@@ -190,7 +194,9 @@ class BoundNames(ast.NodeVisitor):
     def visit_If(self, node: ast.If) -> None:
         """Look into both branches, but not into `if __name__ == "__main__"`."""
         if not is_main_guard(node):
+            before = len(self.bound.get("*", ()))
             self.generic_visit(node)
+            self.stars += self.bound.get("*", [])[before:]
 
     def visit_Import(self, node: ast.Import) -> None:
         """Bind modules."""
@@ -567,18 +573,21 @@ class Program:
                 yield from (Traced(value, here) for value in here.names.added.get(name, ()))
                 if here is here.file.top and name in self.additions:
                     yield from self._list_added_inside(name, here)
+                yield from self._look_up_stars(name, here.file, here.names.stars)
                 return
             here = here.outer
-        yield from self._look_up_star(name, at)
+        stars = at.file.top.names.bound.get("*", [])
+        yield from list(self._look_up_stars(name, at.file, stars)) or [Traced(Outside(name), at)]
 
     def _list_added_inside(self, name: str, top: Surroundings) -> Iterator[Traced]:
         """Find what functions add to a collection of their module; for each function that they decorate, if they do."""
         for value in self.additions[name]:
             if value.at.file is top.file:
-                yield from (Traced(value.node, at) for at in self._list_decorations(value.at) or [value.at])
+                known = [inside for _, inside in self.list_decorations(value.at)]
+                yield from (Traced(value.node, at) for at in known or [value.at])
 
-    def _list_decorations(self, at: Surroundings) -> list[Surroundings]:
-        """Find the surroundings inside a decorator, or inside what it returns, for each function that it decorates."""
+    def list_decorations(self, at: Surroundings) -> list[tuple[Any, Surroundings]]:
+        """Find the functions that a decorator, or what it returns, decorates, with its surroundings for each."""
         function, outer = at.owner, at.outer
         if not isinstance(function, ast.FunctionDef) or outer is None:
             return []
@@ -591,23 +600,28 @@ class Program:
                 if isinstance(decorator, ast.Call):
                     passed = self._pass(maker, decorator, decorated.at)
                     outer = Surroundings(at.file, maker, at.outer.outer, passed)  # type: ignore[union-attr]
-                found.append(Surroundings(at.file, function, outer, given))
+                found.append((decorated.node, Surroundings(at.file, function, outer, given)))
         return found
 
-    def _look_up_star(self, name: str, at: Surroundings) -> Iterator[Traced]:
-        file = self._find_star(name, at.file, set())
-        yield from self.look_up(name, file.top) if file else [Traced(Outside(name), at)]
+    def _look_up_stars(self, name: str, file: SourceFile, stars: Iterable[Import]) -> Iterator[Traced]:
+        """Find what `from ... import *` takes a name from, over any number of files; each of several in branches."""
+        for star in stars:
+            found = self._find_star(name, file, star, {file.path})
+            if found is not None:
+                yield from self.look_up(name, found.top)
+                if star not in file.top.names.stars:
+                    return
 
-    def _find_star(self, name: str, file: SourceFile, seen: set[Path]) -> SourceFile | None:
-        """Find the file from which `from ... import *` takes a name, over any number of files."""
-        for star in file.top.names.bound.get("*", ()):
-            found = self.follow_import(file, star)
-            if found and found.file.path not in seen:
-                seen.add(found.file.path)
-                inner = found.file if name in found.file.top.names.bound else self._find_star(name, found.file, seen)
-                if inner is not None:
-                    return inner
-        return None
+    def _find_star(self, name: str, file: SourceFile, star: Import, seen: set[Path]) -> SourceFile | None:
+        """Find the file from which `from ... import *` takes a name."""
+        found = self.follow_import(file, star)
+        if found is None or found.file.path in seen:
+            return None
+        if name in found.file.top.names.bound:
+            return found.file
+        seen.add(found.file.path)
+        inner = (self._find_star(name, found.file, part, seen) for part in found.file.top.names.bound.get("*", ()))
+        return next(filter(None, inner), None)
 
     def _look_up_in_module(self, name: str, file: SourceFile) -> Iterator[Traced]:
         """Find what another file gets under a name: also from the module's `__getattr__`."""
@@ -680,6 +694,18 @@ class Program:
             parts = node.values if isinstance(node, ast.BoolOp) else [node.value]
         for part in parts:
             yield from self.trace(part, at)
+
+    def _trace_operation(self, node: ast.BinOp, at: Surroundings) -> Iterator[Traced]:
+        """Find what an operator returns that a class of the program defines, as in `prompt + other`."""
+        found, name = False, OPERATORS.get(type(node.op), "")
+        for base in self.trace(node.left, at) if name else ():
+            for member in self.get_member(base, name) if isinstance(base.node, Instance) else ():
+                call = self.passed.setdefault((node, name), ast.Call(node.left, [node.right], []))
+                if isinstance(member.node, BoundMethod):
+                    found = True
+                    yield from self._trace_all(self._call_bound(member.node, member, call, at))  # type: ignore[arg-type]
+        if not found:
+            yield Traced(node, at)
 
     def _trace_element(self, node: Element, at: Surroundings) -> Iterator[Traced]:
         found = False
@@ -773,18 +799,32 @@ class Program:
             for owner in self.trace(node.func.value, at):
                 for pair in self.list_pairs(owner):
                     yield pair[VIEWS[name]] if name != "items" else pair
+        elif name == "split" and isinstance(node.func, ast.Attribute):
+            yield from self._iterate_split(node, at)
         elif name in LISTS:
             yield from self._iterate_all(given if name == "chain" else given[:1], at)
         elif name in ("zip", "pairwise", "enumerate") and given:
-            columns = [[part for part in self._iterate_all([side], at) if isinstance(part, Traced)] for side in given]
-            if name == "pairwise":
-                columns = [columns[0], columns[0][1:]]
-            elif name == "enumerate":
-                columns = [[Traced(ast.Constant(index), at) for index in range(len(columns[0]))], columns[0]]
-            yield from zip(*columns, strict=False)
+            yield from self._iterate_together(name, given, at)
         elif name in ("glob", "rglob", "iterdir") and isinstance(node.func, ast.Attribute):
             for path in self.list_globbed(node, at):
                 yield Traced(ast.Call(ast.Name("Path", ast.Load()), [ast.Constant(str(path))], []), at)
+
+    def _iterate_together(self, name: str, given: list[ast.expr], at: Surroundings) -> Iterator[tuple[Traced, ...]]:
+        columns = [[part for part in self._iterate_all([side], at) if isinstance(part, Traced)] for side in given]
+        if name == "pairwise":
+            columns = [columns[0], columns[0][1:]]
+        elif name == "enumerate":
+            columns = [[Traced(ast.Constant(index), at) for index in range(len(columns[0]))], columns[0]]
+        yield from zip(*columns, strict=False)
+
+    def _iterate_split(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Iterate over the parts of a text, such as a path with dots; over none where it may be another."""
+        texts = [found for found in self.trace(node.func.value, at) if not isinstance(found.node, Argument)]  # type: ignore[attr-defined]
+        by = [part.value for part in node.args[:1] if is_text(part)]
+        if len(texts) == 1 and is_text(texts[0].node) and len(by) == len(node.args):
+            for index, part in enumerate(texts[0].node.value.split(by[0] if by else None)):
+                made = self.passed.setdefault((texts[0].node, f"{index}{by}"), ast.Constant(part))
+                yield texts[0]._replace(node=made)
 
     def list_pairs(self, value: Traced) -> Iterator[tuple[Traced, Traced]]:
         """List the keys and values of a dict that the source shows, those of dicts inside it too."""
@@ -801,9 +841,16 @@ class Program:
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             for side in (node.left, node.right):
                 yield from (pair for inner in self.trace(side, at) for pair in self.list_pairs(inner))
-        elif isinstance(node, ast.Call) and get_last_name(node.func) in AS_DICT:
-            owner = node.args[0] if node.args else getattr(node.func, "value", None)
-            for found in self.trace(owner, at) if owner is not None else ():
+        elif isinstance(node, ast.Call):
+            yield from self._list_made_pairs(node, at)
+
+    def _list_made_pairs(self, node: ast.Call, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
+        """List the pairs of `zip(keys, values)`, of which a dict is made, or of an object's fields."""
+        if get_last_name(node.func) == "zip":
+            yield from (pair for pair in self._iterate_call(node, at) if len(pair) == 2)
+        owner = node.args[0] if node.args else getattr(node.func, "value", None)
+        if get_last_name(node.func) in AS_DICT and owner is not None:
+            for found in self.trace(owner, at):
                 yield from self._list_field_pairs(found)
 
     def _list_field_pairs(self, value: Traced) -> Iterator[tuple[Traced, Traced]]:
@@ -930,8 +977,18 @@ class Program:
             for value in self.get_member(base, node.attr):
                 found = True
                 yield from self.trace(value.node, value.at, value.call or base.call)
-        if not found:
+        if not found and node.attr == "context" and get_last_name(node.value) == "runtime":
+            yield from self._list_contexts()
+        elif not found:
             yield Traced(node, at)
+
+    def _list_contexts(self) -> Iterator[Traced]:
+        """Find the contexts of the program's graphs, for a runtime whose type does not tell which it has."""
+        for name in ("StateGraph", "create_agent", "entrypoint"):
+            for call in self.calls.get(name, ()):
+                for schema in self.trace(get_keywords(call.node).get("context_schema"), call.at):
+                    if isinstance(schema.node, ast.ClassDef):
+                        yield Traced(Instance(schema.node, None), schema.at)
 
     def _list_docstrings(self, node: ast.expr, at: Surroundings) -> Iterator[Traced]:
         """Find the docstrings of the functions and classes that an expression may be."""
@@ -1309,7 +1366,7 @@ class Program:
             if isinstance(owner, Imported):
                 names = owner.file.top.names.bound
             elif isinstance(owner, ast.ClassDef):
-                names = self.enter(owner, base.at).names.bound
+                names = (inside := self.enter(owner, base.at).names).bound | inside.annotated
             for name in filter(known.fullmatch, names):
                 for found in self.get_member(base, name):
                     yield from self.trace(found.node, found.at, found.call)
@@ -1380,9 +1437,13 @@ class Program:
                 for part in self.get_items(base, None if key.node is None else read_key(key.node)):
                     known = True
                     yield from self.trace(part.node, part.at, base.call or key.call)
-        if len(node.args) > 1 and (known or keys[0].node is not None):  # else a store's, whose second is a key
+        is_loaded = any(isinstance(base.node, ast.Subscript) for base in self.trace(node.func.value, at))
+        has_default = len(node.args) > 1 and (
+            known or keys[0].node is not None
+        )  # else a store's, whose second is a key
+        if has_default:
             yield from self.trace(node.args[1], at)
-        elif not known:
+        if not known and (is_loaded or not has_default):
             yield Traced(node, at)
 
     def _call(self, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
@@ -1395,6 +1456,10 @@ class Program:
                 yield from self.list_returned(target, called.at, self._pass(target, node, at), node, None)
         elif isinstance(target, ast.Call) and get_last_name(target.func) == "partial" and target.args:
             yield from self._call_partial(target, called, node, at)
+        elif isinstance(target, Instance):
+            for member in self.get_member(called, "__call__"):
+                if isinstance(member.node, BoundMethod):
+                    yield from self._call_bound(member.node, member, node, at)
         elif isinstance(target, ast.ClassDef) and self._is_enum(called):
             yield from self._pick_members(called, node, at)
         elif isinstance(target, ast.ClassDef):
@@ -1448,7 +1513,11 @@ class Program:
         function, owner = target
         if is_classmethod(function) and function.name.startswith(("from_", "load", "create", "default", "make")):
             made_of = owner.node.of if isinstance(owner.node, Instance) else owner.node
-            yield Traced(Instance(made_of, None), owner.at)
+            passed = self._pass(function, node, at, skip_first=True)
+            returned = self._trace_all(self.list_returned(function, called.at, passed, node, owner))
+            made = [found for found in returned if isinstance(found.node, Instance) and found.node.call is not None]
+            known = [found for found in made if is_complete(found.node.call)]
+            yield from known or [Traced(Instance(made_of, None), owner.at)]
             return
         if is_wrapped(function):
             return
@@ -1513,6 +1582,7 @@ OPENERS: dict[type, Any] = {
     ast.Call: Program._trace_call,
     ast.IfExp: Program._trace_parts,
     ast.BoolOp: Program._trace_parts,
+    ast.BinOp: Program._trace_operation,
     ast.NamedExpr: Program._trace_parts,
     ast.Await: Program._trace_parts,
     ast.Starred: Program._trace_parts,
@@ -1713,10 +1783,12 @@ def list_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
         for target in node.targets:
             if isinstance(target, ast.Subscript):
                 yield target.value, ast.Dict([target.slice], [node.value])
+    elif isinstance(node, ast.Call) and get_last_name(node.func) == "print":
+        yield from ((part.value, ast.List(node.args, ast.Load())) for part in node.keywords if part.arg == "file")
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-        if node.func.attr in ("append", "insert", "add"):
+        if node.func.attr in ("append", "insert", "add", "write"):
             yield node.func.value, ast.List([node.args[-1]], ast.Load())
-        elif node.func.attr in ("extend", "update"):
+        elif node.func.attr in ("extend", "update", "writelines", "add_documents", "add_texts"):
             yield node.func.value, node.args[-1]
         elif node.func.attr == "setdefault" and len(node.args) > 1:
             yield node.func.value, ast.Dict([node.args[0]], [node.args[1]])

@@ -63,6 +63,10 @@ PROMPTS = (
     "FewShotChatMessagePromptTemplate",
     "ChatMessagePromptTemplate",
 )
+CONTENTS = ("content", "text", "messages", "template", "value", "page_content")
+"""Attributes of messages, prompts, members and documents that hold their texts."""
+SEARCHES = ("similarity_search", "asimilarity_search", "max_marginal_relevance_search", "as_retriever")
+"""Methods by which a store gives documents."""
 TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt", "example_prompt")
 """Keywords of prompt templates that hold their texts."""
 MAKERS = ("from_messages", "from_template", "from_file")
@@ -79,8 +83,13 @@ PASSED_ON = (
     "dict",
     "repr",
     "dumps",
+    "dump",
+    "safe_dump",
+    "pformat",
     "deepcopy",
     "filter",
+    "reduce",
+    "gettext",
     "choice",
     "sample",
     "map",
@@ -99,6 +108,8 @@ LETTERS = re.compile(r"[^\W\d_]")
 PERCENT = re.compile(r"%%|%(?:\((\w+)\))?[#0\- +]*[\d*]*(?:\.\d+)?[sdrfigexXoc]")
 DOLLAR = re.compile(r"\$\$|\$(?:(\w+)|\{(\w+)\})")
 CURLY = re.compile(r"\{\{\{?\s*([^{}]+?)\s*\}?\}\}|\{%-?\s*(.+?)\s*-?%\}|\{(#.*?#)\}", re.DOTALL)
+INCLUDED = re.compile(r"\{%-?\s*(?:include|extends|import|from)\s+['\"]([^'\"]+)")
+"""Names of templates that one of Jinja's takes in."""
 ESCAPES = ("%%", "$$")
 HOLES = {"percent": PERCENT, "dollar": DOLLAR, "curly": CURLY}
 """Patterns of holes by how they are written; those of `format` have a parser of their own."""
@@ -230,14 +241,16 @@ class TextFinder:
                 self._follow_field(node.value, node.slice.value, at, reach)
             if self._follow_file_keys(node, at, reach):
                 return
-        if isinstance(node, ast.Attribute) and node.attr in ("content", "text", "messages", "template", "value"):
+        if isinstance(node, ast.Attribute) and node.attr in CONTENTS:
             for base in self.program.trace(node.value, at):
-                if isinstance(base.node, ast.Call) and not self.is_reply(base.node, base.at):
+                if isinstance(base.node, Element) and node.attr == "page_content":
+                    self.follow(base.node.source, base.at, reach._replace(whole=False))
+                elif isinstance(base.node, ast.Call) and not self.is_reply(base.node, base.at):
                     self.follow(base.node, base.at, reach)
                 elif node.attr == "value":
                     self.follow(base.node, base.at, reach)
             return
-        if reach.whole and (cut := find_cut_file(self.program, node, at)) is not None:
+        if (cut := find_cut_file(self.program, node, at)) is not None:
             read, file = cut
             self.note(
                 read.node,
@@ -313,8 +326,8 @@ class TextFinder:
     def _note(
         self, node: Any, at: Surroundings, reach: Reach, kind: str, value: str, pieces: tuple[str, ...], holes: Any
     ) -> None:
-        if not any(LETTERS.search(piece) for piece in pieces) or value in ROLES:
-            return
+        if not any(LETTERS.search(piece) for piece in pieces) or value in ROLES or not hasattr(node, "lineno"):
+            return  # the name of an argument that is a key of `**rest` has no literal
         lines = at.file.lines
         place = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
         columns = tuple(_count(lines, line, column) for line, column in (place[::2], place[1::2]))
@@ -399,7 +412,8 @@ class TextFinder:
     # calls
 
     def _follow_call(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
-        found = [value for value in self.program.trace(node, at) if value.node is not node]
+        traced = self.program.trace(node, at)
+        found = [value for value in traced if value.node is not node]
         name = get_last_name(node.func)
         key = node.args[0] if name == "get" and node.args else None
         if is_text(key) and isinstance(node.func, ast.Attribute):
@@ -407,7 +421,7 @@ class TextFinder:
         for value in found:
             if not isinstance(value.node, Argument):
                 self.follow(value.node, value.at, self._pass_on(reach, value.call if value.call is not node else None))
-        if found or self.is_reply(node, at):
+        if (found and len(found) == len(traced)) or self.is_reply(node, at):
             return
         handler = CALLS.get(name)
         if handler is not None:
@@ -488,24 +502,29 @@ class TextFinder:
 
     def _follow_jinja_file(self, made: Traced, reach: Reach) -> None:
         """Follow `Environment(loader=FileSystemLoader(folder)).get_template(name)`."""
-        name, found = made.node.args[0], False
-        names = prompt_files.find_patterns(self.program, name, made.at)
-        for folder, at in self._list_jinja_folders(made):
-            for part in names:
-                path = ast.Call(ast.Name("join", ast.Load()), [folder, ast.Constant(part)], [])
-                for text in self._read_files(path, at):
-                    found = True
-                    self._add_file(text, reach._replace(mode="curly"))
-        if not found:
+        names = prompt_files.find_patterns(self.program, made.node.args[0], made.at)
+        folders, texts = list(self._list_jinja_folders(made)), dict[FileText, None]()
+        for name in names:  # it grows with those that a template includes or extends
+            for folder, at in folders:
+                path = ast.Call(ast.Name("join", ast.Load()), [folder, ast.Constant(name)], [])
+                texts.update(dict.fromkeys(self._read_files(path, at)))
+            names += [part for text in texts for part in INCLUDED.findall(text.text) if part not in names]
+        for text in texts:
+            self._add_file(text, reach._replace(mode="curly"))
+        if not texts:
             self._note_computed_file(made.node, made.at)
 
     def _list_jinja_folders(self, made: Traced) -> Iterator[tuple[ast.expr, Surroundings]]:
         owner = made.node.func.value if isinstance(made.node.func, ast.Attribute) else None
         for environment in self.program.trace(owner, made.at) if owner is not None else ():
-            if isinstance(environment.node, ast.Call):
-                loader = get_keywords(environment.node).get("loader")
-                if isinstance(loader, ast.Call) and loader.args:
-                    yield loader.args[0], environment.at
+            loader = get_keywords(environment.node).get("loader") if isinstance(environment.node, ast.Call) else None
+            for found in self.program.trace(loader, environment.at) if loader is not None else ():
+                if isinstance(found.node, ast.Call) and found.node.args:
+                    folder = found.node.args[0]
+                    if get_last_name(found.node.func) == "PackageLoader":
+                        given = [*found.node.args, ast.Constant("templates")][:2]
+                        folder = ast.Call(ast.Name("read_text", ast.Load()), given, [])
+                    yield folder, found.at
 
     def _follow_join(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         assert isinstance(node.func, ast.Attribute)
@@ -538,19 +557,22 @@ class TextFinder:
             self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
 
     def _follow_dedent(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
-        own = get_last_name(node.func)
+        """Follow `textwrap.dedent(text)`, `indent(text, prefix)` and their like."""
+        own = tuple({get_last_name(node.func)} & CHANGES.keys())
         for part in node.args[:1]:
-            self.follow(part, at, reach.change_first((own,)))
+            self.follow(part, at, reach.change_first(own))
 
     def _follow_docstring(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `inspect.getdoc(function)`."""
         for part in node.args[:1]:
             self.follow(ast.Attribute(part, "__doc__", ast.Load()), at, reach.change_first(("cleandoc",)))
 
-    def _follow_laid_out(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
-        """Follow `textwrap.indent(text, prefix)` and its like."""
-        for part in node.args[:1]:
-            self.follow(part, at, reach)
+    def _follow_documents(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `Document(text)`, or the texts or documents of which a store is made."""
+        named = get_keywords(node)
+        texts = [named[key] for key in ("page_content", "texts", "documents") if key in named]
+        for part in [*node.args[:1], *texts]:
+            self.follow(part, at, reach._replace(mode="", whole=False, kind="document"))
 
     def _follow_arguments(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         if get_last_name(node.func) == "dict":
@@ -582,7 +604,7 @@ class TextFinder:
         """Follow `os.environ.get(name, default)`; the other forms of `get` are traced."""
         if is_environment(node):
             self._follow_environment(node, at, reach)
-        elif isinstance(node.func, ast.Attribute):
+        elif isinstance(node.func, ast.Attribute) and not self._follow_file_keys(node, at, reach):
             self._note_opaque(node, at, reach)
 
     # files
@@ -603,7 +625,7 @@ class TextFinder:
         if not texts and reach.whole:
             self._note_computed_file(node, at)
 
-    def _follow_file_keys(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> bool:
+    def _follow_file_keys(self, node: ast.expr, at: Surroundings, reach: Reach) -> bool:
         """Follow `yaml.safe_load(...)["key"]`; returns whether it is such an expression."""
         found = prompt_files.find_loaded(self.program, node, at)
         if found is None:
@@ -712,7 +734,7 @@ def get_outside_maker(program: Program, found: Traced, depth: int = 0) -> str:
 def find_cut_file(program: Program, node: Any, at: Surroundings, depth: int = 0) -> tuple[Traced, Path] | None:
     """Find the file of the program of which a value is a part, with the call that reads it; None if there is none."""
     if isinstance(node, ast.Call):
-        read = prompt_files.find_read(program, node, at)
+        read = prompt_files.find_read(program, node, at) or prompt_files.find_opened(program, Traced(node, at))
         for path in prompt_files.list_files(program, *read) if read is not None else ():
             return Traced(node, at), path
         parts = [getattr(node.func, "value", None), *node.args]
@@ -866,12 +888,14 @@ CALLS: dict[str, Any] = {
     "cleandoc": TextFinder._follow_dedent,
     "replace": TextFinder._follow_replaced,
     "cast": TextFinder._follow_cast,
-    **dict.fromkeys(("indent", "fill"), TextFinder._follow_laid_out),
+    **dict.fromkeys(("indent", "fill", "StringIO"), TextFinder._follow_dedent),
     "getenv": TextFinder._follow_environment,
     "text": TextFinder._follow_marker,
     "get": TextFinder._follow_got,
-    **dict.fromkeys((*UNCHANGED, "lower", "upper"), TextFinder._follow_changed),
+    **dict.fromkeys((*UNCHANGED, "lower", "upper", "getvalue"), TextFinder._follow_changed),
     **dict.fromkeys(PASSED_ON, TextFinder._follow_arguments),
+    **dict.fromkeys(("Document", "from_texts", "from_documents"), TextFinder._follow_documents),
+    **dict.fromkeys(SEARCHES, TextFinder._follow_changed),
     **dict.fromkeys(
         ("invoke", "ainvoke", "format_messages", "format_prompt", "partial", "to_messages", "to_string"),
         TextFinder._follow_asked_prompt,

@@ -1,0 +1,2 @@
+PLAN = "Plan the lesson (old way)."
+GRADE = "Grade the homework strictly."

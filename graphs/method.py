@@ -14,7 +14,14 @@ from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import Prompts
 from selfwire.core.edits import RefusedRewiring, Rewiring
-from selfwire.core.errors import ConfigError, TaskBudgetError, TaskError, format_error, format_validation_error
+from selfwire.core.errors import (
+    UNKNOWN,
+    ConfigError,
+    TaskBudgetError,
+    TaskError,
+    format_error,
+    format_validation_error,
+)
 from selfwire.core.plugins import (
     CONTESTANTS,
     GIVEN,
@@ -62,9 +69,6 @@ OPTIONS = frozenset({"judge", "grader", "corpus", "embedder"})
 
 # Configs and variants
 
-UNKNOWN = "extra_forbidden"
-"""Pydantic's name for the error of a field that does not exist."""
-
 
 def parse_config(name: str, schema: type[Config], config: Mapping[str, Any]) -> Config:
     """A config from its fields by name.
@@ -75,13 +79,11 @@ def parse_config(name: str, schema: type[Config], config: Mapping[str, Any]) -> 
     try:
         return schema.model_validate(to_plain_json(config))
     except ValidationError as error:
-        faults = error.errors()
-        names, unknown = list(_names(schema)), [".".join(map(str, f["loc"])) for f in faults if f["type"] == UNKNOWN]
-        reasons = [format_validation_error(fault) for fault in faults if fault["type"] != UNKNOWN]
-        for field in unknown:
-            reasons.append(f"{field}: there is no such field{suggest_name(field, names, '; did you mean {}?')}")
-        fields = f"; fields are {', '.join(names)}" if unknown else ""
-        raise ConfigError(f"config of {name}: {'; '.join(reasons)}{fields}") from None
+        faults, names = error.errors(), list(_names(schema))
+        unknown = [".".join(map(str, fault["loc"])) for fault in faults if fault["type"] == UNKNOWN]
+        hints = [suggest_name(field, names, "; did you mean {}?") for field in unknown]
+        fields = f"{''.join(hints)}; fields are {', '.join(names)}" if unknown else ""
+        raise ConfigError(f"config of {name}: {'; '.join(map(format_validation_error, faults))}{fields}") from None
 
 
 def _names(schema: type[BaseModel], within: str = "") -> Iterator[str]:

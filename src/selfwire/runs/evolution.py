@@ -50,7 +50,7 @@ from selfwire.graphs.evolve import (
     run_evolution,
 )
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method, find_method, installed_methods, make_method
+from selfwire.graphs.method import Method, find_method, installed_methods, make_method, parse_config
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.graphs.rollouts import (
     RolloutRunner,
@@ -790,7 +790,7 @@ async def evolve_team(
             config=found.config,
             models=names,
             sizes=Sizes(train=usual, gate=usual + more, test=usual),
-            evolution=EvolutionConfig.model_validate({**config, "name": name}),
+            evolution=parse_config("evolve", EvolutionConfig, {**config, "name": name}),
             budget=setting.limits,
             seed_team=None if found.team is None else found.name,
             baselines=False,

@@ -631,9 +631,7 @@ def format_difference(estimate: IntervalEstimate | None, digits: int = 2, missin
 
 
 def _efficiency(line: SystemSummary) -> str:
-    if line.efficiency is not None:
-        return f"{line.efficiency:.1f}"
-    return "unknown" if line.spend.dollars is None else "n/a"
+    return "n/a" if line.efficiency is None else f"{line.efficiency:.1f}"
 
 
 def _evolution(contestant: SystemInfo) -> str:

@@ -594,7 +594,10 @@ async def test_a_task_has_what_is_left_of_a_budget_that_is_smaller_than_a_share(
     method = Spending()
     made = context(method, budget=Budget(calls=2), calls_per_task=60, batch=1)
     method.ledgers.append(made.ledger)
-    with pytest.raises(BudgetError, match=r"2 of 2 calls spent and up to 1 more needed; raise the limit on calls"):
+    with pytest.raises(
+        BudgetError,
+        match=r"2 of 2 calls spent and up to 1 more needed; raise the limit on calls \(--budget-calls, or budget=",
+    ):
         await evolved(made)
     assert len(method.seen) == 1
 

@@ -155,7 +155,7 @@ def _conditions(run: OpenEvaluation, lines: Sequence[SystemSummary], against: Sy
     cap = f"at most {request.calls_per_task} calls per task" if request.calls_per_task else "no cap of calls"
     evolves = request.evolving is not None and request.evolving.names
     evolved = "; calls per task are those of answering, evolution has its own column" if evolves else ""
-    efficiency = "; S = 100 P / ($ per task + 0.01)" if any(line.spend.dollars != 0 for line in lines) else ""
+    efficiency = "; S = 100 score / ($ per task + 0.01)" if any(line.efficiency for line in lines) else ""
     tasks = format_count(len(run.tasks), "task")
     return (
         f"{run.benchmark.name}, {request.split} split, {tasks}, {describe_models(run)}, seed {request.seed}, "

@@ -608,7 +608,9 @@ async def note_status(run: OpenRun, status: str, **more: Any) -> None:
 
 def make_summary(command: str, request: RunSpec, status: str) -> dict[str, str]:
     """Make the facts that lists of runs show of every run."""
-    return {"command": command, "benchmark": request.benchmark, "model": request.models.agent, "status": status}
+    has_own_models = command in ("eval", "compare") and all(map(is_graph, request.targets))
+    model = "of its own" if has_own_models else request.models.agent
+    return {"command": command, "benchmark": request.benchmark, "model": model, "status": status}
 
 
 @asynccontextmanager

@@ -506,7 +506,7 @@ def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
             "score per 100 calls",
             lambda line: "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}",
         ),
-        Column("S", _efficiency, silent="n/a"),
+        Column("S", lambda line: "n/a" if line.efficiency is None else f"{line.efficiency:.1f}", silent="n/a"),
         Column("evolution", lambda line: _evolution(line.contestant), silent="none"),
     )
 
@@ -628,10 +628,6 @@ def format_difference(estimate: IntervalEstimate | None, digits: int = 2, missin
     if estimate is None:
         return missing
     return f"{estimate.value:+.{digits}f} [{estimate.low:+.{digits}f}, {estimate.high:+.{digits}f}]"
-
-
-def _efficiency(line: SystemSummary) -> str:
-    return "n/a" if line.efficiency is None else f"{line.efficiency:.1f}"
 
 
 def _evolution(contestant: SystemInfo) -> str:

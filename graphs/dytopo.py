@@ -462,7 +462,7 @@ class Dytopo(Method[DytopoConfig]):
         final = await run_graph(
             DYTOPO,
             DytopoState,
-            ctx.ask(team, question),
+            ctx.with_question(team, question),
             {**DETACHED, "recursion_limit": limit},
             so_far=build_partial_result,
             question=question.input,

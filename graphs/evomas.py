@@ -442,7 +442,7 @@ class Evomas(Method[EvomasConfig]):
         final = await run_graph(
             EVOMAS,
             EvomasState,
-            ctx.ask(team, question),
+            ctx.with_question(team, question),
             {**DETACHED, "recursion_limit": STEPS_PER_STAGE * (ctx.options.stages + 1)},
             so_far=lambda state: build_partial_result(state, question),
             question=question.input,

@@ -171,7 +171,7 @@ class HivaState(State):
 async def begin(state: HivaState, ctx: HivaCtx) -> Update:
     """Take a new question."""
     question, team, scope = await ctx.begin(state, state.workflow if "workflow" in state else None)
-    edit_prompts(team, ctx)  # refused before anything is paid
+    ctx.edit(team)  # refused before anything is paid
     if ctx.served:
         scope = scope.at(iteration=HivaMemory.of(team).iteration + 1, phase="forward")
     fresh = {"iteration": 0, "solved": None, "oracle": False, "concepts": None, "saved": ""}
@@ -192,7 +192,7 @@ async def forward(state: HivaState, ctx: HivaCtx) -> Update:
     Raises:
         TaskError: the team has no answer, in a graph that a user runs.
     """
-    team, question, match = edit_prompts(state.workflow, ctx), state.get_question(), TaskMatch()
+    team, question, match = ctx.edit(state.workflow), state.get_question(), TaskMatch()
     if state.concepts and needs_concepts(team, ctx.options):
         match = await match_task(state.concepts, team, ctx.embed)
     act, router, is_learned = ctx.make_runner(team), make_router(team, match, ctx.options), False
@@ -516,7 +516,9 @@ class Hiva(Method[HivaConfig]):
             ModelError: the task could not be characterised.
             BudgetError: the run must stop.
         """
-        [done] = (await run_graph(HIVA, HivaState, ctx.ask(team, question), question=question.input)).trajectories
+        [done] = (
+            await run_graph(HIVA, HivaState, ctx.with_question(team, question), question=question.input)
+        ).trajectories
         return done
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HivaCtx) -> EvolveResult:
@@ -573,21 +575,6 @@ def get_critic(ctx: HivaCtx) -> PromptedModel:
 def get_choices(ctx: HivaCtx) -> HivaContext:
     """A user's choices for this run; the defaults where the package runs the graph."""
     return ctx.choices if isinstance(ctx.choices, HivaContext) else HivaContext()
-
-
-def edit_prompts(team: Team, ctx: HivaCtx) -> Team:
-    """The team with the prompts that a user edited for this run.
-
-    Raises:
-        ConfigError: the run evolves, which would keep the edits, or the team has lost an edited agent.
-    """
-    choices = get_choices(ctx)
-    if choices.prompts and choices.evolve:
-        raise ConfigError(
-            f"prompts of {', '.join(choices.prompts)} are edited for this run only, and evolve would keep what it "
-            "makes of them: take the edits back or turn evolve off"
-        )
-    return ctx.edit(team)
 
 
 async def name_concepts(

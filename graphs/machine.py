@@ -463,7 +463,7 @@ class Ctx(Generic[OptionsT]):
         """Return the same context at another place, such as `ctx.where(scope)` or `ctx.where(phase="backward")`."""
         return replace(self, at=(self.at if at is None else at).at(**place))
 
-    def ask(self, team: Team, question: Question) -> "Ctx[OptionsT]":
+    def with_question(self, team: Team, question: Question) -> "Ctx[OptionsT]":
         """Return the context of a run that puts this question to this team."""
         at = self.at.at(task=question.id)
         return replace(self, at=at, start=RunStart(team, scope=at, question=question))
@@ -487,8 +487,13 @@ class Ctx(Generic[OptionsT]):
         """The team with the prompts that a user edited for this run.
 
         Raises:
-            ConfigError: an edited agent is not in the team any more.
+            ConfigError: the run evolves, which would keep the edits, or an edited agent is not in the team any more.
         """
+        if self.choices and self.choices.prompts and getattr(self.choices, "evolve", False):
+            raise ConfigError(
+                f"prompts of {', '.join(self.choices.prompts)} are edited for this run only, and evolve would keep "
+                "what it makes of them: take the edits back or turn evolve off"
+            )
         return apply_prompt_edits(team, self.choices) if self.choices else team
 
     def make_runner(self, team: Team) -> AgentRunner:

@@ -418,7 +418,7 @@ class Method(Generic[Config]):
         Raises:
             BudgetError: the run must stop. Other faults end in the trajectory's `error`.
         """
-        return await answer_once(team, question, ctx.ask(team, question))
+        return await answer_once(team, question, ctx.with_question(team, question))
 
     @property
     def samples(self) -> int:

@@ -417,7 +417,7 @@ class Tacomas(Method[TacomasConfig]):
             final = await run_graph(
                 TACOMAS,
                 TacomasState,
-                ctx.ask(team, question),
+                ctx.with_question(team, question),
                 {**DETACHED, "recursion_limit": STEPS_PER_ROUND * (options.rounds + 1)},
                 so_far=lambda state: build_partial_result(state, team, options),
                 question=question.input,

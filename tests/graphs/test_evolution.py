@@ -531,7 +531,7 @@ async def test_a_capped_task_that_runs_alone_on_what_is_left_never_takes_more_th
     place, one, made = Scope(phase="eval", task="t1"), Usage(calls=1), context(Scripted(), budget=Budget(calls=10))
     run = made.ledger
     others = run.reserve(Usage(calls=5), "another process")  # gives them back as soon as this task has begun
-    async with TaskReservations(replace(made.rollout_context, calls_per_task=8, capped=True)).of(place):
+    async with TaskReservations(replace(made.rollout_context, calls_per_task=8, capped=True)).reserve(place):
         others.settle(Usage())
         for _ in range(8):
             run.get_task_ledger(place).reserve(one, "t1").settle(one)

@@ -465,7 +465,6 @@ class Dytopo(Method[DytopoConfig]):
             ctx.with_question(team, question),
             {**DETACHED, "recursion_limit": limit},
             so_far=build_partial_result,
-            question=question.input,
         )
         return Report.of(final.channels)
 

@@ -445,7 +445,6 @@ class Evomas(Method[EvomasConfig]):
             ctx.with_question(team, question),
             {**DETACHED, "recursion_limit": STEPS_PER_STAGE * (ctx.options.stages + 1)},
             so_far=lambda state: build_partial_result(state, question),
-            question=question.input,
         )
         return build_result(final, question)
 

@@ -698,9 +698,7 @@ class Hera(Method[HeraConfig]):
             ModelError: the question could not be characterised or planned for.
             BudgetError: the run must stop.
         """
-        final = await run_graph(
-            HERA, HeraState, ctx.with_question(team, question), question=question.input, aim="answer"
-        )
+        final = await run_graph(HERA, HeraState, ctx.with_question(team, question), aim="answer")
         return final.trajectories[0]
 
     @property
@@ -715,9 +713,7 @@ class Hera(Method[HeraConfig]):
         `plan` (the orchestrator's words), `repairs` and `default`. Where a model fails to plan, only that member ends
         as an error.
         """
-        final = await run_graph(
-            HERA, HeraState, ctx.with_question(team, question), question=question.input, aim="explore"
-        )
+        final = await run_graph(HERA, HeraState, ctx.with_question(team, question), aim="explore")
         return final.trajectories
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HeraCtx) -> EvolveResult:

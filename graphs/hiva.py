@@ -516,9 +516,7 @@ class Hiva(Method[HivaConfig]):
             ModelError: the task could not be characterised.
             BudgetError: the run must stop.
         """
-        [done] = (
-            await run_graph(HIVA, HivaState, ctx.with_question(team, question), question=question.input)
-        ).trajectories
+        [done] = (await run_graph(HIVA, HivaState, ctx.with_question(team, question))).trajectories
         return done
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HivaCtx) -> EvolveResult:

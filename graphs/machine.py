@@ -650,12 +650,14 @@ async def run_graph(
 
     Args:
         so_far: makes the result of an unfinished state, for the error of a run that must stop; None without an answer.
-        given: fields of the state to begin with.
+        given: fields of the state to begin with, beside the context's question.
 
     Raises:
         BudgetError, OutageError: the run must stop; `partial_result` has the result of its last finished step.
     """
     channels: dict[str, Any] = {}
+    if ctx.start is not None and ctx.start.question is not None:
+        given["question"] = ctx.start.question.input
     try:
         bounded: RunnableConfig = {"recursion_limit": MOST_STEPS, **config}  # else the limit of a graph around this one
         async for channels in graph.astream(  # noqa: B007  # the last one is the result

@@ -418,7 +418,9 @@ class Method(Generic[Config]):
         Raises:
             BudgetError: the run must stop. Other faults end in the trajectory's `error`.
         """
-        return await answer_once(team, question, ctx.with_question(team, question))
+        final = await run_graph(ONE_RUN, OneRunState, ctx.with_question(team, question))
+        assert final.trajectory is not None, "the team's step writes it"
+        return final.trajectory
 
     @property
     def samples(self) -> int:
@@ -490,13 +492,6 @@ figure.add_edge(START, "begin")
 figure.add_sequence([begin, team])
 figure.add_edge("team", END)
 ONE_RUN = figure.compile("team")
-
-
-async def answer_once(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-    """Run a team once on a question."""
-    final = await run_graph(ONE_RUN, OneRunState, ctx, question=question.input)
-    assert final.trajectory is not None, "the team's step writes it"
-    return final.trajectory
 
 
 MethodType = type[Method[Any]]
@@ -653,4 +648,4 @@ def _load_outside(name: str) -> MethodType:
     return method
 
 
-__all__ = ["Ctx", "EvolveResult", "Method", "OneRunState", "Variant", "answer_once"]
+__all__ = ["Ctx", "EvolveResult", "Method", "OneRunState", "Variant"]

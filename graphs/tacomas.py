@@ -420,7 +420,6 @@ class Tacomas(Method[TacomasConfig]):
                 ctx.with_question(team, question),
                 {**DETACHED, "recursion_limit": STEPS_PER_ROUND * (options.rounds + 1)},
                 so_far=lambda state: build_partial_result(state, team, options),
-                question=question.input,
             )
         except ModelError as error:
             return Trajectory(

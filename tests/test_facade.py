@@ -97,7 +97,7 @@ def test_a_run_of_the_same_name_goes_on_without_paying_twice() -> None:
     again = selfwire.evolve("hiva", SUMS, **asked)
     assert again.cost.calls == found.cost.calls
     assert selfwire.evolve("hiva", SUMS, **{**asked, "run_name": "whole"}).cost.calls == found.cost.calls
-    with pytest.raises(selfwire.errors.JournalError, match="started with another config"):
+    with pytest.raises(selfwire.errors.JournalError, match=r"began with benchmark .tasks:\w+., not"):
         selfwire.evolve("hiva", [{**task, "input": f"{task['input']}!"} for task in SUMS], **asked)
 
 
@@ -157,6 +157,9 @@ def test_a_run_on_tasks_of_python_says_how_it_goes_on(home: Path) -> None:
     selfwire.evolve("hiva", SUMS, grade, run_name="python", **SMALL)
     with pytest.raises(selfwire.errors.ConfigError, match="were given in Python"), resume_evolution("python", home):
         pass
+    more = SMALL | {"iterations": 2}
+    with pytest.raises(selfwire.errors.JournalError, match=r"'python' began with evolution\.iterations 1, not 2;"):
+        selfwire.evolve("hiva", SUMS, grade, run_name="python", **more)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@
 
 A question is answered by one team, or by a group of G teams where groups are compared. A user may have the team learn
 from the group of one question; the outer evolution runs and grades the groups of a whole batch and hands them in.
-`keep` only sets the lineage and saves.
+`rope` is the paper's role-aware prompt evolution; `keep` only sets the lineage and saves.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -250,8 +250,7 @@ async def rollout(state: HeraState, ctx: HeraCtx) -> Update:
     [run] = state.planned
     scoped = ctx.where(sample=run.sample)
     answered = await execute(run, ctx.edit(state.workflow), ctx.options.temperature, scoped, config=ctx.team_config)
-    if ctx.served and answered.answer is None:
-        raise TaskError(f"{answered.error}; invoke the thread again with None to retry")
+    ctx.require_answer(answered)
     return state.update(
         planned=(),
         trajectories=[answered.replace(notes=run.notes, overhead=run.overhead)],

@@ -25,7 +25,7 @@ from pydantic import Field
 from selfwire.core.agent import Agent
 from selfwire.core.chat import Prompts, load_prompts
 from selfwire.core.edits import Rewiring
-from selfwire.core.errors import ConfigError, TaskError
+from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
@@ -204,8 +204,7 @@ async def forward(state: HivaState, ctx: HivaCtx) -> Update:
     instruct = make_instructor(team, ctx.critic)  # an instruction may repeat long lines, unlike a critic's question
     run = TeamContext.of(team, question, ctx.at, act, router=router, instruct=instruct)
     done = await run_team(team.topology, run, config=ctx.team_config)
-    if ctx.served and done.answer is None:
-        raise TaskError(f"{done.error}; invoke the thread again with None to retry")
+    ctx.require_answer(done)
     notes = to_notes(state.concepts)
     if decided := count_decisions(done.steps):
         notes[DECISIONS] = decided.model_dump(mode="json")

@@ -24,7 +24,7 @@ from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.
 
 from selfwire.core.chat import Prompts
 from selfwire.core.edits import Rewiring, RewritePrompt
-from selfwire.core.errors import ConfigError, StoppedError, format_faults
+from selfwire.core.errors import ConfigError, StoppedError, TaskError, format_faults
 from selfwire.core.protocols import AgentRunner, Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
@@ -495,6 +495,15 @@ class Ctx(Generic[OptionsT]):
                 "what it makes of them: take the edits back or turn evolve off"
             )
         return apply_prompt_edits(team, self.choices) if self.choices else team
+
+    def require_answer(self, done: Trajectory) -> None:
+        """Check that the run of a team has an answer, in a graph that a user runs; elsewhere the trajectory says so.
+
+        Raises:
+            TaskError: it has none.
+        """
+        if self.served and done.answer is None:
+            raise TaskError(f"{done.error}; invoke the thread again with None to retry")
 
     def make_runner(self, team: Team) -> AgentRunner:
         """Make the runner of a team's agents, with their tools and the team's own."""

@@ -18,7 +18,6 @@ from selfwire.core.errors import (
     UNKNOWN,
     ConfigError,
     TaskBudgetError,
-    TaskError,
     format_error,
     format_validation_error,
 )
@@ -482,8 +481,7 @@ async def team(state: OneRunState, ctx: Ctx[Any]) -> Update:
     """
     run = TeamContext.of(state.workflow, state.get_question(), ctx.at, ctx.make_runner(state.workflow))
     done = await run_team(state.workflow.topology, run, config=ctx.team_config)
-    if ctx.served and done.answer is None:
-        raise TaskError(f"{done.error}; invoke the thread again with None to retry")
+    ctx.require_answer(done)
     return state.update(trajectory=done, answer=done.answer, usage=state.usage + done.usage)
 
 

@@ -345,6 +345,7 @@ class Dytopo(Method[DytopoConfig]):
     summary = "rebuilds the communication graph every round by matching what agents need with what others offer"
     config_type = DytopoConfig
     choices = DytopoContext
+    figure = figure
     variants = FrozenMap(
         {
             FULL: Variant(title="semantic, tau = 0.3"),

@@ -361,6 +361,7 @@ class Evomas(Method[EvomasConfig]):
     config_type = EvomasConfig
     choices = EvomasContext
     build_options = frozenset({"judge", "corpus", "embedder"})
+    figure = figure
     variants = FrozenMap(
         {
             FULL: Variant(title="full"),

@@ -640,6 +640,7 @@ class Hera(Method[HeraConfig]):
     config_type = HeraConfig
     choices = HeraContext
     build_options = frozenset({"grader", "embedder"})
+    figure = figure
     variants = FrozenMap(
         {
             FULL: Variant(title="full"),

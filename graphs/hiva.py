@@ -32,7 +32,7 @@ from selfwire.core.team import Team
 from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.trajectory import DECISIONS, Trajectory
 from selfwire.core.usage import Usage, sum_usages
-from selfwire.core.values import FrozenMap, Id
+from selfwire.core.values import FrozenMap
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.figures import draw_learning, note_passes
 from selfwire.evolvers.hiva.forward import (
@@ -84,11 +84,8 @@ from selfwire.graphs.machine import (
     END,
     START,
     Ctx,
-    CtxFactory,
-    Graph,
     MethodGraph,
     RunContext,
-    RunStart,
     State,
     Update,
     run_graph,
@@ -394,52 +391,6 @@ def plan_router(hiva: "Hiva", team: Team) -> RouterPlan:
     return RouterPlan(RouterConfig(sampling=SAMPLING, transfer=True), hiva.config.train)
 
 
-def make_initial_team(prompts: Prompts, *, tools: Sequence[Id] = (), config: HivaConfig = HivaConfig()) -> Team:
-    """Make a team of an agent that works and an aggregator that answers.
-
-    The tools are the source's, and later its newcomers'; without `config.tools` (w/o Tool) there are none.
-    """
-    held = tuple(tools) if config.tools else ()
-    source, aggregator = prompts.text(SOURCE, tools=TOOLS if held else ""), prompts.text(AGGREGATOR)
-    team = Team(
-        method=METHOD,
-        agents=(
-            Agent(id=SOURCE, role="Works on the task.", prompt=source.strip(), tools=held),
-            Agent(id=AGGREGATOR, role="Gives the team's answer.", prompt=aggregator.strip(), kind="aggregator"),
-        ),
-        topology=make_chain(SOURCE, AGGREGATOR, caps=_caps(config)),
-    )
-    return HivaMemory().restrict_to(team).save_to(team)
-
-
-def adopt_team(team: Team, config: HivaConfig) -> Team:
-    """An existing team with the config's caps, and without tools in "w/o Tool".
-
-    Raises:
-        ConfigError: the team is larger than the caps.
-    """
-    nodes, successors = len(team.topology.nodes), max(map(len, team.topology.successors.values()))
-    if nodes > config.nodes or successors > config.successors:
-        raise ConfigError(
-            f"the team has {nodes} nodes with up to {successors} successors, and the config allows "
-            f"nodes={config.nodes} and successors={config.successors}; raise these, or start from a smaller team"
-        )
-    capped = team.replace(topology=team.topology.replace(caps=_caps(config)))
-    bare = capped.replace(agents=tuple(agent.replace(tools=()) for agent in capped.agents), tools=())
-    if config.tools or bare == capped or MEMORY_KEY not in capped.memory:
-        return capped if config.tools else bare
-    learned = HivaMemory.of(capped)
-    return learned.replace(knowledge=learned.knowledge.with_agents(bare.agents)).save_to(bare)
-
-
-def with_room(config: HivaConfig, team: Team) -> HivaConfig:
-    """The config with caps that leave room for the team."""
-    return config.replace(
-        nodes=max(config.nodes, len(team.topology.nodes)),
-        successors=max(config.successors, *map(len, team.topology.successors.values())),
-    )
-
-
 def _caps(config: HivaConfig) -> TopologyLimits:
     return TopologyLimits(nodes=config.nodes, successors=config.successors)
 
@@ -466,10 +417,10 @@ class Hiva(Method[HivaConfig]):
             RANDOM: Variant(title="random edits", random=True),
         }
     )
+    figure = figure
     random_edits = True
     fits_held_out = True
     router = RouterTraining(plan_router, config={"router": "learned"})
-    fit_config = staticmethod(with_room)
     draw_learning = staticmethod(draw_learning)
     paper = (
         "Tang et al., *HiVA: Self-organized Hierarchical Variable Agent via Goal-driven Semantic-Topological "
@@ -492,17 +443,51 @@ class Hiva(Method[HivaConfig]):
         """Prompts of the critics and of the initial team."""
         return load_prompts("evolvers", METHOD)
 
-    def serve(self, start: RunStart, factory: CtxFactory) -> Graph:
-        """Build the figure for users, around their team."""
-        return figure.serve(start, factory)
-
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
-        """The singleton: source -> aggregator."""
-        return make_initial_team(self.prompts, tools=tools, config=self.config)
+        """The singleton, an agent that works, and an aggregator that answers.
+
+        The tools are the source's, and later its newcomers'; without `config.tools` (w/o Tool) there are none.
+        """
+        held = tuple(tools) if self.config.tools else ()
+        source = self.prompts.text(SOURCE, tools=TOOLS if held else "").strip()
+        aggregator = self.prompts.text(AGGREGATOR).strip()
+        team = Team(
+            method=METHOD,
+            agents=(
+                Agent(id=SOURCE, role="Works on the task.", prompt=source, tools=held),
+                Agent(id=AGGREGATOR, role="Gives the team's answer.", prompt=aggregator, kind="aggregator"),
+            ),
+            topology=make_chain(SOURCE, AGGREGATOR, caps=_caps(self.config)),
+        )
+        return HivaMemory().restrict_to(team).save_to(team)
 
     def adapt(self, team: Team) -> Team:
-        """An existing team with the config's caps, and without tools in "w/o Tool"."""
-        return adopt_team(team, self.config)
+        """An existing team with the config's caps, and without tools in "w/o Tool".
+
+        Raises:
+            ConfigError: the team is larger than the caps.
+        """
+        config = self.config
+        nodes, successors = len(team.topology.nodes), max(map(len, team.topology.successors.values()))
+        if nodes > config.nodes or successors > config.successors:
+            raise ConfigError(
+                f"the team has {nodes} nodes with up to {successors} successors, and the config allows "
+                f"nodes={config.nodes} and successors={config.successors}; raise these, or start from a smaller team"
+            )
+        capped = team.replace(topology=team.topology.replace(caps=_caps(config)))
+        bare = capped.replace(agents=tuple(agent.replace(tools=()) for agent in capped.agents), tools=())
+        if config.tools or bare == capped or MEMORY_KEY not in capped.memory:
+            return capped if config.tools else bare
+        learned = HivaMemory.of(capped)
+        return learned.replace(knowledge=learned.knowledge.with_agents(bare.agents)).save_to(bare)
+
+    @staticmethod
+    def fit_config(config: HivaConfig, team: Team) -> HivaConfig:
+        """The config with caps that leave room for the team."""
+        return config.replace(
+            nodes=max(config.nodes, len(team.topology.nodes)),
+            successors=max(config.successors, *map(len, team.topology.successors.values())),
+        )
 
     def check_learned(self, team: Team, embedder: str) -> None:
         """Read everything that the team has learned; raises as `Method.check_learned`."""

@@ -310,6 +310,7 @@ class Method(Generic[Config]):
         router: how its router is trained, if it learns one.
         learns_insights: whether its teams keep a library of insights.
         seeds: initial teams that can be chosen by name.
+        figure: the state machine that users run; by default one that runs the team once.
         paper: authors and title.
         departures: numbers of the deviations from it, such as D1-D20.
         end_reasons: why a question ended, in words, by the name in its notes.
@@ -332,6 +333,7 @@ class Method(Generic[Config]):
     router: ClassVar[RouterTraining | None] = None
     learns_insights: ClassVar[bool] = False
     seeds: ClassVar[NamedSeeds | None] = None
+    figure: ClassVar[MethodGraph[Any]]
     paper: ClassVar[str] = ""
     departures: ClassVar[str] = ""
     end_reasons: ClassVar[Mapping[str, str]] = FrozenMap()
@@ -384,8 +386,8 @@ class Method(Generic[Config]):
         return Ctx(model, tools, embed, self.config, self.prompts, **more)
 
     def serve(self, start: RunStart, factory: CtxFactory) -> Graph:
-        """Build the graph that users run; by default of a team that runs once."""
-        return figure.serve(start, factory)
+        """Build the graph that users run, by default the figure with the initial team drawn in it."""
+        return self.figure.serve(start, factory)
 
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The team that the method starts from.
@@ -490,6 +492,7 @@ figure.add_edge(START, "begin")
 figure.add_sequence([begin, team])
 figure.add_edge("team", END)
 ONE_RUN = figure.compile("team")
+Method.figure = figure
 
 
 MethodType = type[Method[Any]]

@@ -149,8 +149,8 @@ def _make_task(row: DataRow, fields: TaskFields) -> Task:
         first["loc"] = first["loc"][:1]  # nothing of what pydantic tries within a value
         if first["loc"] == ("input",) and isinstance(first.get("input"), str):
             raise ConfigError(f"{row.where}: the input is blank; write the question") from None
-        fields = f"; fields are {', '.join(TaskLine.model_fields)}" if first["type"] == UNKNOWN else ""
-        raise ConfigError(f"{row.where}: {format_validation_error(first)}{fields}") from None
+        known = f"; fields are {', '.join(TaskLine.model_fields)}" if first["type"] == UNKNOWN else ""
+        raise ConfigError(f"{row.where}: {format_validation_error(first)}{known}") from None
     name = row.id if parsed.id is None else str(parsed.id)
     return Task(id=name, input=parsed.input, kind=parsed.kind, reference=parsed.reference, entities=parsed.entities)
 

@@ -354,18 +354,6 @@ class RunStart:
         """The team that the question starts with; `thread_team` is the thread's, for methods that keep it."""
         return await self.choose(context, thread_team) if self.choose else thread_team or self.initial_team
 
-    def get_question(self, state: State) -> Question:
-        """The question of the run.
-
-        Raises:
-            ConfigError: there is none, or it is blank.
-        """
-        return self.question or new_question(state.channels)
-
-    def make_scope(self, question: Question, context: RunContext) -> Scope:
-        """Scope of the question's run."""
-        return (self.scope or Scope(run=get_run_name(), seed=context.seed)).at(task=question.id)
-
 
 def new_question(channels: Mapping[str, Any]) -> Question:
     """The question of an input; its text's fingerprint is its id.
@@ -479,9 +467,10 @@ class Ctx(Generic[OptionsT]):
         """
         assert self.start is not None, "runs that begin with a question have a start"
         choices = self.choices or RunContext()
-        question = self.start.get_question(state)
+        question = self.start.question or new_question(state.channels)
         team = await self.start.choose_team(choices, thread_team)
-        return question, team, self.start.make_scope(question, choices)
+        scope = self.start.scope or Scope(run=get_run_name(), seed=choices.seed)
+        return question, team, scope.at(task=question.id)
 
     def edit(self, team: Team) -> Team:
         """The team with the prompts that a user edited for this run.

@@ -161,11 +161,6 @@ def count_turn_calls(team: Team) -> float:
     return sum(LOOP if team.agents_by_id[agent].tools else 1 for agent in team.topology.agents.values())
 
 
-def estimate_single_run(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:
-    """A turn of every node, and no calls for learning."""
-    return CallEstimate({"agent": count_turn_calls(team) + LOOP * added_agents})
-
-
 # What learning gives back
 
 
@@ -349,7 +344,7 @@ class Method(Generic[Config]):
             batch: train questions per iteration.
             added_agents: agents that the team may have gained.
         """
-        return estimate_single_run(config, team, batch, added_agents)
+        return CallEstimate({"agent": count_turn_calls(team) + LOOP * added_agents})
 
     @staticmethod
     def format_notes(notes: Mapping[str, Any]) -> Sequence[str]:

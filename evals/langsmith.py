@@ -408,7 +408,7 @@ class _ExperimentHandlers:
         reservation = self._reservations[task.id] = AsyncExitStack()
         try:
             async with self._record_fault(task):
-                await reservation.enter_async_context(self.shares.of(here.at))
+                await reservation.enter_async_context(self.shares.reserve(here.at))
                 with tracing_context(tags=config["tags"], metadata=config["metadata"]):
                     found = await run_rollout(self.rollout_fn, self.workflow, task.question, here)
         except SelfwireError:

@@ -401,13 +401,15 @@ def pair_scores(before: SystemSummary, after: SystemSummary) -> list[tuple[float
 
 
 def compute_difference(line: SystemSummary, against: SystemSummary) -> IntervalEstimate | None:
-    """Compute the mean gain over another system on tasks that both finished, with an interval; None for under two.
+    """Compute the mean gain over another system on tasks that both finished, with an interval.
+
+    None for under two tasks, and for a system beside itself.
 
     Where all differences are equal Student's interval has no width, as if two tasks could tell everything. Then at
     most a share 1 - 0.05**(1/n) of all tasks differs otherwise, with 95 % confidence, and a difference lies in [-1, 1].
     """
     pairs = pair_scores(against, line)
-    if len(pairs) < 2:
+    if line is against or len(pairs) < 2:
         return None
     found = compute_paired_interval([there for there, _ in pairs], [here for _, here in pairs]).clip(-1, 1)
     if found.low < found.high:
@@ -486,15 +488,11 @@ def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
     Args:
         against: the system that the others are compared with.
     """
-
-    def difference(line: SystemSummary) -> str:
-        return format_difference(compute_difference(line, against) if line is not against else None)
-
     return (
         Column("system", lambda line: line.name),
         Column("score [95 %]", lambda line: str(line.interval or "-")),
         SOLVED,
-        Column("difference [95 %]", difference, silent="-"),
+        Column("difference [95 %]", lambda line: format_difference(compute_difference(line, against)), silent="-"),
         ERRORS,
         Column("over cap", lambda line: str(line.capped), silent="0"),
         CALLS,
@@ -506,7 +504,7 @@ def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
             "score per 100 calls",
             lambda line: "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}",
         ),
-        Column("S", _efficiency, silent="n/a"),
+        Column("S", lambda line: "n/a" if line.efficiency is None else f"{line.efficiency:.1f}", silent="n/a"),
         Column("evolution", lambda line: _evolution(line.contestant), silent="none"),
     )
 
@@ -628,12 +626,6 @@ def format_difference(estimate: IntervalEstimate | None, digits: int = 2, missin
     if estimate is None:
         return missing
     return f"{estimate.value:+.{digits}f} [{estimate.low:+.{digits}f}, {estimate.high:+.{digits}f}]"
-
-
-def _efficiency(line: SystemSummary) -> str:
-    if line.efficiency is not None:
-        return f"{line.efficiency:.1f}"
-    return "unknown" if line.spend.dollars is None else "n/a"
 
 
 def _evolution(contestant: SystemInfo) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import UNKNOWN, ConfigError, format_validation_error
 from selfwire.core.task import Task
 from selfwire.core.values import FrozenJson, FrozenModel
 from selfwire.evals.readers import (
@@ -24,10 +24,7 @@ from selfwire.evals.readers import (
     read_field,
     read_hub,
 )
-from selfwire.evolvers.trajectory_text import shorten
 
-VALUE = 60
-"""Most characters of a value in an error."""
 FORMS = f"a {', '.join(list(READERS)[:-1])} or {list(READERS)[-1]} file, or hf:owner/name"
 """Forms of the files with own tasks, as a text."""
 
@@ -149,10 +146,11 @@ def _make_task(row: DataRow, fields: TaskFields) -> Task:
         parsed = TaskLine.model_validate({name: value for name, value in values.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(map(str, first["loc"][:1]))
-        has_value = first["type"] not in ("missing", "extra_forbidden")
-        value = f", not {shorten(repr(first['input']), VALUE)}" if has_value else ""
-        raise ConfigError(f"{row.where}: {field}: {first['msg']}{value}") from None
+        first["loc"] = first["loc"][:1]  # nothing of what pydantic tries within a value
+        if first["loc"] == ("input",) and isinstance(first.get("input"), str):
+            raise ConfigError(f"{row.where}: the input is blank; write the question") from None
+        known = f"; fields are {', '.join(TaskLine.model_fields)}" if first["type"] == UNKNOWN else ""
+        raise ConfigError(f"{row.where}: {format_validation_error(first)}{known}") from None
     name = row.id if parsed.id is None else str(parsed.id)
     return Task(id=name, input=parsed.input, kind=parsed.kind, reference=parsed.reference, entities=parsed.entities)
 

@@ -256,11 +256,12 @@ def decide_by_evidence(
     aim = f"a loss of at most {rule.margin:g}{after}" if saves else f"a gain above {rule.margin:g}"
     said = f"it saves no {rule.saves or 'calls'}" if dearer else f"{aim} is {'proved' if accepted else 'not proved'}"
     evidence = math.exp(min(log_evidence, 700))
+    shown = f"{evidence:.2g}" if evidence < 10 or evidence > 1e6 else f"{evidence:,.0f}"
     return found.replace(
         accepted=accepted,
         why=(
             f"{said}: mean difference {difference:+.3f} at {format_extra(extra)} per task over "
-            f"{format_count(len(pairs), 'task')}, evidence {evidence:.3g} of {1 / rule.error:.0f} needed"
+            f"{format_count(len(pairs), 'task')}, evidence {shown} of {1 / rule.error:,.0f} needed"
         ),
         difference=difference,
         left_out=left_out,

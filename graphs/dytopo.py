@@ -345,6 +345,7 @@ class Dytopo(Method[DytopoConfig]):
     summary = "rebuilds the communication graph every round by matching what agents need with what others offer"
     config_type = DytopoConfig
     choices = DytopoContext
+    figure = figure
     variants = FrozenMap(
         {
             FULL: Variant(title="semantic, tau = 0.3"),
@@ -462,10 +463,9 @@ class Dytopo(Method[DytopoConfig]):
         final = await run_graph(
             DYTOPO,
             DytopoState,
-            ctx.ask(team, question),
+            ctx.with_question(team, question),
             {**DETACHED, "recursion_limit": limit},
             so_far=build_partial_result,
-            question=question.input,
         )
         return Report.of(final.channels)
 

@@ -361,6 +361,7 @@ class Evomas(Method[EvomasConfig]):
     config_type = EvomasConfig
     choices = EvomasContext
     build_options = frozenset({"judge", "corpus", "embedder"})
+    figure = figure
     variants = FrozenMap(
         {
             FULL: Variant(title="full"),
@@ -442,10 +443,9 @@ class Evomas(Method[EvomasConfig]):
         final = await run_graph(
             EVOMAS,
             EvomasState,
-            ctx.ask(team, question),
+            ctx.with_question(team, question),
             {**DETACHED, "recursion_limit": STEPS_PER_STAGE * (ctx.options.stages + 1)},
             so_far=lambda state: build_partial_result(state, question),
-            question=question.input,
         )
         return build_result(final, question)
 

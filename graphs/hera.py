@@ -21,7 +21,7 @@
 
 A question is answered by one team, or by a group of G teams where groups are compared. A user may have the team learn
 from the group of one question; the outer evolution runs and grades the groups of a whole batch and hands them in.
-`keep` only sets the lineage and saves.
+`rope` is the paper's role-aware prompt evolution; `keep` only sets the lineage and saves.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -40,9 +40,9 @@ from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap
-from selfwire.evolvers import credit as failures
+from selfwire.evolvers import credit
 from selfwire.evolvers.credit import Blame, Failure, add_failure, choose_blames, get_buffers, make_failure, with_buffers
-from selfwire.evolvers.hera import library as experience
+from selfwire.evolvers.hera import library as insight_library
 from selfwire.evolvers.hera import mutation
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.figures import draw_learning, draw_run, note_groups
@@ -115,7 +115,7 @@ from selfwire.nodes.agent import make_agent_runner
 HeraCtx = Ctx[HeraConfig]
 REPLAY_TEMPERATURE = 0.0  # so that the prompt makes the difference
 CONTROL = "original"  # names the replay with the unchanged prompt, beside the axes
-LEARNED = (experience.MEMORY, failures.MEMORY, mutation.MEMORY)
+LEARNED = (insight_library.MEMORY, credit.MEMORY, mutation.MEMORY)
 """Names in a team's memory; what they hold is true whatever prompts are kept."""
 
 
@@ -174,8 +174,6 @@ async def begin(state: HeraState, ctx: HeraCtx) -> Update:
     evolve = isinstance(ctx.choices, HeraContext) and ctx.choices.evolve
     if evolve and (ctx.start is None or ctx.start.grader is None):
         raise ConfigError("the team cannot learn from this question: nothing says what its answers are worth")
-    if evolve and ctx.choices and ctx.choices.prompts:
-        raise ConfigError("prompts are edited for this run only, and evolve would keep what it makes of them")
     question, team, scope = await ctx.begin(state, state.workflow if "workflow" in state else None)
     ctx.edit(team)  # refused before anything is paid
     fresh: dict[str, Any] = {"answer": "", "id": question.id, "kind": question.kind, "ran": team, "workflow": team}
@@ -197,8 +195,8 @@ async def retrieve_insights(state: HeraState, ctx: HeraCtx) -> Update:
     """Find E_rel, insights from similar questions (Alg. 4, lines 3 to 8); none in "w/o experience library"."""
     if state.brief.profile is None:
         return {}
-    library, experience = get_library(state.workflow), ctx.options.experience
-    insights = await select_insights(library, state.brief.profile, ctx.embed, experience)
+    library = get_library(state.workflow)
+    insights = await select_insights(library, state.brief.profile, ctx.embed, ctx.options.experience)
     return state.update(brief=state.brief.replace(insights=insights))
 
 
@@ -252,8 +250,7 @@ async def rollout(state: HeraState, ctx: HeraCtx) -> Update:
     [run] = state.planned
     scoped = ctx.where(sample=run.sample)
     answered = await execute(run, ctx.edit(state.workflow), ctx.options.temperature, scoped, config=ctx.team_config)
-    if ctx.served and answered.answer is None:
-        raise TaskError(f"{answered.error}; invoke the thread again with None to retry")
+    ctx.require_answer(answered)
     return state.update(
         planned=(),
         trajectories=[answered.replace(notes=run.notes, overhead=run.overhead)],
@@ -643,6 +640,7 @@ class Hera(Method[HeraConfig]):
     config_type = HeraConfig
     choices = HeraContext
     build_options = frozenset({"grader", "embedder"})
+    figure = figure
     variants = FrozenMap(
         {
             FULL: Variant(title="full"),
@@ -700,7 +698,7 @@ class Hera(Method[HeraConfig]):
             ModelError: the question could not be characterised or planned for.
             BudgetError: the run must stop.
         """
-        final = await run_graph(HERA, HeraState, ctx.ask(team, question), question=question.input, aim="answer")
+        final = await run_graph(HERA, HeraState, ctx.with_question(team, question), aim="answer")
         return final.trajectories[0]
 
     @property
@@ -715,7 +713,7 @@ class Hera(Method[HeraConfig]):
         `plan` (the orchestrator's words), `repairs` and `default`. Where a model fails to plan, only that member ends
         as an error.
         """
-        final = await run_graph(HERA, HeraState, ctx.ask(team, question), question=question.input, aim="explore")
+        final = await run_graph(HERA, HeraState, ctx.with_question(team, question), aim="explore")
         return final.trajectories
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HeraCtx) -> EvolveResult:

@@ -25,14 +25,14 @@ from pydantic import Field
 from selfwire.core.agent import Agent
 from selfwire.core.chat import Prompts, load_prompts
 from selfwire.core.edits import Rewiring
-from selfwire.core.errors import ConfigError, TaskError
+from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.trajectory import DECISIONS, Trajectory
 from selfwire.core.usage import Usage, sum_usages
-from selfwire.core.values import FrozenMap, Id
+from selfwire.core.values import FrozenMap
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.figures import draw_learning, note_passes
 from selfwire.evolvers.hiva.forward import (
@@ -84,11 +84,8 @@ from selfwire.graphs.machine import (
     END,
     START,
     Ctx,
-    CtxFactory,
-    Graph,
     MethodGraph,
     RunContext,
-    RunStart,
     State,
     Update,
     run_graph,
@@ -171,7 +168,7 @@ class HivaState(State):
 async def begin(state: HivaState, ctx: HivaCtx) -> Update:
     """Take a new question."""
     question, team, scope = await ctx.begin(state, state.workflow if "workflow" in state else None)
-    edit_prompts(team, ctx)  # refused before anything is paid
+    ctx.edit(team)  # refused before anything is paid
     if ctx.served:
         scope = scope.at(iteration=HivaMemory.of(team).iteration + 1, phase="forward")
     fresh = {"iteration": 0, "solved": None, "oracle": False, "concepts": None, "saved": ""}
@@ -192,7 +189,7 @@ async def forward(state: HivaState, ctx: HivaCtx) -> Update:
     Raises:
         TaskError: the team has no answer, in a graph that a user runs.
     """
-    team, question, match = edit_prompts(state.workflow, ctx), state.get_question(), TaskMatch()
+    team, question, match = ctx.edit(state.workflow), state.get_question(), TaskMatch()
     if state.concepts and needs_concepts(team, ctx.options):
         match = await match_task(state.concepts, team, ctx.embed)
     act, router, is_learned = ctx.make_runner(team), make_router(team, match, ctx.options), False
@@ -204,8 +201,7 @@ async def forward(state: HivaState, ctx: HivaCtx) -> Update:
     instruct = make_instructor(team, ctx.critic)  # an instruction may repeat long lines, unlike a critic's question
     run = TeamContext.of(team, question, ctx.at, act, router=router, instruct=instruct)
     done = await run_team(team.topology, run, config=ctx.team_config)
-    if ctx.served and done.answer is None:
-        raise TaskError(f"{done.error}; invoke the thread again with None to retry")
+    ctx.require_answer(done)
     notes = to_notes(state.concepts)
     if decided := count_decisions(done.steps):
         notes[DECISIONS] = decided.model_dump(mode="json")
@@ -395,52 +391,6 @@ def plan_router(hiva: "Hiva", team: Team) -> RouterPlan:
     return RouterPlan(RouterConfig(sampling=SAMPLING, transfer=True), hiva.config.train)
 
 
-def make_initial_team(prompts: Prompts, *, tools: Sequence[Id] = (), config: HivaConfig = HivaConfig()) -> Team:
-    """Make a team of an agent that works and an aggregator that answers.
-
-    The tools are the source's, and later its newcomers'; without `config.tools` (w/o Tool) there are none.
-    """
-    held = tuple(tools) if config.tools else ()
-    source, aggregator = prompts.text(SOURCE, tools=TOOLS if held else ""), prompts.text(AGGREGATOR)
-    team = Team(
-        method=METHOD,
-        agents=(
-            Agent(id=SOURCE, role="Works on the task.", prompt=source.strip(), tools=held),
-            Agent(id=AGGREGATOR, role="Gives the team's answer.", prompt=aggregator.strip(), kind="aggregator"),
-        ),
-        topology=make_chain(SOURCE, AGGREGATOR, caps=_caps(config)),
-    )
-    return HivaMemory().restrict_to(team).save_to(team)
-
-
-def adopt_team(team: Team, config: HivaConfig) -> Team:
-    """An existing team with the config's caps, and without tools in "w/o Tool".
-
-    Raises:
-        ConfigError: the team is larger than the caps.
-    """
-    nodes, successors = len(team.topology.nodes), max(map(len, team.topology.successors.values()))
-    if nodes > config.nodes or successors > config.successors:
-        raise ConfigError(
-            f"the team has {nodes} nodes with up to {successors} successors, and the config allows "
-            f"nodes={config.nodes} and successors={config.successors}; raise these, or start from a smaller team"
-        )
-    capped = team.replace(topology=team.topology.replace(caps=_caps(config)))
-    bare = capped.replace(agents=tuple(agent.replace(tools=()) for agent in capped.agents), tools=())
-    if config.tools or bare == capped or MEMORY_KEY not in capped.memory:
-        return capped if config.tools else bare
-    learned = HivaMemory.of(capped)
-    return learned.replace(knowledge=learned.knowledge.with_agents(bare.agents)).save_to(bare)
-
-
-def with_room(config: HivaConfig, team: Team) -> HivaConfig:
-    """The config with caps that leave room for the team."""
-    return config.replace(
-        nodes=max(config.nodes, len(team.topology.nodes)),
-        successors=max(config.successors, *map(len, team.topology.successors.values())),
-    )
-
-
 def _caps(config: HivaConfig) -> TopologyLimits:
     return TopologyLimits(nodes=config.nodes, successors=config.successors)
 
@@ -467,10 +417,10 @@ class Hiva(Method[HivaConfig]):
             RANDOM: Variant(title="random edits", random=True),
         }
     )
+    figure = figure
     random_edits = True
     fits_held_out = True
     router = RouterTraining(plan_router, config={"router": "learned"})
-    fit_config = staticmethod(with_room)
     draw_learning = staticmethod(draw_learning)
     paper = (
         "Tang et al., *HiVA: Self-organized Hierarchical Variable Agent via Goal-driven Semantic-Topological "
@@ -493,17 +443,51 @@ class Hiva(Method[HivaConfig]):
         """Prompts of the critics and of the initial team."""
         return load_prompts("evolvers", METHOD)
 
-    def serve(self, start: RunStart, factory: CtxFactory) -> Graph:
-        """Build the figure for users, around their team."""
-        return figure.serve(start, factory)
-
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
-        """The singleton: source -> aggregator."""
-        return make_initial_team(self.prompts, tools=tools, config=self.config)
+        """The singleton, an agent that works, and an aggregator that answers.
+
+        The tools are the source's, and later its newcomers'; without `config.tools` (w/o Tool) there are none.
+        """
+        held = tuple(tools) if self.config.tools else ()
+        source = self.prompts.text(SOURCE, tools=TOOLS if held else "").strip()
+        aggregator = self.prompts.text(AGGREGATOR).strip()
+        team = Team(
+            method=METHOD,
+            agents=(
+                Agent(id=SOURCE, role="Works on the task.", prompt=source, tools=held),
+                Agent(id=AGGREGATOR, role="Gives the team's answer.", prompt=aggregator, kind="aggregator"),
+            ),
+            topology=make_chain(SOURCE, AGGREGATOR, caps=_caps(self.config)),
+        )
+        return HivaMemory().restrict_to(team).save_to(team)
 
     def adapt(self, team: Team) -> Team:
-        """An existing team with the config's caps, and without tools in "w/o Tool"."""
-        return adopt_team(team, self.config)
+        """An existing team with the config's caps, and without tools in "w/o Tool".
+
+        Raises:
+            ConfigError: the team is larger than the caps.
+        """
+        config = self.config
+        nodes, successors = len(team.topology.nodes), max(map(len, team.topology.successors.values()))
+        if nodes > config.nodes or successors > config.successors:
+            raise ConfigError(
+                f"the team has {nodes} nodes with up to {successors} successors, and the config allows "
+                f"nodes={config.nodes} and successors={config.successors}; raise these, or start from a smaller team"
+            )
+        capped = team.replace(topology=team.topology.replace(caps=_caps(config)))
+        bare = capped.replace(agents=tuple(agent.replace(tools=()) for agent in capped.agents), tools=())
+        if config.tools or bare == capped or MEMORY_KEY not in capped.memory:
+            return capped if config.tools else bare
+        learned = HivaMemory.of(capped)
+        return learned.replace(knowledge=learned.knowledge.with_agents(bare.agents)).save_to(bare)
+
+    @staticmethod
+    def fit_config(config: HivaConfig, team: Team) -> HivaConfig:
+        """The config with caps that leave room for the team."""
+        return config.replace(
+            nodes=max(config.nodes, len(team.topology.nodes)),
+            successors=max(config.successors, *map(len, team.topology.successors.values())),
+        )
 
     def check_learned(self, team: Team, embedder: str) -> None:
         """Read everything that the team has learned; raises as `Method.check_learned`."""
@@ -516,7 +500,7 @@ class Hiva(Method[HivaConfig]):
             ModelError: the task could not be characterised.
             BudgetError: the run must stop.
         """
-        [done] = (await run_graph(HIVA, HivaState, ctx.ask(team, question), question=question.input)).trajectories
+        [done] = (await run_graph(HIVA, HivaState, ctx.with_question(team, question))).trajectories
         return done
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HivaCtx) -> EvolveResult:
@@ -573,21 +557,6 @@ def get_critic(ctx: HivaCtx) -> PromptedModel:
 def get_choices(ctx: HivaCtx) -> HivaContext:
     """A user's choices for this run; the defaults where the package runs the graph."""
     return ctx.choices if isinstance(ctx.choices, HivaContext) else HivaContext()
-
-
-def edit_prompts(team: Team, ctx: HivaCtx) -> Team:
-    """The team with the prompts that a user edited for this run.
-
-    Raises:
-        ConfigError: the run evolves, which would keep the edits, or the team has lost an edited agent.
-    """
-    choices = get_choices(ctx)
-    if choices.prompts and choices.evolve:
-        raise ConfigError(
-            f"prompts of {', '.join(choices.prompts)} are edited for this run only, and evolve would keep what it "
-            "makes of them: take the edits back or turn evolve off"
-        )
-    return ctx.edit(team)
 
 
 async def name_concepts(

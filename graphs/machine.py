@@ -24,7 +24,7 @@ from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.
 
 from selfwire.core.chat import Prompts
 from selfwire.core.edits import Rewiring, RewritePrompt
-from selfwire.core.errors import ConfigError, StoppedError, format_faults
+from selfwire.core.errors import ConfigError, StoppedError, TaskError, format_faults
 from selfwire.core.protocols import AgentRunner, Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
@@ -354,18 +354,6 @@ class RunStart:
         """The team that the question starts with; `thread_team` is the thread's, for methods that keep it."""
         return await self.choose(context, thread_team) if self.choose else thread_team or self.initial_team
 
-    def get_question(self, state: State) -> Question:
-        """The question of the run.
-
-        Raises:
-            ConfigError: there is none, or it is blank.
-        """
-        return self.question or new_question(state.channels)
-
-    def make_scope(self, question: Question, context: RunContext) -> Scope:
-        """Scope of the question's run."""
-        return (self.scope or Scope(run=get_run_name(), seed=context.seed)).at(task=question.id)
-
 
 def new_question(channels: Mapping[str, Any]) -> Question:
     """The question of an input; its text's fingerprint is its id.
@@ -463,7 +451,7 @@ class Ctx(Generic[OptionsT]):
         """Return the same context at another place, such as `ctx.where(scope)` or `ctx.where(phase="backward")`."""
         return replace(self, at=(self.at if at is None else at).at(**place))
 
-    def ask(self, team: Team, question: Question) -> "Ctx[OptionsT]":
+    def with_question(self, team: Team, question: Question) -> "Ctx[OptionsT]":
         """Return the context of a run that puts this question to this team."""
         at = self.at.at(task=question.id)
         return replace(self, at=at, start=RunStart(team, scope=at, question=question))
@@ -479,17 +467,32 @@ class Ctx(Generic[OptionsT]):
         """
         assert self.start is not None, "runs that begin with a question have a start"
         choices = self.choices or RunContext()
-        question = self.start.get_question(state)
+        question = self.start.question or new_question(state.channels)
         team = await self.start.choose_team(choices, thread_team)
-        return question, team, self.start.make_scope(question, choices)
+        scope = self.start.scope or Scope(run=get_run_name(), seed=choices.seed)
+        return question, team, scope.at(task=question.id)
 
     def edit(self, team: Team) -> Team:
         """The team with the prompts that a user edited for this run.
 
         Raises:
-            ConfigError: an edited agent is not in the team any more.
+            ConfigError: the run evolves, which would keep the edits, or an edited agent is not in the team any more.
         """
+        if self.choices and self.choices.prompts and getattr(self.choices, "evolve", False):
+            raise ConfigError(
+                f"prompts of {', '.join(self.choices.prompts)} are edited for this run only, and evolve would keep "
+                "what it makes of them: take the edits back or turn evolve off"
+            )
         return apply_prompt_edits(team, self.choices) if self.choices else team
+
+    def require_answer(self, done: Trajectory) -> None:
+        """Check that the run of a team has an answer, in a graph that a user runs; elsewhere the trajectory says so.
+
+        Raises:
+            TaskError: it has none.
+        """
+        if self.served and done.answer is None:
+            raise TaskError(f"{done.error}; invoke the thread again with None to retry")
 
     def make_runner(self, team: Team) -> AgentRunner:
         """Make the runner of a team's agents, with their tools and the team's own."""
@@ -645,12 +648,14 @@ async def run_graph(
 
     Args:
         so_far: makes the result of an unfinished state, for the error of a run that must stop; None without an answer.
-        given: fields of the state to begin with.
+        given: fields of the state to begin with, beside the context's question.
 
     Raises:
         BudgetError, OutageError: the run must stop; `partial_result` has the result of its last finished step.
     """
     channels: dict[str, Any] = {}
+    if ctx.start is not None and ctx.start.question is not None:
+        given["question"] = ctx.start.question.input
     try:
         bounded: RunnableConfig = {"recursion_limit": MOST_STEPS, **config}  # else the limit of a graph around this one
         async for channels in graph.astream(  # noqa: B007  # the last one is the result

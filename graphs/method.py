@@ -14,7 +14,13 @@ from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import Prompts
 from selfwire.core.edits import RefusedRewiring, Rewiring
-from selfwire.core.errors import ConfigError, TaskBudgetError, TaskError, format_error, format_validation_error
+from selfwire.core.errors import (
+    UNKNOWN,
+    ConfigError,
+    TaskBudgetError,
+    format_error,
+    format_validation_error,
+)
 from selfwire.core.plugins import (
     CONTESTANTS,
     GIVEN,
@@ -62,9 +68,6 @@ OPTIONS = frozenset({"judge", "grader", "corpus", "embedder"})
 
 # Configs and variants
 
-UNKNOWN = "extra_forbidden"
-"""Pydantic's name for the error of a field that does not exist."""
-
 
 def parse_config(name: str, schema: type[Config], config: Mapping[str, Any]) -> Config:
     """A config from its fields by name.
@@ -75,13 +78,11 @@ def parse_config(name: str, schema: type[Config], config: Mapping[str, Any]) -> 
     try:
         return schema.model_validate(to_plain_json(config))
     except ValidationError as error:
-        faults = error.errors()
-        names, unknown = list(_names(schema)), [".".join(map(str, f["loc"])) for f in faults if f["type"] == UNKNOWN]
-        reasons = [format_validation_error(fault) for fault in faults if fault["type"] != UNKNOWN]
-        for field in unknown:
-            reasons.append(f"{field}: there is no such field{suggest_name(field, names, '; did you mean {}?')}")
-        fields = f"; fields are {', '.join(names)}" if unknown else ""
-        raise ConfigError(f"config of {name}: {'; '.join(reasons)}{fields}") from None
+        faults, names = error.errors(), list(_names(schema))
+        unknown = [".".join(map(str, fault["loc"])) for fault in faults if fault["type"] == UNKNOWN]
+        hints = [suggest_name(field, names, "; did you mean {}?") for field in unknown]
+        fields = f"{''.join(hints)}; fields are {', '.join(names)}" if unknown else ""
+        raise ConfigError(f"config of {name}: {'; '.join(map(format_validation_error, faults))}{fields}") from None
 
 
 def _names(schema: type[BaseModel], within: str = "") -> Iterator[str]:
@@ -158,11 +159,6 @@ def sum_calls(*some: Calls) -> Calls:
 def count_turn_calls(team: Team) -> float:
     """Calls of a turn of every node."""
     return sum(LOOP if team.agents_by_id[agent].tools else 1 for agent in team.topology.agents.values())
-
-
-def estimate_single_run(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:
-    """A turn of every node, and no calls for learning."""
-    return CallEstimate({"agent": count_turn_calls(team) + LOOP * added_agents})
 
 
 # What learning gives back
@@ -309,6 +305,7 @@ class Method(Generic[Config]):
         router: how its router is trained, if it learns one.
         learns_insights: whether its teams keep a library of insights.
         seeds: initial teams that can be chosen by name.
+        figure: the state machine that users run; by default one that runs the team once.
         paper: authors and title.
         departures: numbers of the deviations from it, such as D1-D20.
         end_reasons: why a question ended, in words, by the name in its notes.
@@ -331,6 +328,7 @@ class Method(Generic[Config]):
     router: ClassVar[RouterTraining | None] = None
     learns_insights: ClassVar[bool] = False
     seeds: ClassVar[NamedSeeds | None] = None
+    figure: ClassVar[MethodGraph[Any]]
     paper: ClassVar[str] = ""
     departures: ClassVar[str] = ""
     end_reasons: ClassVar[Mapping[str, str]] = FrozenMap()
@@ -346,7 +344,7 @@ class Method(Generic[Config]):
             batch: train questions per iteration.
             added_agents: agents that the team may have gained.
         """
-        return estimate_single_run(config, team, batch, added_agents)
+        return CallEstimate({"agent": count_turn_calls(team) + LOOP * added_agents})
 
     @staticmethod
     def format_notes(notes: Mapping[str, Any]) -> Sequence[str]:
@@ -383,8 +381,8 @@ class Method(Generic[Config]):
         return Ctx(model, tools, embed, self.config, self.prompts, **more)
 
     def serve(self, start: RunStart, factory: CtxFactory) -> Graph:
-        """Build the graph that users run; by default of a team that runs once."""
-        return figure.serve(start, factory)
+        """Build the graph that users run, by default the figure with the initial team drawn in it."""
+        return self.figure.serve(start, factory)
 
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The team that the method starts from.
@@ -416,7 +414,9 @@ class Method(Generic[Config]):
         Raises:
             BudgetError: the run must stop. Other faults end in the trajectory's `error`.
         """
-        return await answer_once(team, question, ctx.ask(team, question))
+        final = await run_graph(ONE_RUN, OneRunState, ctx.with_question(team, question))
+        assert final.trajectory is not None, "the team's step writes it"
+        return final.trajectory
 
     @property
     def samples(self) -> int:
@@ -478,8 +478,7 @@ async def team(state: OneRunState, ctx: Ctx[Any]) -> Update:
     """
     run = TeamContext.of(state.workflow, state.get_question(), ctx.at, ctx.make_runner(state.workflow))
     done = await run_team(state.workflow.topology, run, config=ctx.team_config)
-    if ctx.served and done.answer is None:
-        raise TaskError(f"{done.error}; invoke the thread again with None to retry")
+    ctx.require_answer(done)
     return state.update(trajectory=done, answer=done.answer, usage=state.usage + done.usage)
 
 
@@ -488,13 +487,7 @@ figure.add_edge(START, "begin")
 figure.add_sequence([begin, team])
 figure.add_edge("team", END)
 ONE_RUN = figure.compile("team")
-
-
-async def answer_once(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-    """Run a team once on a question."""
-    final = await run_graph(ONE_RUN, OneRunState, ctx, question=question.input)
-    assert final.trajectory is not None, "the team's step writes it"
-    return final.trajectory
+Method.figure = figure
 
 
 MethodType = type[Method[Any]]
@@ -651,4 +644,4 @@ def _load_outside(name: str) -> MethodType:
     return method
 
 
-__all__ = ["Ctx", "EvolveResult", "Method", "OneRunState", "Variant", "answer_once"]
+__all__ = ["Ctx", "EvolveResult", "Method", "OneRunState", "Variant"]

@@ -88,7 +88,7 @@ class TaskReservations:
         self.rollout_context, self.running = rollout_context, 0
         self.turn, self.freed = asyncio.Lock(), asyncio.Event()
 
-    def of(self, place: Scope) -> AbstractAsyncContextManager[None]:
+    def reserve(self, place: Scope) -> AbstractAsyncContextManager[None]:
         """Reserve the calls of a task while it runs; entering may wait, and raises BudgetError if calls run out."""
         is_bound = self.rollout_context.capped or self.rollout_context.ledger.budget.calls is not None
         return self._share(place) if is_bound else nullcontext()
@@ -245,12 +245,12 @@ async def stream_rollouts(
     Raises:
         BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
     """
-    waiting, shares = iter(tasks), TaskReservations(rollout_context)
+    waiting, reservations = iter(tasks), TaskReservations(rollout_context)
 
     async def work() -> None:
         for task in waiting:
             here = ctx.where(task=task.id)
-            async with shares.of(here.at):
+            async with reservations.reserve(here.at):
                 found = await try_rollout(rollout_context, rollout_fn, team, task, here)
             await keep(task, found)
 

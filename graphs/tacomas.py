@@ -70,11 +70,8 @@ from selfwire.graphs.machine import (
     END,
     START,
     Ctx,
-    CtxFactory,
-    Graph,
     MethodGraph,
     RunContext,
-    RunStart,
     State,
     Update,
     add_usage,
@@ -361,6 +358,7 @@ class Tacomas(Method[TacomasConfig]):
             "fixed": Variant(title="fixed team", config={"capability": False, "topology": False}),
         }
     )
+    figure = figure
     evolves = False
     rounds = "rounds"
     end_reasons = FrozenMap(END_REASONS)
@@ -386,10 +384,6 @@ class Tacomas(Method[TacomasConfig]):
     def prompts(self) -> Prompts:
         """Prompts of the initial team, of the judge, of the coach and of the meta-model."""
         return load_prompts("evolvers", METHOD)
-
-    def serve(self, start: RunStart, factory: CtxFactory) -> Graph:
-        """Build the graph that users run."""
-        return figure.serve(start, factory)
 
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The initial team of five."""
@@ -417,10 +411,9 @@ class Tacomas(Method[TacomasConfig]):
             final = await run_graph(
                 TACOMAS,
                 TacomasState,
-                ctx.ask(team, question),
+                ctx.with_question(team, question),
                 {**DETACHED, "recursion_limit": STEPS_PER_ROUND * (options.rounds + 1)},
                 so_far=lambda state: build_partial_result(state, team, options),
-                question=question.input,
             )
         except ModelError as error:
             return Trajectory(

@@ -110,7 +110,7 @@ class TeamContext:
         instruct: InstructionWriter | None = None,
         agents: Mapping[str, Agent] | None = None,
     ) -> "TeamContext":
-        """The context of a team's team; its agents are the team's, and all successors run, by default."""
+        """The context of a team's run; by default with its own agents, and all successors run."""
         found = team.agents_by_id if agents is None else agents
         return cls(question, scope, found, act, router, instruct, team.fingerprint)
 

@@ -97,7 +97,7 @@ def test_a_run_of_the_same_name_goes_on_without_paying_twice() -> None:
     again = selfwire.evolve("hiva", SUMS, **asked)
     assert again.cost.calls == found.cost.calls
     assert selfwire.evolve("hiva", SUMS, **{**asked, "run_name": "whole"}).cost.calls == found.cost.calls
-    with pytest.raises(selfwire.errors.JournalError, match="started with another config"):
+    with pytest.raises(selfwire.errors.JournalError, match=r"began with benchmark .tasks:\w+., not"):
         selfwire.evolve("hiva", [{**task, "input": f"{task['input']}!"} for task in SUMS], **asked)
 
 
@@ -157,6 +157,9 @@ def test_a_run_on_tasks_of_python_says_how_it_goes_on(home: Path) -> None:
     selfwire.evolve("hiva", SUMS, grade, run_name="python", **SMALL)
     with pytest.raises(selfwire.errors.ConfigError, match="were given in Python"), resume_evolution("python", home):
         pass
+    more = SMALL | {"iterations": 2}
+    with pytest.raises(selfwire.errors.JournalError, match=r"'python' began with evolution\.iterations 1, not 2;"):
+        selfwire.evolve("hiva", SUMS, grade, run_name="python", **more)
 
 
 @pytest.mark.parametrize(
@@ -324,14 +327,20 @@ def test_a_result_without_a_score_says_why() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"budget": 3}, r"budget 3 cannot be used: .*; its limits are calls, .*, as in budget=\{\"calls\": 100\}"),
-        ({"budget": {"euros": 3}}, r"budget \{'euros': 3\} cannot be used: euros"),
+        ({"budget": 3}, r"budget 3 cannot be used: .*; write it as budget=\{\"calls\": 100\}"),
+        ({"budget": {"euros": 3}}, r"budget \{'euros': 3\} cannot be used: a budget has no euros"),
         ({"limit": 0}, "limit must be 1 or more, not 0"),
+        ({"concurrency": 0}, "config of eval: concurrency: Input should be greater than or equal to 1, not 0"),
     ],
 )
 def test_limits_that_cannot_be_used(options: dict[str, Any], message: str) -> None:
     with pytest.raises(selfwire.errors.ConfigError, match=message):
         selfwire.evaluate("direct", SUMS, grade, **options)
+
+
+def test_a_gate_that_is_none_is_refused_in_words() -> None:
+    with pytest.raises(selfwire.errors.ConfigError, match=r"evolve: gate: Input should be 'better', .* not 'men'$"):
+        selfwire.evolve("hiva", SUMS, grade, **(SMALL | {"gate": "men"}))
 
 
 def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:

@@ -9,7 +9,7 @@ from selfwire.evolvers.dytopo.turns import WorkerTurn
 _BLOCK = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 MARK = "(the answer, shown apart)"
-_FENCED_MARK = re.compile(rf"```\w*\n{re.escape(MARK)}\n?```")
+_FENCED_MARK = re.compile(rf"```[^\n`]*\n{re.escape(MARK)}\n?```")
 REPEATED = 80
 """Characters from which on an answer is marked where it is repeated; a shorter one may be a part of a sentence."""
 

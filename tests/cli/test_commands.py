@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import selfwire
 from selfwire.cli.app import build
+from selfwire.cli.versions import format_outcome
 from selfwire.core.agent import Agent
 from selfwire.core.edits import (
     AddEdge,
@@ -87,7 +88,7 @@ def said(home: Path, *arguments: str, stdin: str | None = None) -> str:
 def test_show_tells_topology_prompts_tools_lineage_and_score(home: Path) -> None:
     text = said(home, "show", "archive")
     assert "archive@r1.1  hiva  " + GROWN.fingerprint in text
-    assert "scores: gate 0.625" in text
+    assert "scores: gate 0.62" in text
     assert "  1  check (plan)  -> answer" in text
     assert "    Plan [bold]it[/bold].\n    Then check.\n    * dates matter" in text
     assert "answer  (aggregator)  tools: calculator" in text
@@ -154,7 +155,7 @@ def test_history_marks_the_head_and_shows_scores_reasons_and_tags(home: Path) ->
     seed, grown, reasons, facts = said(home, "history", "archive").splitlines()[1:]
     assert seed.split()[0] == "r1.0"
     assert grown.split()[:3] == ["*", "r1.1", "[best]"]
-    assert grown.endswith(f"{GROWN.fingerprint}  gate 0.625  accepted")
+    assert grown.endswith(f"{GROWN.fingerprint}  gate 0.62  accepted")
     assert reasons == "     answers were wrong"
     assert 'cost={"calls":12}' in facts
     assert said(home, "history") == "archive\n"
@@ -169,11 +170,17 @@ def test_history_and_show_have_the_held_out_score_of_the_current_version_and_nam
 
     asyncio.run(save())
     lines = [line for line in said(home, "history", "archive").splitlines() if "r1." in line]
-    assert f"{GROWN.fingerprint}  gate 0.625, train 0.25" in lines[1]
+    assert f"{GROWN.fingerprint}  gate 0.62, train 0.25" in lines[1]
     assert lines[2].startswith("*")
-    assert "test 0.5, gate 0.625, train 0.25" in lines[2]
-    assert "scores: test 0.5, gate 0.625, train 0.25" in said(home, "show", "archive")
+    assert "test 0.50, gate 0.62, train 0.25" in lines[2]
+    assert "scores: test 0.50, gate 0.62, train 0.25" in said(home, "show", "archive")
     assert json.loads(said(home, "history", "archive", "--json"))["tested"] == {"r1.2": 0.5}
+
+
+def test_a_version_of_a_rejected_change_is_the_team_before_and_a_seed_is_one_word() -> None:
+    rejected = {"gate": {"accepted": False}, "why": "it does worse"}
+    assert format_outcome(rejected) == "rejected, the team stays"
+    assert format_outcome({"why": "seed"}) == "seed"
 
 
 def test_show_tells_the_sentence_of_an_added_agent_once_and_no_edits_where_there_are_none(home: Path) -> None:
@@ -255,7 +262,7 @@ def test_runs_lists_what_they_did_and_spent(home: Path) -> None:
     (home / "runs" / "r3").mkdir()
     (home / "runs" / "r3" / JOURNAL).write_text("not a journal")
     first, second, third, trouble = said(home, "runs").splitlines()[1:]
-    assert first.split() == ["r1", "evolve", "hiva", "finished", "0.5", "1", "calls,", "1,534", "tokens,", "$0.50"]
+    assert first.split() == ["r1", "evolve", "hiva", "finished", "0.50", "1", "calls,", "1,534", "tokens,", "$0.50"]
     assert (second.split()[0], third.split()[0], third.split()[-1]) == ("r2", "r3", "?")
     assert "is not a journal of selfwire" in trouble
 

@@ -72,6 +72,14 @@ def test_the_router_of_any_method_is_shown(tmp_path: Path) -> None:
     assert one["probabilities"]["fish"] > one["probabilities"]["wood"]
 
 
+def test_a_team_whose_tools_are_missing_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    held = team().agents[0].replace(tools=("search",))
+    with open_library(tmp_path) as library:
+        run_sync(library.save("team", team().replace(agents=(held, *team().agents[1:])), run="r", step=1))
+    done = call(tmp_path, "selection", "team", "Who?", "--embedder", "hashing", code=WRONG)
+    assert "team 'team' holds search; lend the tools with --benchmark or --tools" in done.stderr
+
+
 def test_a_run_that_fails_before_anything_is_chosen_says_why(tmp_path: Path, wire_server: WireServer) -> None:
     with open_library(tmp_path) as library:
         run_sync(library.save("team", team(), run="r", step=1))

@@ -1,5 +1,6 @@
 import math
 import random
+import re
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -137,6 +138,9 @@ def test_a_proof_stops_when_it_succeeds_or_has_no_chance_and_goes_on_between() -
     assert done.evidence is not None
     assert done.evidence >= 100
     assert "a gain above 0 is proved: mean difference +1.000" in done.why
+    sure = proved([1.0] * 20, rule)
+    assert sure is not None
+    assert re.search(r"evidence [\d,]{5,} of 100 needed$", sure.why), sure.why
     harmful = proved([-1.0, 0.0] * 10, rule, left=180)
     assert harmful is not None
     assert not harmful.accepted

@@ -531,7 +531,7 @@ async def test_a_capped_task_that_runs_alone_on_what_is_left_never_takes_more_th
     place, one, made = Scope(phase="eval", task="t1"), Usage(calls=1), context(Scripted(), budget=Budget(calls=10))
     run = made.ledger
     others = run.reserve(Usage(calls=5), "another process")  # gives them back as soon as this task has begun
-    async with TaskReservations(replace(made.rollout_context, calls_per_task=8, capped=True)).of(place):
+    async with TaskReservations(replace(made.rollout_context, calls_per_task=8, capped=True)).reserve(place):
         others.settle(Usage())
         for _ in range(8):
             run.get_task_ledger(place).reserve(one, "t1").settle(one)
@@ -594,7 +594,10 @@ async def test_a_task_has_what_is_left_of_a_budget_that_is_smaller_than_a_share(
     method = Spending()
     made = context(method, budget=Budget(calls=2), calls_per_task=60, batch=1)
     method.ledgers.append(made.ledger)
-    with pytest.raises(BudgetError, match=r"2 of 2 calls spent and up to 1 more needed; raise the limit on calls"):
+    with pytest.raises(
+        BudgetError,
+        match=r"2 of 2 calls spent and up to 1 more needed; raise the limit on calls \(--budget-calls, or budget=",
+    ):
         await evolved(made)
     assert len(method.seen) == 1
 

@@ -310,7 +310,7 @@ def test_the_result_says_what_the_question_has_cost() -> None:
     ("context", "message"),
     [
         ({"iterations": 0}, "iterations.*greater than or equal to 1"),
-        ({"evolv": True}, "evolv: Extra inputs.*choices are .*evolve, iterations"),
+        ({"evolv": True}, "evolv: there is no such field.*choices are .*evolve, iterations"),
         ({"calls": "many"}, "calls: .*integer"),
         ({"model": "gpt"}, "unknown model 'gpt'"),
         ({"workflow": "best"}, "'best' cannot be looked up"),

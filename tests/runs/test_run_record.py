@@ -8,7 +8,15 @@ import pytest
 from selfwire.core.plugins import DEFAULT_METHOD, GROUP
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.runs import record
-from selfwire.runs.spec import EvolveSpec
+from selfwire.runs.spec import EvaluateSpec, EvolveSpec, SystemSpec
+
+
+def test_a_graph_that_is_measured_has_models_of_its_own() -> None:
+    entries = (SystemSpec(name="mine", target="shop_app:graph"),)
+    request = EvaluateSpec(benchmark="archive", entries=entries)
+    assert record.make_summary("eval", request, "running")["model"] == "of its own"
+    mixed = request.replace(entries=(*entries, SystemSpec(name="single", target="single")))
+    assert record.make_summary("compare", mixed, "running")["model"] == "offline"
 
 
 def test_a_method_of_another_package_is_recorded_with_its_version(

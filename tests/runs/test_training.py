@@ -11,10 +11,11 @@ import pytest
 from selfwire.cli.commands import STOPPED
 from selfwire.core.errors import ConfigError, JournalError, ModelError
 from selfwire.core.usage import Budget
-from selfwire.evolvers.router.config import ROUTER
+from selfwire.evolvers.router.config import ROUTER, TrainConfig
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
+from selfwire.runs.estimates import estimate_training
 from selfwire.runs.evolution import EvolutionPlan, OpenEvolution, resume_evolution, start_evolution
 from selfwire.runs.record import SUMMARY, list_run_names, note_status, summarise_run, track_status
 from selfwire.runs.spec import EvolveSpec, Models, Sizes
@@ -140,6 +141,8 @@ def test_what_has_nothing_to_learn_is_refused_before_anything_is_written(tmp_pat
     ):
         with pytest.raises(ConfigError, match=told), start_training(asked, tmp_path):
             pass
+        with pytest.raises(ConfigError, match=told):
+            estimate_training(asked, TrainConfig(), tmp_path)
     assert not list(tmp_path.iterdir())
 
 

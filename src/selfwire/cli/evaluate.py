@@ -272,7 +272,7 @@ def _add_results(run: OpenEvaluation, lines: Sequence[SystemSummary], table: Res
         systems=[
             {
                 **line.to_json(),
-                "difference": None if line is against else compute_difference(line, against),
+                "difference": compute_difference(line, against),
                 **line.contestant.model_dump(mode="json", exclude={"name"}),
             }
             for line in lines

@@ -56,7 +56,7 @@ from selfwire.graphs.method import Method, find_method, installed_methods, make_
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import CachedEmbedder, load_embedder
 from selfwire.models.sync import run_sync
-from selfwire.runs.open import load_models
+from selfwire.runs.open import load_models, refuse_missing_tools
 from selfwire.runs.training import UNTRAINED, describe_router, is_untrained
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library
@@ -241,6 +241,7 @@ def selection(
         team = run_sync(library.load(workflow))
         fields = {**describe_router(team.method).config, **parse_config_fields(config or [])}
         method = make_method(team.method, fields)
+        refuse_missing_tools(team, toolbox, f"team {workflow!r}", "; lend the tools with --benchmark or --tools")
         ctx = method.make_ctx(chat, toolbox, loaded.embedder, at=Scope(run="selection", seed=seed, phase="run"))
         asked = Question(id=fingerprint(question), input=question)
         done = run_sync(method.answer(team, asked, ctx))

@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from selfwire.cli.json_output import add_result
-from selfwire.cli.versions import PARENT_SCORE, format_other_facts, format_outcome, format_reasons, format_time
+from selfwire.cli.versions import PARENT_SCORE, explain_version, format_outcome, format_score, format_time
 from selfwire.core import topology
 from selfwire.core.agent import OWN_MODEL
 from selfwire.core.edits import format_rewiring
@@ -101,6 +101,11 @@ def format_spend(spend: dict[str, Any] | Usage) -> str:
     return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {price}"
 
 
+def format_unsettled(calls: int, tokens: int) -> str:
+    """Format what calls without a reply may have cost; "" if there are none."""
+    return f"{format_count(calls, 'call')} without a reply may have cost up to {tokens:,} tokens" if calls else ""
+
+
 def list_spend_by_model(journal: Journal) -> list[str]:
     """List the spend of each model of a run in a line, the dearest first, and add it to the result."""
     from selfwire.models.sync import run_sync  # nothing that only reads needs it
@@ -115,9 +120,8 @@ def print_summary(run: OpenRun, home: str | Path | None, *, finished: bool) -> N
     from selfwire.models.metered_chat import describe_unusable_replies  # nothing that only reads needs it
     from selfwire.models.sync import run_sync
 
-    out, (rows, tokens) = make_console(), run.journal.count_unsettled()
-    lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
-    out.print(f"spent: {format_spend(run.spent)}{lost}")
+    out, lost = make_console(), format_unsettled(*run.journal.count_unsettled())
+    out.print(f"spent: {format_spend(run.spent)}{lost and f'; {lost}'}")
     if len(run.request.models.asked) > 1:
         for line in list_spend_by_model(run.journal):
             out.print(f"    {line}")
@@ -150,8 +154,8 @@ def show_team(team: Team, version: Version | None, title: str = "", scores: str 
         facts, saved = version.facts, f"saved {format_time(version.saved)}"
         score = f"scores: {scores}" if scores else ""
         parent = facts.get(PARENT_SCORE)
-        before = "" if parent is None else f"made from a team with train score {format_value(parent)}"
-        known = (saved, score, before, format_outcome(facts), format_reasons(version), format_other_facts(facts))
+        before = "" if parent is None else f"made from a team with train score {format_score(parent)}"
+        known = (saved, score, before, format_outcome(facts), *explain_version(version, None))
         out.print("; ".join(filter(None, known)))
     out.print(f"\n{topology.to_text(team.topology)}\n")
     if is_graph(team.method):

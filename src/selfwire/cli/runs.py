@@ -11,6 +11,7 @@ from rich.table import Table
 from selfwire.cli import output
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home
+from selfwire.cli.versions import format_score
 from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.values import format_count, format_value
 from selfwire.runs.record import (
@@ -42,14 +43,14 @@ def runs(home: Home = None) -> None:
     table = Table("run", *_FIELDS, "spend", box=None, pad_edge=False)
     for listed in found:
         told = {**listed.summary, "status": str(listed.summary.get("status", "")).partition(":")[0]}
+        told |= {"score": format_score(told["score"])} if told.get("score") is not None else {}
         fields = [format_value(told[name]) if name in told else "" for name in _FIELDS]
         table.add_row(listed.run, *fields, "?" if listed.spend is None else output.format_spend(listed.spend))
     out = output.make_console()
     out.print(table)
     for listed in found:
-        if listed.open_calls:
-            calls = format_count(listed.open_calls, "call")
-            out.print(f"{listed.run}: {calls} never settled; unknown, at most {listed.open_tokens:,} tokens")
+        if lost := output.format_unsettled(listed.open_calls, listed.open_tokens):
+            out.print(f"{listed.run}: {lost}")
         if why := _describe_stop(listed):
             out.print(f"{listed.run}: {why}; {output.format_resume_line(_get_command(listed), listed.run, home)}")
         if listed.trouble:

@@ -55,12 +55,13 @@ def format_scores(history: History, tested: Mapping[str, float]) -> dict[str, st
         own = {"gate": saved.facts.get("score"), "train": in_training.get((saved.run, saved.step))}
         known |= {phase: score for phase, score in own.items() if score is not None}
         shown = {"test": tested[saved.version], **known} if saved.version in tested else known
-        found[saved.version] = ", ".join(f"{phase} {_format_score(score)}" for phase, score in shown.items())
+        found[saved.version] = ", ".join(f"{phase} {format_score(score)}" for phase, score in shown.items())
     return found
 
 
-def _format_score(score: Any) -> str:
-    return f"{score:.3g}" if isinstance(score, float) else format_value(score)
+def format_score(score: Any) -> str:
+    """Format a score with two decimals, as tables have it."""
+    return f"{score:.2f}" if isinstance(score, int | float) else format_value(score)
 
 
 def format_reasons(version: Version) -> str:
@@ -71,8 +72,10 @@ def format_reasons(version: Version) -> str:
 
 def format_outcome(facts: Mapping[str, Any]) -> str:
     """Format the outcome of the iteration that made a version; "" if no iteration made it."""
-    gate = facts.get("gate")
-    return (SEED if facts.get("why") == SEED else "") if gate is None else name_outcome(gate)
+    if (gate := facts.get("gate")) is None:
+        return SEED if facts.get("why") == SEED else ""
+    outcome = name_outcome(gate)
+    return "rejected, the team stays" if outcome == "rejected" else outcome
 
 
 def format_other_facts(facts: Mapping[str, Any]) -> str:

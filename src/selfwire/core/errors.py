@@ -7,6 +7,7 @@ while selfwire runs. Messages say what happened, the values seen and the way out
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from reprlib import Repr
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -121,15 +122,23 @@ def format_error(error: BaseException) -> str:
     return mask_secrets(replace_surrogates(f"{type(error).__name__}: {error}"))
 
 
+UNKNOWN = "extra_forbidden"
+"""Pydantic's name for the error of a field that does not exist."""
+_VALUES = Repr()
+_VALUES.maxstring = _VALUES.maxother = 60
+
+
 def format_validation_error(details: ErrorDetails) -> str:
-    """Format an error of a ValidationError with field, reason and value; an error without a field has no value."""
-    return format_fault(details) + (f", not {details['input']!r}" if details["loc"] else "")
+    """Format an error of a ValidationError with field, reason and value, if the field is known and has one."""
+    has_value = details["loc"] and details["type"] not in ("missing", UNKNOWN)
+    return format_fault(details) + (f", not {_VALUES.repr(details['input'])}" if has_value else "")
 
 
 def format_fault(details: ErrorDetails, whole: str = "") -> str:
     """Format an error of a ValidationError with field and reason; `whole` replaces the field if there is none."""
     field = ".".join(map(str, details["loc"])) or whole
     reason = details["msg"].removeprefix("Value error, ")  # pydantic's word before a message of ours
+    reason = "there is no such field" if details["type"] == UNKNOWN else reason
     return f"{field}: {reason}" if field else reason
 
 

@@ -139,7 +139,7 @@ class Budget(FrozenModel):
     @model_validator(mode="before")
     @classmethod
     def _explain_other_names(cls, given: object) -> object:
-        if isinstance(given, Mapping) and (other := sorted({"usd", "budget_usd", "cost"}.intersection(given))):
+        if isinstance(given, Mapping) and (other := sorted(set(given).difference(cls.model_fields))):
             names = ", ".join(cls.model_fields)
             raise ValueError(f"a budget has no {other[0]}; its limits are {names}, as in dollars=1")
         return given

@@ -470,9 +470,11 @@ def refuse_beyond(budget: Budget, spent: Usage, wanted: Usage, where: str, reser
         have, more, kept = (getattr(usage, name) or 0 for usage in (spent, wanted, reserved))
         if have + kept + more > limit + NOTHING:
             under_way = f", {_format(name, kept)} held by calls and tasks under way," if kept > NOTHING else ""
+            option = f"--budget-{'usd' if name == 'dollars' else name}"
             raise BudgetError(
                 f"budget exhausted in {where!r}: {_format(name, have)} of {_format(name, limit)} {name} "
-                f"spent{under_way} and up to {_format(name, more)} more needed; raise the limit on {name}"
+                f"spent{under_way} and up to {_format(name, more)} more needed; raise the limit on {name} "
+                f"({option}, or budget={{{name!r}: ...}})"
             )
 
 

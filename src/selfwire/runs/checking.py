@@ -66,7 +66,10 @@ def judge_grader(found: Sequence[AnchorScore]) -> tuple[list[str], list[str]]:
     """Say what is wrong with a grader, and what to know of it, by its scores of all anchors."""
     faults = dict.fromkeys(score.fault for score in found if score.fault)
     failing = {fault: [score.anchor.name for score in found if score.fault == fault] for fault in faults}
-    problems = [f"the grader fails on {'; '.join(names)}: {fault}" for fault, names in failing.items()]
+    problems = [
+        f"the grader fails on {'every answer' if len(names) == len(found) else '; '.join(names)}: {fault}"
+        for fault, names in failing.items()
+    ]
     right = [score for score in found if score.anchor.right and score.score is not None]
     low = [score for score in right if (score.score or 0.0) < LEAST]
     said = [f"{score} (see task {score.example})" for score in low]

@@ -19,7 +19,7 @@ from selfwire.evals.table import (
     choose_comparison,
     list_columns,
 )
-from selfwire.graphs.method import find_method
+from selfwire.graphs.method import find_method, parse_config
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import Event, OpenEvaluation, fit_evaluation, start_or_resume
 from selfwire.runs.open import CallOptions, FoundTeam, Given, TaskSets, Teamlike
@@ -110,7 +110,9 @@ def open_evaluation(
     names, models = setting.find_models(evolved_with.pop() if len(evolved_with) == 1 else "")
     objects = {found.name: found.team for found in teams.values() if found.team and found.is_object}
     given, command = Given(data.benchmark, models, objects), str(config["command"])
-    request = EvaluateSpec.model_validate(
+    request = parse_config(
+        command,
+        EvaluateSpec,
         {
             **config,
             "entries": [SystemSpec(name=name, target=found.name, config=found.config) for name, found in teams.items()],
@@ -118,7 +120,7 @@ def open_evaluation(
             "models": names,
             "budget": setting.limits,
             **data.fields,
-        }
+        },
     )
     request, note = fit_evaluation(request, {"--tasks": None}, given)
     name = run or make_run_name(command, benchmark=request.benchmark)
@@ -153,7 +155,7 @@ def _conditions(run: OpenEvaluation, lines: Sequence[SystemSummary], against: Sy
     cap = f"at most {request.calls_per_task} calls per task" if request.calls_per_task else "no cap of calls"
     evolves = request.evolving is not None and request.evolving.names
     evolved = "; calls per task are those of answering, evolution has its own column" if evolves else ""
-    efficiency = "; S = 100 P / ($ per task + 0.01)" if any(line.spend.dollars != 0 for line in lines) else ""
+    efficiency = "; S = 100 score / ($ per task + 0.01)" if any(line.efficiency for line in lines) else ""
     tasks = format_count(len(run.tasks), "task")
     return (
         f"{run.benchmark.name}, {request.split} split, {tasks}, {describe_models(run)}, seed {request.seed}, "

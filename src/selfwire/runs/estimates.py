@@ -25,6 +25,7 @@ from selfwire.runs.pre_evolution import make_evolutions
 from selfwire.runs.proof import ALWAYS
 from selfwire.runs.record import get_runs_folder
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, SystemSpec
+from selfwire.runs.training import describe_router
 
 AnyRequest = TypeVar("AnyRequest", EvolveSpec, EvaluateSpec)
 
@@ -104,9 +105,9 @@ def estimate_training(request: EvolveSpec, train: TrainConfig, home: Path | None
         train: how it is trained.
 
     Raises:
-        ConfigError, LibraryError: the request cannot be used.
+        ConfigError, LibraryError: the request cannot be used, or the router of the team would have nothing to choose.
     """
-    plan = validate_evolution(_without_key(request, home), home)
+    plan = validate_evolution(_without_key(request, home), home, check=describe_router(request.method).plan)
     found = estimate_calls(request.method, request.config, plan.seed)
     runs = train.updates * train.batch + WAYS * request.sizes.test
     cost = _price_range(scale_calls(found.question, runs), found.tokens + _count_tokens(plan), request.models, home)
@@ -232,7 +233,7 @@ def _without_key(request: AnyRequest, home: Path | None) -> AnyRequest:
 
 def _count_tokens(plan: EvolutionPlan) -> float:
     """Count the tokens of a train question."""
-    tasks = plan.corpus.train
+    tasks = plan.tasks.train
     return sum(len(task.input) for task in tasks) / len(tasks) / LETTERS
 
 

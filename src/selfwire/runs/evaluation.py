@@ -44,6 +44,7 @@ from selfwire.runs.record import (
     make_run_name,
     note_status,
     raise_if_unanswered,
+    refuse_changed_request,
     refuse_foreign_run,
     to_stop_status,
     track_status,
@@ -520,7 +521,7 @@ def start_or_resume(
         plan = validate_request(request, home, given)
         return replace(plan, notices=(*notices, *plan.notices)).start(run)
     path = get_run_folder(home, run) / JOURNAL
-    load_request(path, EvaluateSpec)
+    refuse_changed_request(path, load_request(path, EvaluateSpec), request)
     refuse_foreign_run(path, request, names=["out"])
     plan = make_plan(request, path, home, partial(load_request_tasks, given=given), given)
     merge_leftover_shards(run, home, SystemShard)

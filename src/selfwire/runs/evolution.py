@@ -50,7 +50,7 @@ from selfwire.graphs.evolve import (
     run_evolution,
 )
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method, find_method, installed_methods, make_method
+from selfwire.graphs.method import Method, find_method, installed_methods, make_method, parse_config
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.graphs.rollouts import (
     RolloutRunner,
@@ -88,6 +88,7 @@ from selfwire.runs.record import (
     make_run_name,
     note_status,
     open_in_thread,
+    refuse_changed_request,
     refuse_foreign_run,
     refuse_other_part,
     shorten_method,
@@ -401,7 +402,7 @@ def start_or_resume(
         plan = validate_request(request, home, given)
         return replace(plan, notices=(*notices, *plan.notices)).start(run)
     path = get_run_folder(home, run) / JOURNAL
-    load_request(path, EvolveSpec, "evolve")
+    refuse_changed_request(path, load_request(path, EvolveSpec, "evolve"), request)
     merge_leftover_shards(run, home)
     resumed = _load_plan(request, home, path, given)
     return replace(resumed, notices=(*notices, *resumed.notices)).resume(path)
@@ -790,7 +791,7 @@ async def evolve_team(
             config=found.config,
             models=names,
             sizes=Sizes(train=usual, gate=usual + more, test=usual),
-            evolution=EvolutionConfig.model_validate({**config, "name": name}),
+            evolution=parse_config("evolve", EvolutionConfig, {**config, "name": name}),
             budget=setting.limits,
             seed_team=None if found.team is None else found.name,
             baselines=False,

@@ -175,10 +175,8 @@ class CallOptions:
         try:
             found = Budget.model_validate({} if self.budget is None else self.budget)
         except ValidationError as error:
-            names = ", ".join(Budget.model_fields)
             raise ConfigError(
-                f"budget {self.budget!r} cannot be used: {format_faults(error)}; its limits are {names}, as in "
-                'budget={"calls": 100}'
+                f'budget {self.budget!r} cannot be used: {format_faults(error)}; write it as budget={{"calls": 100}}'
             ) from None
         if nothing := found.find_zero():
             raise ConfigError(f"a budget of 0 {nothing} allows no call; give more, or leave {nothing} out for no limit")

@@ -334,6 +334,29 @@ def refuse_other_request(path: Path, request: RunSpec) -> None:
     refuse_other_facts(path, {name: then[name] for name in ("run", *now) if name in then}, now)
 
 
+def refuse_changed_request(path: Path, began: RunSpec, request: RunSpec) -> None:
+    """Refuse to go on with a run by another request than that with which it began, but for what is `CHANGEABLE`.
+
+    Raises:
+        JournalError: they differ; the message names the fields.
+    """
+    then, now = (_list_fields(spec.model_dump(mode="json", exclude=CHANGEABLE)) for spec in (began, request))
+    differ = [
+        f"{name} {then.get(name)!r}, not {now.get(name)!r}" for name in then | now if then.get(name) != now.get(name)
+    ]
+    if differ:
+        raise JournalError(
+            f"run {path.parent.name!r} began with {'; '.join(differ)}; give the same again, or name a new run"
+        )
+
+
+def _list_fields(values: Mapping[str, Any], within: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= _list_fields(value, f"{name}.") if isinstance(value, Mapping) else {f"{within}{name}": value}
+    return found
+
+
 def refuse_other_part(path: Path, request: RunSpec, whole: RunSpec) -> None:
     """Refuse a part of a run that is not what the run asks for; imports nothing.
 
@@ -608,7 +631,9 @@ async def note_status(run: OpenRun, status: str, **more: Any) -> None:
 
 def make_summary(command: str, request: RunSpec, status: str) -> dict[str, str]:
     """Make the facts that lists of runs show of every run."""
-    return {"command": command, "benchmark": request.benchmark, "model": request.models.agent, "status": status}
+    has_own_models = command in ("eval", "compare") and all(map(is_graph, request.targets))
+    model = "of its own" if has_own_models else request.models.agent
+    return {"command": command, "benchmark": request.benchmark, "model": model, "status": status}
 
 
 @asynccontextmanager

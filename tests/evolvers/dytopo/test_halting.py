@@ -3,7 +3,14 @@
 import pytest
 
 from selfwire.evolvers.dytopo.domain import Domain
-from selfwire.evolvers.dytopo.halting import choose_answer, find_code_blocks, find_objection
+from selfwire.evolvers.dytopo.halting import (
+    MARK,
+    REPEATED,
+    choose_answer,
+    find_code_blocks,
+    find_objection,
+    mark_answer,
+)
 from selfwire.evolvers.dytopo.initial_team import DOMAINS
 from selfwire.evolvers.dytopo.turns import WorkerTurn
 
@@ -97,3 +104,10 @@ def test_a_domain_without_checkers_needs_an_answer_only() -> None:
 def test_nobody_checks_its_own_answer() -> None:
     with pytest.raises(ValueError, match="a would check its own answer"):
         Domain(name="own", answerers=("a",), checkers=("a",))
+
+
+@pytest.mark.parametrize("language", ["", "python", "c++", "objective-c", "python title=a.py"])
+def test_the_mark_of_an_answer_stands_for_its_code_block_whatever_its_language(language: str) -> None:
+    program = "total = add(total, 1)\n" * REPEATED
+    shown = f"See:\n```{language}\n{program}```\nDone."
+    assert mark_answer(shown, f"```text\n{program}```") == f"See:\n{MARK}\nDone."

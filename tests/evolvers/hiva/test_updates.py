@@ -19,8 +19,8 @@ from selfwire.evolvers.hiva.kabb import (
 from selfwire.evolvers.hiva.knowledge import UNIFORM, TaskConcepts, WeightSample
 from selfwire.evolvers.hiva.memory import HivaMemory, Retired, TrajectoryLesson
 from selfwire.evolvers.topology_ops import add_serial, make_newcomer
-from selfwire.graphs.hiva import adopt_team, make_initial_team
-from tests.evolvers.hiva.doubles import FORK, LINE, PROMPTS, gradient, known, run, team
+from selfwire.graphs.hiva import Hiva
+from tests.evolvers.hiva.doubles import FORK, LINE, gradient, known, run, team
 
 MATCH = TaskMatch(
     concepts=TaskConcepts(main="bridge"), depth=2, indicators={"s": (0.2,) * 4, "a": (0.4,) * 4}, matches={"a": 0.5}
@@ -173,15 +173,15 @@ def test_d14_the_weights_are_refitted_once_there_is_enough_evidence() -> None:
 
 
 def test_the_seed_is_a_singleton() -> None:
-    workflow = make_initial_team(PROMPTS, tools=["search"])
+    workflow = Hiva().seed(["search"])
     assert workflow.topology.order() == ("source", "aggregator")
     assert workflow.topology.problems() == ()
     aggregator, source = workflow.agents
     assert (source.tools, aggregator.tools, aggregator.kind) == (("search",), (), "aggregator")
     assert workflow.topology.caps.successors == 5
-    assert make_initial_team(PROMPTS, tools=["search"]).fingerprint == workflow.fingerprint
+    assert Hiva().seed(["search"]).fingerprint == workflow.fingerprint
     assert HivaMemory.of(workflow).edge("source", "aggregator").synergy == 1
-    bare = make_initial_team(PROMPTS, tools=["search"], config=HivaConfig(tools=False))
+    bare = Hiva(HivaConfig(tools=False)).seed(["search"])
     assert bare.agents_by_id["source"].tools == ()
 
 
@@ -189,24 +189,24 @@ HOLDING = LINE.replace(agents=[agent.replace(tools=["search"]) for agent in LINE
 
 
 def test_an_adopted_team_has_the_caps_of_the_config() -> None:
-    given = adopt_team(HOLDING, HivaConfig(nodes=4, successors=3))
+    given = Hiva(HivaConfig(nodes=4, successors=3)).adapt(HOLDING)
     assert given.topology.caps == TopologyLimits(nodes=4, successors=3)
     assert given.agents == HOLDING.agents
-    assert adopt_team(given, HivaConfig(nodes=4, successors=3)) == given
+    assert Hiva(HivaConfig(nodes=4, successors=3)).adapt(given) == given
 
 
 def test_an_adopted_team_without_tools_holds_none_and_remembers_none() -> None:
     learned = HivaMemory().restrict_to(HOLDING)
     assert learned.knowledge.has_tool
-    given = adopt_team(learned.replace(iteration=3).save_to(HOLDING), HivaConfig(tools=False))
+    given = Hiva(HivaConfig(tools=False)).adapt(learned.replace(iteration=3).save_to(HOLDING))
     assert {agent.tools for agent in given.agents} == {()}
     assert HivaMemory.of(given).knowledge.has_tool == ()
     assert HivaMemory.of(given).iteration == 3
-    assert adopt_team(HOLDING, HivaConfig(tools=False)).memory == {}
+    assert Hiva(HivaConfig(tools=False)).adapt(HOLDING).memory == {}
 
 
 @pytest.mark.parametrize("config", [HivaConfig(nodes=2), HivaConfig(successors=1)])
 def test_d30_a_team_beyond_the_caps_is_refused_by_name(config: HivaConfig) -> None:
     told = f"4 nodes with up to 2 successors, .*nodes={config.nodes} and successors={config.successors}"
     with pytest.raises(ConfigError, match=told):
-        adopt_team(FORK, config)
+        Hiva(config).adapt(FORK)

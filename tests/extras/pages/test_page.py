@@ -15,12 +15,17 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.extras.pages.charts import draw_costs, draw_front, draw_gate, draw_scores
 from selfwire.extras.pages.evaluation import format_notes
+from selfwire.extras.pages.evolution import read_places
 from selfwire.extras.pages.layout import lay_out_team
 from selfwire.extras.pages.pack import BODY, TRAILS, pack_runs
 from selfwire.extras.pages.page import render_page
+from selfwire.graphs.rollouts import keep_trajectories
 from selfwire.models.sync import run_sync
 from selfwire.runs.record import JOURNAL, SUMMARY
 from selfwire.store.journal import Journal
@@ -256,3 +261,17 @@ def test_a_large_run_makes_a_small_page() -> None:
     page = render_page(make_report(versions, places))
     assert len(page.encode()) <= 2_000_000
     assert len(read_trails(page)) > TRAILS / 200_000
+
+
+def test_a_draft_is_tried_on_train_tasks(tmp_path: Path) -> None:
+    done = Trajectory(question=Question(id="t1", input="Who?"), workflow="f", answer="Ada")
+    with closing(Journal.create(tmp_path / JOURNAL, run="r")) as journal:
+        at = Scope(run="r/candidate", iteration=1, phase="draft")
+        run_sync(keep_trajectories(journal, [done], at))
+        run_sync(keep_trajectories(journal, [done], at.at(phase="gate")))
+    with JournalReader(tmp_path / JOURNAL) as reader:
+        titles = {place.title for place in read_places(reader, {}, "hiva")}
+    assert titles == {
+        "iteration 2, candidate, on train tasks of a draft",
+        "iteration 2, candidate, on gate tasks",
+    }

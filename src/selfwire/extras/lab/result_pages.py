@@ -172,7 +172,10 @@ def _format_paired(page: Path, given: Mapping[str, str]) -> str:
     return build_table(
         (
             Column[SystemSummary]("system", lambda line: line.name),
-            Column(f"difference from {against.name} [95 %]", lambda line: _differ(line, against)),
+            Column(
+                f"difference from {against.name} [95 %]",
+                lambda line: format_difference(compute_difference(line, against)),
+            ),
         ),
         others,
     ).markdown
@@ -251,10 +254,6 @@ def _format_methods(page: Path, given: Mapping[str, str]) -> str:
         *(Column(column.name, partial(_format_named, column, systems)) for column in priced),
     )
     return build_table(columns, named).markdown
-
-
-def _differ(line: SystemSummary, against: SystemSummary) -> str:
-    return format_difference(compute_difference(line, against) if line is not against else None)
 
 
 def _format_ablation(page: Path, given: Mapping[str, str]) -> str:

@@ -77,7 +77,8 @@ def _make_place(
     title = named if of_run else f"iteration {iteration + 1}{f', {side}' if side else ''}"
     place = make_place(key, row, "test" if of_run else split, iteration, found, side)
     version = find_version(iteration, phase, side, {number: found.version for number, found in saved.items()})
-    return place.replace(title=f"{title}, on {place.split} tasks", split=split, version=version)
+    tasks = "train tasks of a draft" if split == "draft" else f"{place.split} tasks"
+    return place.replace(title=f"{title}, on {tasks}", split=split, version=version)
 
 
 def make_place(

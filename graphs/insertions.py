@@ -1,8 +1,11 @@
-"""Agents on edges of a graph of the user's own: where they may come in, and the graph that has them.
+"""Edits of the edges of a graph of the user's own: where they may be made, and the graph that has them.
 
 An inserted agent stands behind a node, on all edges from it that the builder holds. It reads a field of the state that
 the node writes, and its reply takes the place of what stands there; of `messages` that is the last one. Its chat model
-is the one that the program asks at this node. The user's objects stay as they are.
+is the one that the program asks at this node.
+
+A node of the program may be left out where one edge leads to it and one from it, it only asks a model, and what it
+writes takes the place of what stands there already. The user's objects stay as they are.
 """
 
 from collections import defaultdict
@@ -19,6 +22,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.channels import BinaryOperatorAggregate, LastValue
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.pregel import Pregel
 from langgraph.types import Command
 from typing_extensions import get_type_hints
 
@@ -30,8 +34,12 @@ from selfwire.models.text_layer import get_layer, get_node
 
 INSERTED = "inserted"
 """Entry of a team's memory: insertions, in an order in which they can be made."""
+TAKEN_OUT = "taken_out"
+"""Entry of a team's memory: nodes of the program that are left out by a team that has none of their agents."""
 WROTE = "wrote"
 """Entry of a trajectory's notes: fields that each node has written a text to, or an answer to `messages`."""
+PASSED = "passed"
+"""Entry of a trajectory's notes: by node, whether it only asked models and wrote over what stood there."""
 MESSAGES = "messages"
 MADE = frozenset({"builder", "nodes", "channels", "trigger_to_nodes", "schema_to_mapper"})
 """Attributes of a compiled graph that its builder makes; all others are how it was compiled and configured."""
@@ -71,6 +79,38 @@ class Insertion(FrozenModel):
         return f"{what or 'what'}{wrote} {self.field}, before {before}"
 
 
+class Removal(FrozenModel):
+    """A node that is left out, so that the only node before it hands on to the only one behind it.
+
+    Args:
+        after, before: these two, in the graph of the program; "" for an inserted agent.
+        agents: texts that it alone sends; it is left out by a team that has none of them.
+    """
+
+    node: str
+    after: str
+    before: str
+    agents: tuple[Id, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the edit, for critics."""
+        return f"without {self.node}"
+
+    def describe(self) -> str:
+        """Describe the edit, for critics."""
+        if not self.after:
+            return f"the inserted agent {self.node} is taken out again"
+        after, before = (ENDS.get(node, node) for node in (self.after, self.before))
+        return f"{self.node} is taken out, and what {after} hands on goes to {before} as it is"
+
+
+def list_removals(team: Team) -> list[Removal]:
+    """List the nodes of the program that a team leaves out."""
+    known = map(Removal.model_validate, team.memory.get(TAKEN_OUT, ()))
+    return [found for found in known if not team.agents_by_id.keys() & {*found.agents}]
+
+
 def list_insertions(team: Team) -> list[Insertion]:
     """List the insertions of a team, each before those behind it; agents that have been taken out are left out."""
     found = list[Insertion]()
@@ -87,41 +127,58 @@ def list_inserted_agents(team: Team) -> list[tuple[Insertion, str]]:
     return [(found, team.agents_by_id[found.agent].prompt) for found in list_insertions(team)]
 
 
-def insert_agents(name: str, graph: Any, team: Team) -> Any:
-    """Make the graph with the inserted agents of a team, compiled as the given one; the same object without any.
+def build_variant(name: str, graph: Any, team: Team) -> Any:
+    """Make the graph with the edges of a team, compiled as the given one; the same object where they are as they were.
 
     Args:
         name: of the graph, for errors.
 
     Raises:
-        ConfigError: an edge or a field does not exist any more.
+        ConfigError: a node, an edge or a field does not exist any more.
     """
-    agents = list_inserted_agents(team)
-    if not agents:
+    agents, removals = list_inserted_agents(team), list_removals(team)
+    if not (agents or removals):
         return graph
     if not isinstance(graph, CompiledStateGraph):
-        raise ConfigError(f"{name!r} is no StateGraph any more, so no agent can be inserted; evolve the graph anew")
+        raise ConfigError(f"{name!r} is no StateGraph any more, so its edges cannot change; evolve the graph anew")
     builder, roots = _copy_builder(graph.builder), dict[str, str]()
     for found, prompt in agents:
         roots[found.agent] = roots.get(found.after, found.after)
-        if faults := _list_missing(builder, found):
+        _insert_agent(name, builder, found, _make_node(found, prompt, roots[found.agent]))
+    for removal in removals:
+        if {(removal.after, removal.node), (removal.node, removal.before)} - graph.builder.edges:
             raise ConfigError(
-                f"agent {found.agent!r} needs {faults[0]}, which {name!r} does not have any more; put it back, "
-                "evolve the graph anew, or name the graph itself if its source has this agent by now"
+                f"{removal.node!r} is taken out between {ENDS.get(removal.after, removal.after)} and "
+                f"{ENDS.get(removal.before, removal.before)}, where {name!r} does not have it any more; put it back, "
+                "evolve the graph anew, or name the graph itself if its source is without it by now"
             )
-        builder.edges -= {(found.after, end) for end in found.before}
-        node = _make_node(found, prompt, roots[found.agent])
-        try:
-            builder.add_node(found.agent, node, input_schema=builder.state_schema)
-        except ValueError as error:  # a node or a field of the program has this name by now
-            raise ConfigError(
-                f"agent {found.agent!r} cannot be a node of {name!r}: {error}; rename that one"
-            ) from error
-        for source, end in [(found.after, found.agent), *((found.agent, end) for end in found.before)]:
-            builder.add_edge(source, end)
+        [source], [target] = list_neighbours(builder, removal.node)
+        builder.edges = builder.edges - {(source, removal.node), (removal.node, target)} | {(source, target)}
+        del builder.nodes[removal.node]
     made = builder.compile()
     made.__dict__.update({key: value for key, value in graph.__dict__.items() if key not in MADE})
     return made
+
+
+def _insert_agent(name: str, builder: StateGraph[Any, Any, Any, Any], found: Insertion, node: Any) -> None:
+    if faults := _list_missing(builder, found):
+        raise ConfigError(
+            f"agent {found.agent!r} needs {faults[0]}, which {name!r} does not have any more; put it back, "
+            "evolve the graph anew, or name the graph itself if its source has this agent by now"
+        )
+    builder.edges -= {(found.after, end) for end in found.before}
+    try:
+        builder.add_node(found.agent, node, input_schema=builder.state_schema)
+    except ValueError as error:  # a node or a field of the program has this name by now
+        raise ConfigError(f"agent {found.agent!r} cannot be a node of {name!r}: {error}; rename that one") from error
+    for source, end in [(found.after, found.agent), *((found.agent, end) for end in found.before)]:
+        builder.add_edge(source, end)
+
+
+def list_neighbours(builder: StateGraph[Any, Any, Any, Any], node: str) -> tuple[list[str], list[str]]:
+    """List the nodes from which edges lead to a node, and those to which they lead from it."""
+    edges = sorted(builder.edges)
+    return [source for source, end in edges if end == node], [end for source, end in edges if source == node]
 
 
 def _list_missing(builder: StateGraph[Any, Any, Any, Any], found: Insertion) -> list[str]:
@@ -190,34 +247,53 @@ class UpdateReader(BaseCallbackHandler):
 
     Attributes:
         fields: by node, whether each field that it wrote was a text every time; of `messages`, an answer at the end.
+        passed: by node, whether it only asked models, and each field that it wrote had such a text already.
     """
 
     run_inline = True
 
     def __init__(self) -> None:
         self.fields: dict[str, dict[str, bool]] = {}
-        self._nodes: dict[UUID, str] = {}
+        self.passed: dict[str, bool] = {}
+        self._nodes: dict[UUID, tuple[str, Any]] = {}
 
     def on_chain_start(
         self, serialized: Any, inputs: Any, *, run_id: UUID, metadata: dict[str, Any] | None = None, **given: Any
     ) -> None:
         """Note the run of a node of the outermost graph."""
-        place = str((metadata or {}).get("langgraph_checkpoint_ns", ""))
-        if "|" not in place and given.get("name") == get_node(metadata) and _is_node(given.get("tags")):
-            self._nodes[run_id] = get_node(metadata)
+        place, node = str((metadata or {}).get("langgraph_checkpoint_ns", "")), get_node(metadata)
+        if "|" in place:  # a graph inside the node
+            self.passed[node] = False
+        elif given.get("name") == node and _is_node(given.get("tags")):
+            self._nodes[run_id] = node, inputs
+
+    def on_tool_start(
+        self, serialized: Any, input_str: str, *, metadata: dict[str, Any] | None = None, **given: Any
+    ) -> None:
+        """Note that a node does more than ask a model."""
+        self.passed[get_node(metadata)] = False
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **given: Any) -> None:
         """Note what a node has written."""
-        node = self._nodes.pop(run_id, "")
+        node, state = self._nodes.pop(run_id, ("", None))
         update = outputs.update if isinstance(outputs, Command) else outputs
         if node and isinstance(update, Mapping):
             known = self.fields.setdefault(node, {})
             for field, value in update.items():
                 known[str(field)] = known.get(str(field), True) and _is_answer(field, value)
+        if node:
+            stood = isinstance(outputs, Mapping) and all(_stands(state, *pair) for pair in outputs.items())
+            self.passed[node] = self.passed.get(node, True) and stood
 
     def list_texts(self) -> dict[str, list[str]]:
         """Fields that were texts every time, by node."""
         return {node: [name for name, is_text in fields.items() if is_text] for node, fields in self.fields.items()}
+
+
+def _stands(state: Any, field: Any, new: Any) -> bool:
+    """Whether a text that a node writes takes the place of one that the state has."""
+    old = state.get(field) if isinstance(state, Mapping) else getattr(state, str(field), None)
+    return bool(old) and _is_answer(field, old) and _is_answer(field, new)
 
 
 def _is_node(tags: Sequence[str] | None) -> bool:
@@ -269,6 +345,70 @@ def find_places(graph: Any, runs: Iterable[Trajectory], question: str) -> dict[s
             )
         ]
     }
+
+
+def find_removals(
+    graph: Any, runs: Iterable[Trajectory], texts: Mapping[str, Sequence[str]], team: Team
+) -> tuple[list[Removal], dict[str, str]]:
+    """Find the nodes of a program that may be left out, and why the others may not, by node.
+
+    Args:
+        graph: of the program, without the edits of a team.
+        runs: whose notes say what nodes did.
+        texts: names of those that one node alone sends, by node.
+        team: whose entry stays, and in whose graph no inserted agent stands beside the node.
+    """
+    if not isinstance(graph, CompiledStateGraph):
+        return [], {}
+    passed = dict[str, bool]()
+    for run in runs:
+        for node, has_passed in run.notes.get(PASSED, {}).items():
+            passed[node] = passed.get(node, True) and has_passed
+    found, hindrances = list[Removal](), dict[str, str]()
+    fixed, gone = list_fixed_edges(graph.builder), {removal.node for removal in list_removals(team)}
+    beside = {node for place in list_insertions(team) for node in (place.after, *place.before)}
+    entry = team.topology.agents[team.topology.entry]
+    for node in graph.builder.nodes.keys() - gone:
+        sources, targets = list_neighbours(graph.builder, node)
+        own = texts.get(node, ())
+        if why := _find_hindrance(graph, node, fixed):
+            hindrances[node] = why
+        elif not own:
+            hindrances[node] = "no prompt is known that it alone sends"
+        elif entry in own:
+            hindrances[node] = "its prompt is the first of the program, with which every run begins"
+        elif node in beside:
+            hindrances[node] = "an inserted agent stands beside it"
+        elif not passed.get(node):
+            hindrances[node] = "it does more than ask a model and write over a text that stood there already"
+        else:
+            found.append(Removal(node=node, after=sources[0], before=targets[0], agents=tuple(own)))
+    return sorted(found, key=lambda removal: removal.node), hindrances
+
+
+def _find_hindrance(
+    graph: CompiledStateGraph[Any, Any, Any, Any], node: str, fixed: Mapping[str, tuple[str, ...]]
+) -> str:
+    """Find why the builder cannot do without a node; "" if it can."""
+    builder, paused = graph.builder, (graph.interrupt_before_nodes, graph.interrupt_after_nodes)
+    sources, targets = list_neighbours(builder, node)
+    ends = [branch.ends for branches in builder.branches.values() for branch in branches.values()]
+    jumps = {end for spec in builder.nodes.values() for end in spec.ends or ()}
+    jumps |= {end for mapping in ends for end in (mapping or {node: node}).values()}
+    jumps |= {target for _, target in builder.waiting_edges}
+    if len(sources) != 1 or len(targets) != 1 or node in jumps or node not in fixed or fixed.get(sources[0]) != (node,):
+        return "not one edge of the builder alone leads to it, and one from it"
+    if (sources[0], targets[0]) == (START, END):
+        return "no other node would be left"
+    if any(nodes == "*" or node in nodes for nodes in paused):
+        return "the program waits for a person at it"
+    runnable, spec = builder.nodes[node].runnable, builder.nodes[node]
+    codes = [getattr(getattr(runnable, name, None), "__code__", None) for name in ("func", "afunc")]
+    if any("interrupt" in code.co_names for code in codes if code is not None):
+        return "the program waits for a person at it"
+    if isinstance(runnable, Pregel) or spec.defer or {"store", "writer"} & {*getattr(runnable, "func_accepts", ())}:
+        return "it is a graph of its own, waits for others, or writes elsewhere than into the state"
+    return ""
 
 
 def list_fixed_edges(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, tuple[str, ...]]:

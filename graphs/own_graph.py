@@ -30,7 +30,7 @@ from langgraph.pregel import Pregel
 from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring, RewritePrompt
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, Edit, Rewiring, RewritePrompt
 from selfwire.core.errors import ConfigError, format_error
 from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_module, load_plugin
 from selfwire.core.scope import Scope
@@ -57,8 +57,8 @@ from selfwire.evolvers.hiva.gradients import (
     describe_tools,
     propagate_gradients,
 )
-from selfwire.evolvers.hiva.insertions import INSERT, propose_insertion
-from selfwire.evolvers.hiva.schemas import AgentInsertion
+from selfwire.evolvers.hiva.insertions import INSERT, TAKE_OUT, propose_program_edit
+from selfwire.evolvers.hiva.schemas import ProgramEdit
 from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 from selfwire.evolvers.topology_ops import add_serial, find_free_name, make_fresh_id
@@ -66,18 +66,25 @@ from selfwire.evolvers.trajectory_text import gather_all, shorten
 from selfwire.graphs.hiva import Hiva, get_critic
 from selfwire.graphs.insertions import (
     INSERTED,
+    PASSED,
+    TAKEN_OUT,
     WROTE,
     Insertion,
+    Removal,
     UpdateReader,
+    build_variant,
     find_places,
-    insert_agents,
+    find_removals,
     is_text_type,
     list_fixed_edges,
     list_inserted_agents,
     list_insertions,
+    list_neighbours,
+    list_removals,
 )
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import CallEstimate, EvolveResult, Method, explore_samples
+from selfwire.graphs.pruning import remove_agent
 from selfwire.models.call_meter import CallMeter, MeteredCall
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.text_layer import LayerText, TextLayer
@@ -106,7 +113,8 @@ class OwnGraphConfig(FrozenModel):
     Args:
         input: the graph's input, JSON with {question} in a text; "" to find it by the graph's schema.
         answer: field of the output, or fields of fields as `a.b`; "" to find it by the schema.
-        method: hiva rewrites prompts and descriptions of tools and inserts agents, hera rewrites prompts.
+        method: hiva rewrites prompts and descriptions of tools, inserts agents and takes nodes out, hera rewrites
+            prompts.
         hera: fields of HERA's config, but for those about planning teams.
     """
 
@@ -447,6 +455,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         notes = {
             OFFERED: {name: list(tools) for name, tools in offered.items() if tools},
             WROTE: {node: fields for node, fields in updates.list_texts().items() if fields},
+            PASSED: updates.passed,
         }
         steps = [step for call in meter.calls for step in self._make_steps(call, meter.results, inserted)]
         seen = {step.agent for step in steps}
@@ -526,7 +535,7 @@ class OwnGraph(Method[OwnGraphConfig]):
     async def _propose_by_gradients(
         self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]
     ) -> EvolveResult:
-        """Rewrite texts by HiVA's textual gradients, and insert an agent; an iteration inserts one at most."""
+        """Rewrite texts by HiVA's textual gradients, and change edges; an iteration makes one such change at most."""
         hiva = Hiva(topology_evolution=False, tool_evolution=False)
         critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at, guide=ctx.guide))
         toolbox, offered = make_toolbox(team, self.tools), self._collect_offered(runs)
@@ -546,18 +555,25 @@ class OwnGraph(Method[OwnGraphConfig]):
         )
         described = await propose_descriptions(team, free, self.tools, critic, placeholders=fills, scope=ctx.at)
         places = {} if "edges" in ctx.frozen else self._find_places(team, runs)
-        shown_places = {name: place.describe() for name, place in places.items()}
-        chosen, cost = await propose_insertion(team, wanting, shown_places, critic, hiva.config, scope=ctx.at)
+        removals, hindrances = ({}, {}) if "edges" in ctx.frozen else self._find_removals(team, runs, ctx)
+        shown = [{name: edit.describe() for name, edit in edits.items()} for edits in (places, removals)]
+        chosen, cost = await propose_program_edit(team, wanting, *shown, hindrances, critic, hiva.config, scope=ctx.at)
         accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
         declined = [
             *(*prompts.declined, *described.declined, *unusable),
             *([chosen] if isinstance(chosen, DeclinedProposal) else []),
         ]
         memory = dict[str, Any]()
-        if isinstance(chosen, AgentInsertion):
-            rewiring, made = self._insert(team, chosen, places[chosen.place], runs)
-            accepted.append(rewiring)
-            memory = {INSERTED: [found.model_dump(mode="json") for found in (*list_insertions(team), made)]}
+        if isinstance(chosen, ProgramEdit):
+            if removal := removals.get(chosen.place):
+                accepted = [rewiring for rewiring in accepted if rewiring.by not in removal.agents]
+                accepted.append(_take_out(team, removal, chosen.reason))
+                known = TAKEN_OUT, (*list_removals(team), removal) if removal.after else list_removals(team)
+            else:
+                rewiring, made = self._insert(team, chosen, places[chosen.place], runs)
+                accepted.append(rewiring)
+                known = INSERTED, (*list_insertions(team), made)
+            memory = {known[0]: [edit.model_dump(mode="json") for edit in known[1]]}
         return EvolveResult.of(
             team,
             accepted,
@@ -574,13 +590,34 @@ class OwnGraph(Method[OwnGraphConfig]):
         ]
 
     def keep_memory(self, kept: Team, rejected: Team) -> Team:
-        """The kept team with what HERA has learned, and the places of those agents of the rejected one that it has."""
+        """The kept team with what HERA has learned, or with the edits of edges of the rejected one that it has."""
         if self.hera is not None:
             return self.hera.keep_memory(kept, rejected)
-        places = rejected.memory.get(INSERTED, ())
-        there = list_insertions(kept.with_memory(**{INSERTED: places}))
-        memory = {INSERTED: [found.model_dump(mode="json") for found in there]}
-        return kept if there == list_insertions(kept) else kept.with_memory(**memory)
+        for name, list_edits in ((INSERTED, list_insertions), (TAKEN_OUT, list_removals)):
+            there = list_edits(kept.with_memory(**{name: rejected.memory.get(name, ())}))
+            if there != list_edits(kept):
+                kept = kept.with_memory(**{name: [found.model_dump(mode="json") for found in there]})
+        return kept
+
+    def _find_removals(
+        self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]
+    ) -> tuple[dict[str, Removal], dict[str, str]]:
+        """Find which nodes may be taken out of the graph of a team, and why not the others; by the edit's name.
+
+        An inserted agent may, as the program does without it.
+        """
+        own = dict[str, list[str]]()
+        for name, text in self.texts.items():
+            if len(text.users) == 1 and text.users[0].startswith("node ") and name in team.agents_by_id:
+                own.setdefault(text.users[0].removeprefix("node "), []).append(name)
+        found, hindrances = find_removals(self.graph, runs, own, team)
+        found += [
+            Removal(node=place.agent, after="", before="", agents=(place.agent,)) for place in list_insertions(team)
+        ]
+        frozen = [removal for removal in found if any(map(ctx.is_frozen, removal.agents))]
+        hindrances |= {removal.node: "it is frozen" for removal in frozen}
+        free = {removal.name: removal for removal in found if removal not in frozen}
+        return free, {f"without {node}": why for node, why in hindrances.items()}
 
     def _find_places(self, team: Team, runs: Sequence[Trajectory]) -> dict[str, Insertion]:
         """Find where an agent may be inserted into the graph of a team."""
@@ -590,7 +627,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         return find_places(self._make_variant(team), runs, asked)
 
     def _insert(
-        self, team: Team, chosen: AgentInsertion, place: Insertion, runs: Sequence[Trajectory]
+        self, team: Team, chosen: ProgramEdit, place: Insertion, runs: Sequence[Trajectory]
     ) -> tuple[Rewiring, Insertion]:
         """Make the rewiring that inserts an agent, and its place.
 
@@ -610,7 +647,9 @@ class OwnGraph(Method[OwnGraphConfig]):
         else:
             ends = AddEdge(team.topology.entry, name), AddEdge(name, team.topology.sink)
             rewiring = Rewiring(AddAgent(agent), AddNode(name, name), *ends, why=why)
-        return rewiring.replace(operation=INSERT, by=name), place.replace(agent=name)
+        standing = self._make_variant(team.with_memory(**{TAKEN_OUT: ()})).builder
+        before = tuple(list_neighbours(standing, place.after)[1])  # with the nodes that are taken out
+        return rewiring.replace(operation=INSERT, by=name), place.replace(agent=name, before=before)
 
     def _collect_offered(self, runs: Iterable[Trajectory]) -> dict[str, list[str]]:
         """Collect the names of the tools that were offered in some runs, by the agent that could call them."""
@@ -645,10 +684,11 @@ class OwnGraph(Method[OwnGraphConfig]):
         return TextLayer(self.texts.values(), changed, get_model if list_insertions(team) else None)
 
     def _make_variant(self, team: Team) -> Runnable[Any, Any]:
-        """The graph with a team's inserted agents; the graph itself without any."""
-        key = fingerprint([[found.model_dump(mode="json"), prompt] for found, prompt in list_inserted_agents(team)])
+        """The graph with a team's edges; the graph itself where they are the program's."""
+        inserted = [[found.model_dump(mode="json"), prompt] for found, prompt in list_inserted_agents(team)]
+        key = fingerprint([inserted, [found.model_dump(mode="json") for found in list_removals(team)]])
         if key not in self._variants:
-            self._variants[key] = insert_agents(self.target, self.graph, team)
+            self._variants[key] = build_variant(self.target, self.graph, team)
         return self._variants[key]
 
     async def _invoke(
@@ -719,6 +759,16 @@ async def compute_gradients(
         team = team.replace(topology=make_chain(*(step.node for step in run.steps)))
     found = await propagate_gradients(run, team, loss.gradient, critic, toolbox=toolbox, scope=scope)
     return found.replace(usage=loss.usage + found.usage)
+
+
+def _take_out(team: Team, removal: Removal, reason: str) -> Rewiring:
+    """Make the rewiring that takes the texts of a node out."""
+    edits, now = list[Edit](), team
+    for agent in removal.agents:
+        part = remove_agent(now, agent)
+        edits, now = [*edits, *part.edits], now.apply(part)
+    why = shorten(reason.strip() or "the gradients ask for it", 300)
+    return Rewiring(*edits, why=why, operation=TAKE_OUT, by=removal.node)
 
 
 def _read_arguments(given: Any) -> FrozenJson:

@@ -26,8 +26,8 @@ from selfwire.graphs.insertions import (
     WROTE,
     Insertion,
     UpdateReader,
+    build_variant,
     find_places,
-    insert_agents,
     list_chains,
     list_insertions,
 )
@@ -59,7 +59,7 @@ def insert(after: str, before: str, agent: str = "checker", **fields: Any) -> In
 
 
 def make(graph: Graph, *insertions: Insertion, prompt: str = "You check it.") -> Graph:
-    made: Graph = insert_agents("my_app:graph", graph, make_team(*insertions, prompt=prompt))
+    made: Graph = build_variant("my_app:graph", graph, make_team(*insertions, prompt=prompt))
     return made
 
 
@@ -75,8 +75,8 @@ def make_pipeline(**compiled: Any) -> Graph:
 
 def test_without_inserted_agents_it_is_the_same_object() -> None:
     graph = make_pipeline()
-    assert insert_agents("my_app:graph", graph, make_team()) is graph
-    assert insert_agents("my_app:graph", model, make_team()) is model
+    assert build_variant("my_app:graph", graph, make_team()) is graph
+    assert build_variant("my_app:graph", model, make_team()) is model
 
 
 def test_the_given_graph_stays_as_it_is_and_what_it_was_compiled_with_stays_too() -> None:
@@ -230,7 +230,7 @@ def test_what_a_program_does_not_have_any_more_is_named(found: Insertion, told: 
     with pytest.raises(ConfigError, match=told):
         make(make_pipeline(), found)
     with pytest.raises(ConfigError, match="'my_app:graph' is no StateGraph any more"):
-        insert_agents("my_app:graph", model, make_team(found))
+        build_variant("my_app:graph", model, make_team(found))
 
 
 def test_agents_behind_one_that_was_taken_out_move_up() -> None:

@@ -16,7 +16,7 @@ from selfwire.core.plugins import load_plugin
 from selfwire.core.team import Team
 from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import ResultTable
-from selfwire.graphs.insertions import Insertion, list_inserted_agents
+from selfwire.graphs.insertions import Insertion, Removal, list_inserted_agents, list_removals
 from selfwire.models.text_layer import LayerText
 from selfwire.store.library import History, Library, Version
 
@@ -28,17 +28,18 @@ Inserted = tuple[tuple[Insertion, str], ...]
 
 
 class TextChange(NamedTuple):
-    """A change of a text of a graph by an evolution, or of an inserted agent.
+    """A change of a text of a graph by an evolution, of an inserted agent, or of a node that is taken out.
 
     Attributes:
         text: as it was evolved; its place is that of the source, or the node behind which an agent was inserted.
-        new: as `LayerText.shown` writes it; "" for an agent that was taken out.
+        new: as `LayerText.shown` writes it; "" for an agent or a node that was taken out.
         why: the critics' reason; "" if it is not known.
         gain: what the gate found; "" if it is not known.
         beside: others that were made at once, so that the gain is of all together.
         version: that has it first, as `run.step`.
         inserted: all inserted agents after the change, each with its prompt.
         is_new: whether it inserts an agent.
+        removals: all nodes that are taken out after the change.
     """
 
     text: LayerText
@@ -49,6 +50,7 @@ class TextChange(NamedTuple):
     version: str = ""
     inserted: Inserted = ()
     is_new: bool = False
+    removals: tuple[Removal, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -59,7 +61,7 @@ class TextChange(NamedTuple):
         elif self.is_new:
             what = f"Insert the agent {self.text.name} {self.text.place}"
         elif not self.new:
-            what = f"Take out the agent {self.text.name} {self.text.place}"
+            what = f"Take out the {'agent' if self.text.shown else 'node'} {self.text.name} {self.text.place}"
         return shorten(what, WIDTH, placeholder="...")
 
     @property
@@ -101,6 +103,7 @@ def list_changes(texts: Mapping[str, LayerText], teams: Sequence[tuple[Version, 
     states = [{agent.id: agent.prompt for agent in team.agents if agent.id in texts} for _, team in teams]
     now, found = {name: text.shown for name, text in texts.items()}, list[TextChange]()
     inserted: Inserted = ()
+    removals: tuple[Removal, ...] = ()
     # a text may have been taken home before: what came before that is no change
     begins = {
         name: max((number for number, state in enumerate(states) if state.get(name) == shown), default=0)
@@ -108,9 +111,15 @@ def list_changes(texts: Mapping[str, LayerText], teams: Sequence[tuple[Version, 
     }
     for number, ((version, team), state) in enumerate(zip(teams, states, strict=True)):
         changed = [name for name, new in state.items() if number >= begins[name] and new != now[name]]
-        made = [TextChange(texts[name], state[name], inserted=inserted) for name in changed]
+        made = [TextChange(texts[name], state[name], inserted=inserted, removals=removals) for name in changed]
         now |= {name: state[name] for name in changed}
-        made += _list_agent_changes(inserted, inserted := tuple(list_inserted_agents(team)))
+        agents = _list_agent_changes(inserted, inserted := tuple(list_inserted_agents(team)))
+        made += [change._replace(removals=removals) for change in agents]
+        before, removals = removals, tuple(list_removals(team))
+        for removal in (*before, *removals):
+            if (removal in before) != (removal in removals):
+                text = LayerText(name=removal.node, pieces=("",), place=f"behind {removal.after}")
+                made.append(TextChange(text, "", inserted=inserted, removals=removals))
         reasons = {rewiring["by"]: str(rewiring["why"]) for rewiring in version.facts.get("applied", ())}
         gain = str((version.facts.get("gate") or {}).get("why", ""))
         for change in made:
@@ -174,8 +183,9 @@ def _make_patches(target: str, changes: Sequence[TextChange]) -> Iterator[str]:
             now[change.text.name] = change.new
         if change.new == change.text.shown:
             now.pop(change.text.name, None)
-        is_changed = now or change.inserted
-        yield load_plugin("selfwire.programs", "patch")(target, now, {}, change.inserted) if is_changed else ""
+        gone = {name for removal in change.removals for name in removal.agents}
+        given = {name: text for name, text in now.items() if name not in gone}, {}, change.inserted, change.removals
+        yield load_plugin("selfwire.programs", "patch")(target, *given) if any(given) else ""
 
 
 def _list_files(patch: str) -> list[str]:

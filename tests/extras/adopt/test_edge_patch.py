@@ -16,7 +16,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.extras.adopt.patch import make_patch
-from selfwire.graphs.insertions import INSERTED, Insertion, insert_agents, list_inserted_agents
+from selfwire.graphs.insertions import INSERTED, Insertion, build_variant, list_inserted_agents
 from selfwire.graphs.own_graph import load_graph
 from selfwire.models.text_layer import TextLayer
 
@@ -116,7 +116,7 @@ def make_team(*insertions: Insertion) -> Team:
 
 
 def run_variant(target: str, given: Any, *insertions: Insertion) -> Any:
-    graph = insert_agents(target, load_graph(target), make_team(*insertions))
+    graph = build_variant(target, load_graph(target), make_team(*insertions))
     with TextLayer((), None, ParrotFakeChatModel).active():
         return graph.invoke(given)
 

@@ -1,4 +1,7 @@
-"""Edits of a program's source that write inserted agents into it: a prompt, a node for it, and the edge split in two.
+"""Edits of a program's source that write edits of its graph into it.
+
+Of an inserted agent these are a prompt, a node for it, and the edge split in two; of a node that is taken out the call
+that adds it and one edge go, and the other leads past it.
 
 A new node follows the form of a node that is there, by preference the one before it: its state, its way to ask a model,
 and its place in the source.
@@ -19,7 +22,7 @@ from selfwire.extras.adopt.kinds import SAME_MODEL, find_kinds, find_strings
 from selfwire.extras.adopt.reader import read_graphs
 from selfwire.extras.adopt.source import Import, SourceFile, Surroundings, Traced, get_keywords, show_path
 from selfwire.extras.adopt.texts import quote_text
-from selfwire.graphs.insertions import ENDS, IN_TAGS, LAST, MESSAGES, Insertion, list_chains
+from selfwire.graphs.insertions import ENDS, IN_TAGS, LAST, MESSAGES, Insertion, Removal, list_chains
 
 SPLIT = ("add_edge", "set_entry_point", "set_finish_point", "add_sequence")
 """Methods of a builder whose calls are split."""
@@ -81,33 +84,39 @@ class InsertedNode(NamedTuple):
 
 
 def list_edge_edits(
-    target: str, agents: Sequence[tuple[Insertion, str]]
+    target: str, agents: Sequence[tuple[Insertion, str]], removals: Sequence[Removal] = ()
 ) -> Iterator[tuple[str, list[str], list[SourceEdit]]]:
-    """List the edits that write inserted agents into the source of a graph.
+    """List the edits that write the edges of a team into the source of a graph.
 
     Args:
         target: the graph, as `my_app.graph:graph`.
         agents: the insertions of a team in order, each with the agent's prompt.
+        removals: the nodes that the team leaves out.
 
     Yields:
-        For each node of the program that gets agents behind it: file and line of the split edge, names of the agents,
-        and the edits.
+        For each node of the program that gets agents behind it, and each that is taken out: file and line of the first
+        edge, names of the agents or of the node, and the edits.
 
     Raises:
         ConfigError: the source has no place for one; the message has file and line, and the text to put there.
     """
-    writer = EdgeWriter(read_graphs(target))
+    writer = EdgeWriter(read_graphs(target), removals)
     prompts = {found.agent: prompt for found, prompt in agents}
     for source, ends, chain in list_chains(found for found, _ in agents):
         edits, place = writer.split(source, ends, chain, prompts)
         yield place, [found.agent for found in chain], edits
+    for removal in removals:
+        edits, place = writer.take_out(removal)
+        yield place, [removal.node], edits
 
 
 class EdgeWriter:
     """Writes nodes and edges into the source of a program."""
 
-    def __init__(self, graphs: GraphReader) -> None:
+    def __init__(self, graphs: GraphReader, removals: Sequence[Removal] = ()) -> None:
         self.graphs, self.program = graphs, graphs.program
+        self.removals = {removal.node: removal for removal in removals}
+        self.behind = dict[str, str]()
         self.nodes = {draft.name: draft for draft in graphs.nodes if not draft.graph}
         self.taken = {word for file in self.program.files.values() for word in re.findall(r"\w+", file.text)}
 
@@ -123,11 +132,69 @@ class EdgeWriter:
         if form is not None and form.model and len(calls) == len(ends):
             edits += self._place_nodes(form, made)
             edits += self._import_nodes(form, names, calls[0].at.file)
-            edits += [_split_call(call, source, names, is_first=call is calls[0]) for call in calls]
+            for call, end in zip(calls, ends, strict=True):
+                past = self._find_target(end) if end in self.removals else ""
+                edits.append(_split_call(call, source, names, is_first=call is calls[0], past=past))
+            self.behind[source] = names[-1]
         written = [edit for edit in edits if edit is not None]
         if not edits or len(written) < len(edits):
             raise self._make_refusal(source, ends, made, calls)
         return written, f"{show_path(calls[0].at.file.path)}:{calls[0].node.end_lineno}"
+
+    def take_out(self, removal: Removal) -> tuple[list[SourceEdit], str]:
+        """Take a node out; returns the edits, and file and line of the edge that leads past it."""
+        entering = self._find_call(removal.after, removal.node)
+        leaving = self._find_call(removal.node, removal.before)
+        edits = list[SourceEdit | None]()
+        if entering is not None and leaving is not None and entering.at.owner is leaving.at.owner:
+            last, target = self.behind.get(removal.after, removal.after), self._find_target(removal.node)
+            listed = [call for call in (entering, leaving) if _get_method(call.node) == "add_sequence"]
+            edits.append(_drop_element(listed[0], removal.node) if listed else self._drop_node(removal.node))
+            is_next = {removal.after, removal.before} & self.removals.keys()
+            if listed and (is_next or listed[0].node is not listed[-1].node):
+                edits.append(None)
+            elif listed == [entering]:
+                edits.append(_replace(_list_ends(leaving.node)[0], leaving, _quote_end(last)))
+            elif not listed:
+                edits.append(_drop_call(leaving))
+            is_written = removal.after in self.removals or removal.after in self.behind or entering in listed
+            if not is_written:
+                edits.append(_replace(_list_ends(entering.node)[-1], entering, target))
+        written = [edit for edit in edits if edit is not None]
+        if entering is not None and edits and len(written) == len(edits):
+            return written, f"{show_path(entering.at.file.path)}:{entering.node.end_lineno}"
+        node = self.nodes[removal.node].place if removal.node in self.nodes else (self._show_files()[0], 1)
+        after, before = _quote_end(removal.after), _quote_end(removal.before)
+        raise ConfigError(
+            f"{node[0]}:{node[1]} has the node {removal.node!r}, which is taken out, or its edges in a form that a "
+            f"patch cannot change; take it out of the builder yourself, and put builder.add_edge({after}, {before}) "
+            "there"
+        )
+
+    def _find_target(self, node: str) -> str:
+        """Find the source of the node to which the way leads past nodes that are taken out."""
+        removal = self.removals[node]
+        if removal.before in self.removals:
+            return self._find_target(removal.before)
+        leaving = self._find_call(node, removal.before)
+        if leaving is None or _get_method(leaving.node) == "add_sequence":
+            return _quote_end(removal.before)
+        if _get_method(leaving.node) == "set_finish_point":
+            return "END" if re.search(r"\bEND\b", leaving.at.file.text) else f'"{removal.before}"'
+        return _show(leaving, _list_ends(leaving.node)[1])
+
+    def _drop_node(self, node: str) -> SourceEdit | None:
+        """Take out the only call that adds a node; None if it is in another form."""
+        found = list[Traced]()
+        for builder in self.graphs.read_builders[:1]:
+            for call, at in self.graphs.list_calls(builder, "add_node"):
+                named = get_keywords(call)
+                given = [*call.args, *(named[key] for key in ("node", "action") if key in named)]
+                alone = ast.unparse(given[0]).rpartition(".")[2] if len(given) == 1 else ""
+                if alone == node or (given[1:] and find_strings(self.program, given[0], at).values == (node,)):
+                    found.append(Traced(call, at))
+        is_plain = len(found) == 1 and not self._is_repeated(found[0].node, found[0].at)
+        return _drop_call(found[0]) if is_plain else None
 
     # the edge
 
@@ -150,12 +217,10 @@ class EdgeWriter:
         ]
         if (source, (end,)) not in edges:
             return False
-        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        method = _get_method(call)
         if method == "add_sequence":
             return True
-        named = get_keywords(call)
-        given = [*call.args, *(named[key] for key in ("start_key", "end_key", "key") if key in named)]
-        texts = [find_strings(self.program, part, at).values for part in given]
+        texts = [find_strings(self.program, part, at).values for part in _list_ends(call)]
         wanted = {"add_edge": [source, end], "set_entry_point": [end], "set_finish_point": [source]}[method]
         return texts == [(text,) for text in wanted]
 
@@ -380,6 +445,9 @@ class EdgeWriter:
             at, gap = (ends[before - 1], gaps[min(before, len(gaps)) - 1]) if before else (begins[0], gaps[0])
             yield SourceEdit(show_path(file.path), at, at, f"{gap}{name}" if before else f"{name}{gap}")
 
+    def _show_files(self) -> list[str]:
+        return [*map(show_path, self.program.files)]
+
     def _make_refusal(
         self, source: str, ends: Sequence[str], made: Sequence[InsertedNode], calls: Sequence[Traced]
     ) -> ConfigError:
@@ -390,7 +458,7 @@ class EdgeWriter:
             *(f"{show_path(call.at.file.path)}:{call.node.end_lineno}" for call in calls),
             *(f"{edge.file}:{edge.end_line}" for edge in edges),
             *(f"{node.place[0]}:{node.place[1]}" for name, node in self.nodes.items() if name in (source, *ends)),
-            *map(show_path, self.program.files),
+            *self._show_files(),
         ]
         names = [_quote_end(source), *(f'"{node.name}"' for node in made)]
         lines = [
@@ -433,26 +501,24 @@ def _get_offset(text: str, line: int, column: int) -> int:
     return sum(map(len, lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
 
 
-def _split_call(call: Traced, source: str, names: Sequence[str], *, is_first: bool) -> SourceEdit | None:
+def _split_call(
+    call: Traced, source: str, names: Sequence[str], *, is_first: bool, past: str = ""
+) -> SourceEdit | None:
     """Write the calls that take the place of one that makes an edge; None if it has another form.
 
     Args:
         names: of the new nodes, in order, which the first of the edges from a node adds.
+        past: source of its end, where that is another one than it was; else "".
     """
     node, text = call.node, call.at.file.text
-    method, quoted = node.func.attr, [f'"{name}"' for name in names]
+    method, quoted = _get_method(node), [f'"{name}"' for name in names]
     added = [f"add_node({quote}, {name})" for quote, name in zip(quoted, names, strict=True)] if is_first else []
     links = [f"add_edge({a}, {b})" for a, b in pairwise(quoted)] if is_first else []
 
-    def show(part: ast.expr) -> str:
-        return ast.get_source_segment(text, part) or ast.unparse(part)
-
-    named = get_keywords(node)
-    given = [
-        show(part) for part in (*node.args, *(named[key] for key in ("start_key", "end_key", "key") if key in named))
-    ]
     if method == "add_sequence":
         return _split_sequence(call, source, names) if is_first else None
+    given = [_show(call, part) for part in _list_ends(node)]
+    given[-1] = past or given[-1]
     if method == "add_edge":
         parts = [*added, *([f"add_edge({given[0]}, {quoted[0]})"] if is_first else []), *links]
         parts.append(f"add_edge({quoted[-1]}, {given[1]})")
@@ -468,22 +534,78 @@ def _split_call(call: Traced, source: str, names: Sequence[str], *, is_first: bo
     before = text[begin : text.index(method, begin)]
     if isinstance(owner, ast.Name | ast.Attribute) and before == ".":
         line = text.rfind("\n", 0, begin) + 1
-        margin, name = text[line : begin - len(show(owner))], show(owner)
+        margin, name = text[line : begin - len(_show(call, owner))], _show(call, owner)
         if not margin.strip() and text[stop : (text.find("\n", stop) + 1 or len(text))].strip()[:1] in ("", "#"):
             written = f"\n{margin}".join(f"{name}.{part}" for part in parts)
             return SourceEdit(show_path(call.at.file.path), line + len(margin), stop, written)
     return SourceEdit(show_path(call.at.file.path), begin, stop, "".join(f"{before}{part}" for part in parts))
 
 
-def _split_sequence(call: Traced, source: str, names: Sequence[str]) -> SourceEdit | None:
-    """Write new nodes behind one in the list of `add_sequence`."""
+def _get_method(call: Any) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _list_ends(call: ast.Call) -> list[ast.expr]:
+    """List the arguments of a call that makes an edge, in order."""
+    named = get_keywords(call)
+    return [*call.args, *(named[key] for key in ("start_key", "end_key", "key") if key in named)]
+
+
+def _show(call: Traced, part: ast.expr) -> str:
+    return ast.get_source_segment(call.at.file.text, part) or ast.unparse(part)
+
+
+def _find_span(call: Traced, part: Any) -> tuple[int, int]:
+    """Find where a part of a call begins and ends in its file."""
     text = call.at.file.text
+    return _get_offset(text, part.lineno, part.col_offset), _get_offset(text, part.end_lineno, part.end_col_offset)
+
+
+def _replace(part: ast.expr, call: Traced, new: str) -> SourceEdit:
+    return SourceEdit(show_path(call.at.file.path), *_find_span(call, part), new)
+
+
+def _drop_call(call: Traced) -> SourceEdit:
+    """Take out a call of a builder: its lines, or its link of a chain of calls."""
+    text, owner = call.at.file.text, call.node.func.value
+    (begin, end), after = _find_span(call, call.node), _find_span(call, owner)[1]
+    line, stop = text.rfind("\n", 0, begin) + 1, text.find("\n", end) + 1 or len(text)
+    is_alone = not text[line:begin].strip() and text[end:stop].strip()[:1] in ("", "#")
+    if is_alone and isinstance(owner, ast.Name | ast.Attribute):
+        return SourceEdit(show_path(call.at.file.path), line, stop, "")
+    return SourceEdit(show_path(call.at.file.path), after, end, "")
+
+
+def _drop_element(call: Traced, node: str) -> SourceEdit | None:
+    """Take a node out of the list of `add_sequence`; None if it is in another form."""
+    parts = _list_elements(call)
+    for number, (name, part) in enumerate(parts):
+        if name == node and len(parts) > 1:
+            begin, end = _find_span(call, part)
+            if number + 1 < len(parts):
+                end = _find_span(call, parts[number + 1][1])[0]
+            else:
+                begin = _find_span(call, parts[number - 1][1])[1]
+            return SourceEdit(show_path(call.at.file.path), begin, end, "")
+    return None
+
+
+def _list_elements(call: Traced) -> list[tuple[str, ast.expr]]:
+    """List the elements of the list of `add_sequence`, each with the name of its node."""
     listed = call.node.args[0] if call.node.args else None
+    found = list[tuple[str, ast.expr]]()
     for part in listed.elts if isinstance(listed, ast.List | ast.Tuple) else ():
         named = part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part
-        shown = named.value if isinstance(named, ast.Constant) else ast.unparse(named).rpartition(".")[2]
-        if shown == source:
-            end = _get_offset(text, part.end_lineno or 0, part.end_col_offset or 0)
-            written = "".join(f', ("{name}", {name})' for name in names)
+        shown = str(named.value) if isinstance(named, ast.Constant) else ast.unparse(named).rpartition(".")[2]
+        found.append((shown, part))
+    return found
+
+
+def _split_sequence(call: Traced, source: str, names: Sequence[str]) -> SourceEdit | None:
+    """Write new nodes behind one in the list of `add_sequence`."""
+    for name, part in _list_elements(call):
+        if name == source:
+            end = _find_span(call, part)[1]
+            written = "".join(f', ("{new}", {new})' for new in names)
             return SourceEdit(show_path(call.at.file.path), end, end, written)
     return None

@@ -105,10 +105,10 @@ class Removal(FrozenModel):
         return f"{self.node} is taken out, and what {after} hands on goes to {before} as it is"
 
 
-def list_removals(team: Team) -> list[Removal]:
-    """List the nodes of the program that a team leaves out."""
+def list_removals(team: Team, *, noted: bool = False) -> list[Removal]:
+    """List the nodes of the program that a team leaves out; or those that are noted as ones that it may leave out."""
     known = map(Removal.model_validate, team.memory.get(TAKEN_OUT, ()))
-    return [found for found in known if not team.agents_by_id.keys() & {*found.agents}]
+    return [found for found in known if bool(team.agents_by_id.keys() & {*found.agents}) is noted]
 
 
 def list_insertions(team: Team) -> list[Insertion]:
@@ -348,20 +348,20 @@ def find_places(graph: Any, runs: Iterable[Trajectory], question: str) -> dict[s
 
 
 def find_removals(
-    graph: Any, runs: Iterable[Trajectory], texts: Mapping[str, Sequence[str]], team: Team
+    graph: Any, runs: Iterable[Trajectory] | None, texts: Mapping[str, Sequence[str]], team: Team
 ) -> tuple[list[Removal], dict[str, str]]:
     """Find the nodes of a program that may be left out, and why the others may not, by node.
 
     Args:
         graph: of the program, without the edits of a team.
-        runs: whose notes say what nodes did.
+        runs: whose notes say what nodes did; None if that does not count.
         texts: names of those that one node alone sends, by node.
         team: whose entry stays, and in whose graph no inserted agent stands beside the node.
     """
     if not isinstance(graph, CompiledStateGraph):
         return [], {}
     passed = dict[str, bool]()
-    for run in runs:
+    for run in runs or ():
         for node, has_passed in run.notes.get(PASSED, {}).items():
             passed[node] = passed.get(node, True) and has_passed
     found, hindrances = list[Removal](), dict[str, str]()
@@ -379,7 +379,7 @@ def find_removals(
             hindrances[node] = "its prompt is the first of the program, with which every run begins"
         elif node in beside:
             hindrances[node] = "an inserted agent stands beside it"
-        elif not passed.get(node):
+        elif runs is not None and not passed.get(node):
             hindrances[node] = "it does more than ask a model and write over a text that stood there already"
         else:
             found.append(Removal(node=node, after=sources[0], before=targets[0], agents=tuple(own)))

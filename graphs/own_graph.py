@@ -30,7 +30,7 @@ from langgraph.pregel import Pregel
 from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import AddAgent, AddEdge, AddNode, Edit, Rewiring, RewritePrompt
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring, RewritePrompt
 from selfwire.core.errors import ConfigError, format_error
 from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_module, load_plugin
 from selfwire.core.scope import Scope
@@ -606,11 +606,7 @@ class OwnGraph(Method[OwnGraphConfig]):
 
         An inserted agent may, as the program does without it.
         """
-        own = dict[str, list[str]]()
-        for name, text in self.texts.items():
-            if len(text.users) == 1 and text.users[0].startswith("node ") and name in team.agents_by_id:
-                own.setdefault(text.users[0].removeprefix("node "), []).append(name)
-        found, hindrances = find_removals(self.graph, runs, own, team)
+        found, hindrances = find_removals(self.graph, runs, self._list_own_texts(team), team)
         found += [
             Removal(node=place.agent, after="", before="", agents=(place.agent,)) for place in list_insertions(team)
         ]
@@ -618,6 +614,20 @@ class OwnGraph(Method[OwnGraphConfig]):
         hindrances |= {removal.node: "it is frozen" for removal in frozen}
         free = {removal.name: removal for removal in found if removal not in frozen}
         return free, {f"without {node}": why for node, why in hindrances.items()}
+
+    def _list_own_texts(self, team: Team) -> dict[str, list[str]]:
+        """List the texts of a team that one node alone sends, by node."""
+        own = dict[str, list[str]]()
+        for name, text in self.texts.items():
+            if len(text.users) == 1 and text.users[0].startswith("node ") and name in team.agents_by_id:
+                own.setdefault(text.users[0].removeprefix("node "), []).append(name)
+        return own
+
+    def note_parts(self, team: Team, runs: Sequence[Trajectory] | None) -> Team:
+        """The team with notes of the nodes that may be taken out; without runs of those that its builder can spare."""
+        found, _ = find_removals(self.graph, runs, self._list_own_texts(team), team)
+        noted = [removal.model_dump(mode="json") for removal in (*list_removals(team), *found)]
+        return team.with_memory(**{TAKEN_OUT: noted}) if found else team
 
     def _find_places(self, team: Team, runs: Sequence[Trajectory]) -> dict[str, Insertion]:
         """Find where an agent may be inserted into the graph of a team."""
@@ -763,12 +773,8 @@ async def compute_gradients(
 
 def _take_out(team: Team, removal: Removal, reason: str) -> Rewiring:
     """Make the rewiring that takes the texts of a node out."""
-    edits, now = list[Edit](), team
-    for agent in removal.agents:
-        part = remove_agent(now, agent)
-        edits, now = [*edits, *part.edits], now.apply(part)
     why = shorten(reason.strip() or "the gradients ask for it", 300)
-    return Rewiring(*edits, why=why, operation=TAKE_OUT, by=removal.node)
+    return remove_agent(team, *removal.agents).replace(why=why, operation=TAKE_OUT, by=removal.node)
 
 
 def _read_arguments(given: Any) -> FrozenJson:

@@ -4,6 +4,8 @@ import asyncio
 from typing import Any, Literal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
@@ -21,16 +23,23 @@ from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
+from selfwire.evolvers.frozen import drop_frozen, find_frozen_change
 from selfwire.graphs.insertions import (
     INSERTED,
+    PASSED,
+    TAKEN_OUT,
     WROTE,
     Insertion,
+    Removal,
     UpdateReader,
     build_variant,
     find_places,
+    find_removals,
     list_chains,
     list_insertions,
+    list_removals,
 )
+from selfwire.graphs.pruning import remove_agent
 from selfwire.models.text_layer import TextLayer
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -262,3 +271,132 @@ def test_what_nodes_write_is_read_from_their_updates() -> None:
     graph.invoke({"question": "it"}, {"callbacks": [updates]})
     both = ["question", "answer"]
     assert updates.list_texts() == {"a": ["answer"], "b": [], "c": ["answer"], "d": both, "e": both}
+
+
+# nodes that are taken out
+
+
+def write(name: str) -> Any:
+    return lambda state: {"answer": f"{state.get('answer', '')}{name}"}
+
+
+def make_line(names: str, **compiled: Any) -> Graph:
+    builder = StateGraph(Desk)
+    for before, name in zip((START, *names), names, strict=False):
+        builder.add_node(name, write(name)).add_edge(before, name)
+    return builder.add_edge(names[-1], END).compile(**compiled)
+
+
+def make_line_team(names: str) -> Team:
+    agents = tuple(Agent(id=name, prompt=f"You are {name}.") for name in (*names, "graph"))
+    return Team(method="x", agents=agents, topology=make_chain(*names, "graph"))
+
+
+def find(graph: Any, passed: dict[str, bool], team: Team | None = None, **texts: list[str]) -> tuple[list[str], Any]:
+    done = Trajectory(question=Question(id="1", input="x"), workflow="x", notes={PASSED: passed})
+    found, why = find_removals(graph, [done], texts, team or make_line_team("abcd"))
+    return [f"{removal.after} {removal.node} {removal.before}" for removal in found], why
+
+
+ALL = {name: [name] for name in "abcd"}
+
+
+def test_a_node_between_two_edges_that_wrote_over_what_stood_there_may_go() -> None:
+    found, why = find(make_line("abcd"), {"a": True, "b": True, "c": False}, **{**ALL, "d": []})
+    assert found == ["a b c"]
+    assert why == {
+        "a": "its prompt is the first of the program, with which every run begins",
+        "c": "it does more than ask a model and write over a text that stood there already",
+        "d": "no prompt is known that it alone sends",
+    }
+    assert find(model, {"a": True}, **ALL) == ([], {})
+
+
+def test_no_node_goes_where_more_than_two_edges_of_the_builder_are_at_it() -> None:
+    def decide(state: Desk) -> Literal["b", "c"]:
+        return "b"
+
+    builder = StateGraph(Desk)
+    for name in "abcd":
+        builder.add_node(name, write(name))
+    builder.add_edge(START, "a").add_conditional_edges("a", decide)
+    graph = builder.add_edge("b", "d").add_edge("c", "d").add_edge("d", END).compile()
+    found, why = find(graph, dict.fromkeys("abcd", True), **ALL)
+    assert not found
+    assert set(why.values()) == {"not one edge of the builder alone leads to it, and one from it"}
+    jumping = StateGraph(Desk).add_node("a", write("a")).add_node("b", write("b")).add_node("c", write("c"))
+    jumping.add_node("d", write("d"), destinations=("c",)).add_edge(START, "a").add_edge("a", "b")
+    joined = jumping.add_edge("b", "c").add_edge("c", "d").add_edge("d", END).compile()
+    assert find(joined, dict.fromkeys("abcd", True), **ALL)[0] == ["a b c"]
+
+
+def test_no_node_goes_at_which_a_person_is_asked_or_that_is_a_graph() -> None:
+    def ask(state: Desk) -> dict[str, Any]:
+        return {"answer": interrupt("sure?")}
+
+    graph = make_line("abcd", interrupt_before=["b"], interrupt_after=["c"])
+    found, why = find(graph, dict.fromkeys("abcd", True), **ALL)
+    assert found == ["c d __end__"]
+    assert why["b"] == why["c"] == "the program waits for a person at it"
+    builder = StateGraph(Desk).add_node("a", write("a")).add_node("b", ask).add_node("c", make_line("x"))
+    graph = builder.add_edge(START, "a").add_edge("a", "b").add_edge("b", "c").add_edge("c", END).compile()
+    found, why = find(graph, dict.fromkeys("abc", True), **ALL)
+    assert not found
+    assert (why["b"], why["c"][:24]) == ("the program waits for a person at it", "it is a graph of its own")
+    assert find(make_line("a"), {"a": True}, a=["x"])[1] == {"a": "no other node would be left"}
+
+
+def test_no_node_goes_beside_an_inserted_agent() -> None:
+    team = make_line_team("abcd").with_memory(**{INSERTED: [insert("b", "c", "d").model_dump(mode="json")]})
+    found, why = find(make_line("abcd"), dict.fromkeys("abcd", True), team, **ALL)
+    assert found == ["c d __end__"]
+    assert why["b"] == why["c"] == "an inserted agent stands beside it"
+
+
+def test_a_node_has_passed_that_only_asked_a_model_and_wrote_over_texts() -> None:
+    builder, updates = StateGraph(Desk), UpdateReader()
+    nodes = {
+        "first": lambda state: {"answer": "x"},
+        "over": lambda state: {"answer": model.invoke(state["answer"]).text},
+        "silent": lambda state: {},
+        "lists": lambda state: {"parts": ["x"]},
+        "inner": lambda state: {"answer": make_pipeline().invoke({"question": "it"})["answer"]},
+        "jumps": lambda state: Command(update={"answer": "x"}),
+    }
+    for before, (name, action) in zip((START, *nodes), nodes.items(), strict=False):
+        builder.add_node(name, action).add_edge(before, name)
+    builder.compile().invoke({"question": "it"}, {"callbacks": [updates]})
+    assert [name for name, passed in updates.passed.items() if passed] == ["over", "silent"]
+
+
+def test_a_program_that_lacks_the_node_is_refused() -> None:
+    gone = Removal(node="b", after="a", before="d", agents=("b",)).model_dump(mode="json")
+    with pytest.raises(ConfigError, match="'b' is taken out between a and d, where 'my_app:graph' does not have it"):
+        build_variant("my_app:graph", make_line("abc"), make_team().with_memory(**{TAKEN_OUT: [gone]}))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 6), st.data())
+def test_what_is_taken_out_is_left_out_and_nothing_frozen_goes(size: int, data: st.DataObject) -> None:
+    names = "abcdef"[:size]
+    graph, team = make_line(names), make_line_team(names)
+    edges, answer = {*graph.builder.edges}, graph.invoke({"question": "it"})["answer"]
+    assert build_variant("my_app:graph", graph, team) is graph
+    gone = data.draw(st.sets(st.sampled_from(names[1:])), label="taken out")
+    frozen = data.draw(st.sets(st.sampled_from(["edges", "prompts", *(f"agent:{name}" for name in names)])), "frozen")
+    around = dict(zip(names, zip((START, *names), (*names[1:], END), strict=False), strict=False))
+    removals = [Removal(node=n, after=around[n][0], before=around[n][1], agents=(n,)) for n in sorted(gone)]
+    rewirings, now = list[Rewiring](), team
+    for removal in removals:
+        rewirings.append(remove_agent(now, removal.node))
+        now = now.apply(rewirings[-1])
+    kept, _ = drop_frozen(team, rewirings, [*frozen], team)
+    after = team.apply_legal(kept)[0].with_memory(**{TAKEN_OUT: [removal.model_dump() for removal in removals]})
+    out = {removal.node for removal in list_removals(after)}
+    assert not find_frozen_change(team, after, [*frozen])
+    assert out <= gone - {part.removeprefix("agent:") for part in frozen}
+    assert not ("edges" in frozen and out)
+    assert build_variant("x", graph, after).invoke({"question": "it"})["answer"] == "".join(
+        name for name in names if name not in out
+    )
+    assert (graph.builder.edges, graph.invoke({"question": "it"})["answer"]) == (edges, answer)

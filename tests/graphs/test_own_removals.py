@@ -113,9 +113,10 @@ def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     monkeypatch.chdir(tmp_path)
     Path("shop_app.py").write_text(APP, encoding="utf-8")
     rows = [
-        {"input": f"Message {n} is about {DESKS[n % 3]}. Which desk?", "reference": DESKS[n % 3]} for n in range(60)
+        {"input": f"Message {n} is about {DESKS[n % 3]}. Which desk?", "reference": DESKS[n % 3]} for n in range(72)
     ]
-    Path("desk.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    for file, part in {"desk.jsonl": rows[:60], "fresh.jsonl": rows[60:]}.items():
+        Path(file).write_text("\n".join(map(json.dumps, part)), encoding="utf-8")
     with WireServer(by_kind(shop)) as server:
         monkeypatch.setenv("MY_MODEL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "k")
@@ -131,11 +132,11 @@ def evolve(home: Path, *more: str, typed: str = "", code: int = 0) -> Any:
     return call(home, "evolve", "shop_app.py:graph", *tasks, *model, *FEW, *more, code=code, stdin=typed)
 
 
-def measure(home: Path, graph: str) -> tuple[float, float]:
+def measure(home: Path, shop: Shop, graph: str) -> tuple[float, float]:
     """The score of a graph, and its calls per task."""
-    found = json.loads(call(home, "eval", graph, "--benchmark", "desk.jsonl", "--json", "--tasks", "12").stdout)
-    system = found["systems"][-1]
-    return float(system["score"]), system["usage"]["calls"] / 12
+    begun = len(shop.asked)
+    found = json.loads(call(home, "eval", graph, "--benchmark", "fresh.jsonl", "--json", "--tasks", "12").stdout)
+    return float(found["systems"][-1]["score"]), (len(shop.asked) - begun) / 12
 
 
 def test_a_node_that_spoils_answers_is_taken_out_and_the_patched_program_runs_without_it(
@@ -150,8 +151,8 @@ def test_a_node_that_spoils_answers_is_taken_out_and_the_patched_program_runs_wi
     assert "- agent polish: " in changes
     assert "TAKE_OUT_NODE" in call(home, "show", "desk").output
     assert "1 TAKE_OUT_NODE" in call(home, "history", "desk").output
-    assert measure(home, "desk") == (1, 1)
-    assert measure(home, "shop_app.py:graph") == (0, 2)
+    assert measure(home, shop, "desk") == (1, 1)
+    assert measure(home, shop, "shop_app.py:graph") == (0, 2)
     call(home, "export", "desk", "mine.patch")
     assert "polish: Politeness spoils the desk. (" in Path("mine.patch").read_text(encoding="utf-8").splitlines()[0]
     subprocess.run(["git", "apply", "mine.patch"], check=True)
@@ -159,10 +160,10 @@ def test_a_node_that_spoils_answers_is_taken_out_and_the_patched_program_runs_wi
     assert patched.endswith(PATCHED)
     Path("mended_app.py").write_text(patched, encoding="utf-8")  # a name that this process has not imported
     begun = len(shop.asked)
-    assert measure(home, "mended_app.py:graph") == (1, 1)
+    assert measure(home, shop, "mended_app.py:graph") == (1, 1)
     assert all("You sort messages" in text for _, text in shop.asked[begun:])
     method = OwnGraph("mended_app.py:graph", {})
-    with pytest.raises(ConfigError, match="'polish' is taken out between decide and END, where 'mended_app.py:graph'"):
+    with pytest.raises(ConfigError, match=r"'polish' is taken out between decide and END, where 'mended_app.py:graph'"):
         method.adapt(selfwire.load("desk", home=home))
 
 
@@ -171,7 +172,7 @@ def test_with_frozen_edges_only_the_prompt_changes_and_every_task_costs_the_call
 ) -> None:
     evolve(home, "--freeze", "edges")
     assert not shop.list_asked("ProgramEdit")
-    assert measure(home, "desk") == (1, 2)
+    assert measure(home, shop, "desk") == (1, 2)
 
 
 def test_a_frozen_node_stays_and_nothing_is_mended(home: Path, shop: Shop) -> None:
@@ -196,3 +197,24 @@ def test_a_person_is_asked_before_a_node_is_taken_out(home: Path, shop: Shop, mo
     done = evolve(home, "--approve", "edits", typed="r\nit stays\n")
     assert "- agent polish" in done.output
     assert "nothing was evolved" in done.output
+
+
+def test_prune_takes_out_a_node_that_changes_nothing_as_it_saves_its_call(home: Path, shop: Shop) -> None:
+    Path("shop_app.py").write_text(
+        APP.replace("You make an answer of a shop polite.", "You check an answer of a shop.")
+    )
+    call(home, "adopt", "shop_app.py:graph", "--name", "desk")
+    size = ("--test", "0", "--margin", "0.5", "--batch", "2", "--gate-size", "16")
+    done = call(home, "prune", "desk", "--benchmark", "desk.jsonl", *size)
+    assert [removal.node for removal in list_removals(selfwire.load("desk", home=home))] == ["polish"], done.output
+    assert measure(home, shop, "desk") == (1, 1)
+
+
+def test_prune_leaves_a_node_that_is_needed(home: Path, shop: Shop) -> None:
+    rows = [json.loads(row) for row in Path("desk.jsonl").read_text(encoding="utf-8").splitlines()]
+    polite = [{**row, "reference": f"Dear customer, it is {row['reference']}."} for row in rows]
+    Path("polite.jsonl").write_text("\n".join(map(json.dumps, polite)), encoding="utf-8")
+    call(home, "adopt", "shop_app.py:graph", "--name", "desk")
+    size = ("--test", "0", "--margin", "0.5", "--batch", "2", "--gate-size", "16")
+    call(home, "prune", "desk", "--benchmark", "polite.jsonl", *size)
+    assert measure(home, shop, "desk")[1] == 2

@@ -16,7 +16,15 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.extras.adopt.patch import make_patch
-from selfwire.graphs.insertions import INSERTED, Insertion, build_variant, list_inserted_agents
+from selfwire.graphs.insertions import (
+    INSERTED,
+    TAKEN_OUT,
+    Insertion,
+    Removal,
+    build_variant,
+    list_inserted_agents,
+    list_removals,
+)
 from selfwire.graphs.own_graph import load_graph
 from selfwire.models.text_layer import TextLayer
 
@@ -108,31 +116,34 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def make_team(*insertions: Insertion) -> Team:
+def make_team(*edits: Insertion | Removal) -> Team:
+    insertions = [edit for edit in edits if isinstance(edit, Insertion)]
+    removals = [edit.model_dump(mode="json") for edit in edits if isinstance(edit, Removal)]
     team = Team(method="x", agents=(Agent(id="graph", prompt="x"),), topology=make_chain("graph"))
     for found in insertions:
         team = team.apply(Rewiring(AddAgent(Agent(id=found.agent, prompt=f"{PROMPT} {found.agent}")), why="a check"))
-    return team.with_memory(**{INSERTED: [found.model_dump(mode="json") for found in insertions]})
+    return team.with_memory(**{INSERTED: [found.model_dump(mode="json") for found in insertions], TAKEN_OUT: removals})
 
 
-def run_variant(target: str, given: Any, *insertions: Insertion) -> Any:
-    graph = build_variant(target, load_graph(target), make_team(*insertions))
+def run_variant(target: str, given: Any, *edits: Insertion | Removal) -> Any:
+    graph = build_variant(target, load_graph(target), make_team(*edits))
     with TextLayer((), None, ParrotFakeChatModel).active():
         return graph.invoke(given)
 
 
-def write_patch(target: str, *insertions: Insertion) -> str:
-    names = {found.agent: "because" for found in insertions}
-    return make_patch(target, {}, names, list_inserted_agents(make_team(*insertions)))
+def write_patch(target: str, *edits: Insertion | Removal) -> str:
+    team = make_team(*edits)
+    names = {edit.agent if isinstance(edit, Insertion) else edit.node: "because" for edit in edits}
+    return make_patch(target, {}, names, list_inserted_agents(team), list_removals(team))
 
 
-def check(source: str, name: str, *insertions: Insertion, given: Any = None, **files: str) -> str:
+def check(source: str, name: str, *edits: Insertion | Removal, given: Any = None, **files: str) -> str:
     """Compare the evolved graph with the patched program, which the model lets repeat its requests."""
     for file, text in {**files, name: source}.items():
         Path(f"{file}.py").write_text(text, encoding="utf-8")
     given = given or {"question": "When?"}
-    evolved = run_variant(f"{name}.py:graph", given, *insertions)
-    Path("new.patch").write_text(write_patch(f"{name}.py:graph", *insertions), encoding="utf-8")
+    evolved = run_variant(f"{name}.py:graph", given, *edits)
+    Path("new.patch").write_text(write_patch(f"{name}.py:graph", *edits), encoding="utf-8")
     subprocess.run(["git", "apply", "new.patch"], check=True, capture_output=True)
     for file in files:
         sys.modules.pop(file, None)
@@ -157,6 +168,47 @@ def test_edges_are_split_in_every_form(name: str) -> None:
     source = check(f"{HEAD}{STATE}{BUILDERS[name]}", name, CHECK, NOTES, again, start)
     assert "def date_checker(state: Desk) -> dict:" in source
     assert source.count("DATE_CHECKER") == 2
+
+
+FIRST = Removal(node="read", after="__start__", before="decide", agents=("gone",))
+LAST = Removal(node="decide", after="read", before="__end__", agents=("gone",))
+ASKER = Insertion(agent="asker", after="__start__", before=("read",), field="question")
+READER = Insertion(agent="reader", after="read", before=("decide",), field="notes")
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize("edits", [(FIRST,), (LAST,), (FIRST, ASKER), (LAST, READER)], ids=["a", "b", "c", "d"])
+def test_a_node_is_taken_out_in_every_form(name: str, edits: tuple[Insertion | Removal, ...]) -> None:
+    given = {"question": "When?", "notes": "Soon."}
+    source = check(f"{HEAD}{STATE}{BUILDERS[name]}", f"{name}_less", *edits, given=given)
+    below = source[source.rindex("StateGraph(Desk)") :]
+    gone, stays = ("read", "decide") if edits[0] is FIRST else ("decide", "read")
+    assert f"({gone})" not in below
+    assert f'"{gone}"' not in below
+    assert stays in below.lower()
+
+
+def test_two_nodes_in_a_row_are_taken_out() -> None:
+    nodes = """
+
+def polish(state: Desk) -> dict:
+    return {"answer": model.invoke("Polish: " + state["answer"]).text}
+
+"""
+    edges = 'builder.add_node("polish", polish).add_edge("decide", "polish")\nbuilder.set_finish_point("polish")\n'
+    middle = LAST.replace(before="polish")
+    last = Removal(node="polish", after="decide", before="__end__", agents=("gone",))
+    built = NODES + ENDS.replace('builder.add_edge("decide", END)\n', edges) + MADE
+    source = check(f"{HEAD}{STATE}{nodes}{built}", "shorter", middle, last)
+    assert source.endswith('builder.add_edge(START, "read")\nbuilder.add_edge("read", END)\n' + MADE)
+
+
+def test_a_node_of_a_loop_is_not_taken_out_but_named_with_what_to_do() -> None:
+    loop = 'for pair in [("read", "decide"), ("decide", END)]:\n    builder.add_edge(*pair)\n'
+    source = f'{HEAD}{STATE}{NODES}builder.add_edge(START, "read")\n{loop}{MADE}'
+    Path("looped.py").write_text(source, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r'looped.py:\d+ has the node .*put builder.add_edge\("read", END\) there'):
+        write_patch("looped.py:graph", LAST)
 
 
 def test_the_order_of_agents_behind_a_node_is_that_of_the_evolved_graph() -> None:

@@ -95,7 +95,7 @@ def list_edge_edits(
 
     Yields:
         For each node of the program that gets agents behind it, and each that is taken out: file and line of the first
-        edge, names of the agents or of the node, and the edits.
+        edge, names of the agents or of the node, and the edits. Those that take calls out come last, without names.
 
     Raises:
         ConfigError: the source has no place for one; the message has file and line, and the text to put there.
@@ -108,6 +108,7 @@ def list_edge_edits(
     for removal in removals:
         edits, place = writer.take_out(removal)
         yield place, [removal.node], edits
+    yield "", [], [*writer.drop_calls()]
 
 
 class EdgeWriter:
@@ -117,6 +118,7 @@ class EdgeWriter:
         self.graphs, self.program = graphs, graphs.program
         self.removals = {removal.node: removal for removal in removals}
         self.behind = dict[str, str]()
+        self.dropped = list[Traced]()
         self.nodes = {draft.name: draft for draft in graphs.nodes if not draft.graph}
         self.taken = {word for file in self.program.files.values() for word in re.findall(r"\w+", file.text)}
 
@@ -146,22 +148,26 @@ class EdgeWriter:
         entering = self._find_call(removal.after, removal.node)
         leaving = self._find_call(removal.node, removal.before)
         edits = list[SourceEdit | None]()
-        if entering is not None and leaving is not None and entering.at.owner is leaving.at.owner:
+        is_known = entering is not None and leaving is not None and entering.at.owner is leaving.at.owner
+        if entering is not None and leaving is not None and is_known:
             last, target = self.behind.get(removal.after, removal.after), self._find_target(removal.node)
             listed = [call for call in (entering, leaving) if _get_method(call.node) == "add_sequence"]
-            edits.append(_drop_element(listed[0], removal.node) if listed else self._drop_node(removal.node))
             is_next = {removal.after, removal.before} & self.removals.keys()
+            added = self._find_node_call(removal.node)
+            if listed:
+                edits.append(_drop_element(listed[0], removal.node))
+            elif added is None:
+                edits.append(None)
+            else:
+                self.dropped += [added, leaving]
             if listed and (is_next or listed[0].node is not listed[-1].node):
                 edits.append(None)
             elif listed == [entering]:
                 edits.append(_replace(_list_ends(leaving.node)[0], leaving, _quote_end(last)))
-            elif not listed:
-                edits.append(_drop_call(leaving))
-            is_written = removal.after in self.removals or removal.after in self.behind or entering in listed
-            if not is_written:
+            if not (removal.after in self.removals or removal.after in self.behind or entering in listed):
                 edits.append(_replace(_list_ends(entering.node)[-1], entering, target))
         written = [edit for edit in edits if edit is not None]
-        if entering is not None and edits and len(written) == len(edits):
+        if entering is not None and is_known and len(written) == len(edits):
             return written, f"{show_path(entering.at.file.path)}:{entering.node.end_lineno}"
         node = self.nodes[removal.node].place if removal.node in self.nodes else (self._show_files()[0], 1)
         after, before = _quote_end(removal.after), _quote_end(removal.before)
@@ -183,8 +189,8 @@ class EdgeWriter:
             return "END" if re.search(r"\bEND\b", leaving.at.file.text) else f'"{removal.before}"'
         return _show(leaving, _list_ends(leaving.node)[1])
 
-    def _drop_node(self, node: str) -> SourceEdit | None:
-        """Take out the only call that adds a node; None if it is in another form."""
+    def _find_node_call(self, node: str) -> Traced | None:
+        """Find the only call of the builder that adds a node and stands in no loop."""
         found = list[Traced]()
         for builder in self.graphs.read_builders[:1]:
             for call, at in self.graphs.list_calls(builder, "add_node"):
@@ -193,8 +199,27 @@ class EdgeWriter:
                 alone = ast.unparse(given[0]).rpartition(".")[2] if len(given) == 1 else ""
                 if alone == node or (given[1:] and find_strings(self.program, given[0], at).values == (node,)):
                     found.append(Traced(call, at))
-        is_plain = len(found) == 1 and not self._is_repeated(found[0].node, found[0].at)
-        return _drop_call(found[0]) if is_plain else None
+        return found[0] if len(found) == 1 and not self._is_repeated(found[0].node, found[0].at) else None
+
+    def drop_calls(self) -> Iterator[SourceEdit]:
+        """Take calls of the builder out: whole lines where nothing of a statement is left, else links of chains."""
+        dropped, done = {call.node for call in self.dropped}, set[ast.AST]()
+        for call in self.dropped:
+            text, links, statement = call.at.file.text, set[ast.AST](), call.node
+            begin, end = _find_span(call, call.node.func.value)[1], _find_span(call, call.node)[1]
+            while isinstance(statement, ast.Call | ast.Attribute):
+                statement = self.program.parents[statement]
+            owner = statement.value if isinstance(statement, ast.Expr) else None
+            while isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
+                links.add(owner)
+                owner = owner.func.value
+            first, last = _find_span(call, statement)
+            line, stop = text.rfind("\n", 0, first) + 1, text.find("\n", last) + 1 or len(text)
+            is_alone = not text[line:first].strip() and text[last:stop].strip()[:1] in ("", "#")
+            if is_alone and isinstance(owner, ast.Name | ast.Attribute) and links <= dropped:
+                begin, end = (line, stop) if statement not in done else (line, line)
+                done.add(statement)
+            yield SourceEdit(show_path(call.at.file.path), begin, end, "")
 
     # the edge
 
@@ -563,17 +588,6 @@ def _find_span(call: Traced, part: Any) -> tuple[int, int]:
 
 def _replace(part: ast.expr, call: Traced, new: str) -> SourceEdit:
     return SourceEdit(show_path(call.at.file.path), *_find_span(call, part), new)
-
-
-def _drop_call(call: Traced) -> SourceEdit:
-    """Take out a call of a builder: its lines, or its link of a chain of calls."""
-    text, owner = call.at.file.text, call.node.func.value
-    (begin, end), after = _find_span(call, call.node), _find_span(call, owner)[1]
-    line, stop = text.rfind("\n", 0, begin) + 1, text.find("\n", end) + 1 or len(text)
-    is_alone = not text[line:begin].strip() and text[end:stop].strip()[:1] in ("", "#")
-    if is_alone and isinstance(owner, ast.Name | ast.Attribute):
-        return SourceEdit(show_path(call.at.file.path), line, stop, "")
-    return SourceEdit(show_path(call.at.file.path), after, end, "")
 
 
 def _drop_element(call: Traced, node: str) -> SourceEdit | None:

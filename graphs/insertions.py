@@ -4,6 +4,9 @@ An inserted agent stands behind a node, on all edges from it that the builder ho
 the node writes, and its reply takes the place of what stands there; of `messages` that is the last one. Its chat model
 is the one that the program asks at this node.
 
+A specialist works beside a node, on what this reads; its words go to an agent that is inserted behind both, and makes
+one text of theirs.
+
 A node of the program may be left out where one edge leads to it and one from it, it only asks a model, and what it
 writes takes the place of what stands there already. The user's objects stay as they are.
 """
@@ -12,19 +15,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from inspect import isfunction
 from types import UnionType
-from typing import Annotated, Any, NotRequired, Required, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, NotRequired, Required, Union, get_args, get_origin
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableBinding, RunnableLambda
+from langchain_core.runnables.utils import get_function_nonlocals
 from langgraph.channels import BinaryOperatorAggregate, LastValue
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.types import Command
-from typing_extensions import get_type_hints
+from typing_extensions import TypedDict, get_type_hints
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
@@ -36,8 +42,12 @@ INSERTED = "inserted"
 """Entry of a team's memory: insertions, in an order in which they can be made."""
 TAKEN_OUT = "taken_out"
 """Entry of a team's memory: nodes of the program that are left out by a team that has none of their agents."""
+BESIDE = "beside"
+"""Entry of a team's memory: agents beside nodes of the program."""
 WROTE = "wrote"
 """Entry of a trajectory's notes: fields that each node has written a text to, or an answer to `messages`."""
+READ = "read"
+"""Entry of a trajectory's notes: fields whose text stood in a request of each node."""
 PASSED = "passed"
 """Entry of a trajectory's notes: by node, whether it only asked models and wrote over what stood there."""
 MESSAGES = "messages"
@@ -47,6 +57,7 @@ AGENTS = ("langchain.agents", "langgraph.prebuilt.chat_agent_executor")
 """Modules whose graphs are agents: their builders are no part of the program."""
 ENDS = {START: "START", END: "END"}
 RULE = "Reply with the whole text that takes the place of {}, and with nothing else."
+BOTH = "What you write is joined with what another agent writes at the same time. Reply with it, and with nothing else."
 IN_TAGS, LAST = RULE.format("what stands between <text> and </text>"), RULE.format("the last message above")
 
 
@@ -77,6 +88,46 @@ class Insertion(FrozenModel):
         wrote = "" if self.after == START else f" {self.after} has written into"
         before = " and ".join(ENDS.get(node, node) for node in self.before)
         return f"{what or 'what'}{wrote} {self.field}, before {before}"
+
+
+class Specialist(FrozenModel):
+    """An agent beside a node, at work on what this reads at the same time.
+
+    Args:
+        beside: the node, behind which `merge` is inserted.
+        after: the only node before it, in the graph of the program.
+        reads: fields of the state that both read.
+        merge: the agent that makes one text of what both have written.
+    """
+
+    agent: Id
+    beside: str
+    after: str
+    field: str
+    reads: tuple[str, ...]
+    question: str = ""
+    merge: Id = "new"
+
+    @property
+    def name(self) -> str:
+        """The name of the place, for critics."""
+        return f"beside {self.beside}.{self.field}"
+
+    @property
+    def channel(self) -> str:
+        """The field for what it writes, which the state of the program does not have."""
+        return f"{self.agent.replace('-', '_')}_text"
+
+    def describe(self) -> str:
+        """Describe the place, for critics."""
+        reads = " and ".join(self.reads)
+        return f"a second agent reads {reads} as {self.beside} does, and what it writes is joined with {self.field}"
+
+
+def list_specialists(team: Team) -> list[Specialist]:
+    """List the agents of a team beside nodes; those whose words nobody joins are left out."""
+    known = map(Specialist.model_validate, team.memory.get(BESIDE, ()))
+    return [found for found in known if {found.agent, found.merge} <= team.agents_by_id.keys()]
 
 
 class Removal(FrozenModel):
@@ -122,9 +173,31 @@ def list_insertions(team: Team) -> list[Insertion]:
     return found
 
 
-def list_inserted_agents(team: Team) -> list[tuple[Insertion, str]]:
-    """List the insertions of a team in order, each with the agent's prompt."""
-    return [(found, team.agents_by_id[found.agent].prompt) for found in list_insertions(team)]
+class GraphEdits(NamedTuple):
+    """The edits of a team to the edges of a program; agents with their prompts.
+
+    Attributes:
+        inserted: in an order in which they can be made.
+        removals: nodes that are left out.
+    """
+
+    inserted: tuple[tuple[Insertion, str], ...] = ()
+    specialists: tuple[tuple[Specialist, str], ...] = ()
+    removals: tuple[Removal, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the agents that come in, and of the nodes that go."""
+        agents = (found.agent for found, _ in (*self.inserted, *self.specialists))
+        return *agents, *(removal.node for removal in self.removals)
+
+
+def list_graph_edits(team: Team) -> GraphEdits:
+    """List the edits of a team to the edges of its program."""
+    prompts = {agent.id: agent.prompt for agent in team.agents}
+    inserted = [(found, prompts[found.agent]) for found in list_insertions(team)]
+    specialists = [(found, prompts[found.agent]) for found in list_specialists(team)]
+    return GraphEdits(tuple(inserted), tuple(specialists), tuple(list_removals(team)))
 
 
 def build_variant(name: str, graph: Any, team: Team) -> Any:
@@ -136,16 +209,20 @@ def build_variant(name: str, graph: Any, team: Team) -> Any:
     Raises:
         ConfigError: a node, an edge or a field does not exist any more.
     """
-    agents, removals = list_inserted_agents(team), list_removals(team)
-    if not (agents or removals):
+    edits = list_graph_edits(team)
+    if not any(edits):
         return graph
     if not isinstance(graph, CompiledStateGraph):
         raise ConfigError(f"{name!r} is no StateGraph any more, so its edges cannot change; evolve the graph anew")
     builder, roots = _copy_builder(graph.builder), dict[str, str]()
-    for found, prompt in agents:
+    joined = {beside.merge: beside for beside, _ in edits.specialists}
+    for found, prompt in edits.inserted:
         roots[found.agent] = roots.get(found.after, found.after)
-        _insert_agent(name, builder, found, _make_node(found, prompt, roots[found.agent]))
-    for removal in removals:
+        beside = joined.get(found.agent)
+        schema = _extend_state(builder, found, beside) if beside else builder.state_schema
+        node = _make_node(found, prompt, roots[found.agent], beside.channel if beside else "")
+        _insert_agent(name, builder, found, node, schema)
+    for removal in edits.removals:
         if {(removal.after, removal.node), (removal.node, removal.before)} - graph.builder.edges:
             raise ConfigError(
                 f"{removal.node!r} is taken out between {ENDS.get(removal.after, removal.after)} and "
@@ -155,24 +232,42 @@ def build_variant(name: str, graph: Any, team: Team) -> Any:
         [source], [target] = list_neighbours(builder, removal.node)
         builder.edges = builder.edges - {(source, removal.node), (removal.node, target)} | {(source, target)}
         del builder.nodes[removal.node]
+    for beside, prompt in edits.specialists:
+        [source], _ = list_neighbours(builder, beside.beside)
+        node = _make_specialist(beside, prompt, builder)
+        _add_node(name, builder, beside.agent, node, builder.state_schema)
+        builder.add_edge(source, beside.agent).add_edge(beside.agent, beside.merge)
     made = builder.compile()
     made.__dict__.update({key: value for key, value in graph.__dict__.items() if key not in MADE})
     return made
 
 
-def _insert_agent(name: str, builder: StateGraph[Any, Any, Any, Any], found: Insertion, node: Any) -> None:
+def _insert_agent(
+    name: str, builder: StateGraph[Any, Any, Any, Any], found: Insertion, node: Any, schema: type[Any]
+) -> None:
     if faults := _list_missing(builder, found):
         raise ConfigError(
             f"agent {found.agent!r} needs {faults[0]}, which {name!r} does not have any more; put it back, "
             "evolve the graph anew, or name the graph itself if its source has this agent by now"
         )
     builder.edges -= {(found.after, end) for end in found.before}
-    try:
-        builder.add_node(found.agent, node, input_schema=builder.state_schema)
-    except ValueError as error:  # a node or a field of the program has this name by now
-        raise ConfigError(f"agent {found.agent!r} cannot be a node of {name!r}: {error}; rename that one") from error
+    _add_node(name, builder, found.agent, node, schema)
     for source, end in [(found.after, found.agent), *((found.agent, end) for end in found.before)]:
         builder.add_edge(source, end)
+
+
+def _add_node(name: str, builder: StateGraph[Any, Any, Any, Any], agent: str, node: Any, schema: type[Any]) -> None:
+    try:
+        builder.add_node(agent, node, input_schema=schema)
+    except ValueError as error:  # a node or a field of the program has this name by now
+        raise ConfigError(f"agent {agent!r} cannot be a node of {name!r}: {error}; rename that one") from error
+
+
+def _extend_state(builder: StateGraph[Any, Any, Any, Any], found: Insertion, beside: Specialist) -> type[Any]:
+    """Make the state of an agent that joins two texts: the fields that it reads, and that of the specialist."""
+    hints = get_type_hints(builder.state_schema, include_extras=True)
+    own = {field: hints[field] for field in (found.field, found.question) if field in hints}
+    return TypedDict("Joined", {**own, beside.channel: str})  # type: ignore[operator]
 
 
 def list_neighbours(builder: StateGraph[Any, Any, Any, Any], node: str) -> tuple[list[str], list[str]]:
@@ -203,18 +298,57 @@ def _copy_builder(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, An
     return made
 
 
-def _make_node(found: Insertion, prompt: str, root: str) -> RunnableLambda[Any, Any]:
-    """The node of an inserted agent; it asks the model that the node `root` has asked in this run."""
+def _make_node(found: Insertion, prompt: str, root: str, joined: str = "") -> RunnableLambda[Any, Any]:
+    """The node of an inserted agent; it asks the model that the node `root` has asked in this run.
+
+    Args:
+        joined: field of a specialist's text, which it reads too; "" for none.
+    """
 
     def ask(state: Any) -> Any:
         model, text = _find_model(root), _read(state, found.field)
-        return _make_update(found, text, model.invoke(_make_request(found, state, prompt)))
+        return _make_update(found, text, model.invoke(_make_request(found, state, prompt, joined)))
 
     async def ask_async(state: Any) -> Any:
         model, text = _find_model(root), _read(state, found.field)
-        return _make_update(found, text, await model.ainvoke(_make_request(found, state, prompt)))
+        return _make_update(found, text, await model.ainvoke(_make_request(found, state, prompt, joined)))
 
     return RunnableLambda(ask, ask_async, name=found.agent)
+
+
+def _make_specialist(
+    beside: Specialist, prompt: str, builder: StateGraph[Any, Any, Any, Any]
+) -> RunnableLambda[Any, Any]:
+    """The node of a specialist, which asks the model that stands in the code of the node beside it."""
+    own = find_own_model(builder.nodes[beside.beside].runnable)
+
+    def make_request(state: Any) -> str | list[Any]:
+        if beside.field == MESSAGES:
+            return [*_read(state, MESSAGES), HumanMessage(f"{prompt}\n\n{BOTH}")]
+        tags = {"task" if field == beside.question else field: field for field in beside.reads}
+        texts = [f"<{tag}>\n{_read(state, field)}\n</{tag}>\n\n" for tag, field in tags.items()]
+        return f"{''.join(texts)}{prompt}\n\n{BOTH}"
+
+    def ask(state: Any) -> Any:
+        return {beside.channel: (own or _find_model(beside.beside)).invoke(make_request(state)).text}
+
+    async def ask_async(state: Any) -> Any:
+        return {beside.channel: (await (own or _find_model(beside.beside)).ainvoke(make_request(state))).text}
+
+    return RunnableLambda(ask, ask_async, name=beside.agent)
+
+
+def find_own_model(node: Any) -> BaseChatModel | None:
+    """Find the only chat model that the code of a node names; None if that is not known."""
+    codes = [code for name in ("func", "afunc") if isfunction(code := getattr(node, name, None))]
+    found = list[BaseChatModel]()
+    for value in (value for code in codes for value in get_function_nonlocals(code)):
+        for part in getattr(value, "steps", [value]):
+            while isinstance(part, RunnableBinding):
+                part = part.bound
+            if isinstance(part, BaseChatModel) and part not in found:
+                found.append(part)
+    return found[0] if len(found) == 1 else None
 
 
 def _find_model(root: str) -> Any:
@@ -227,9 +361,11 @@ def _read(state: Any, field: str) -> Any:
     return state[field] if isinstance(state, Mapping) else getattr(state, field)
 
 
-def _make_request(found: Insertion, state: Any, prompt: str) -> str | list[Any]:
+def _make_request(found: Insertion, state: Any, prompt: str, joined: str) -> str | list[Any]:
     """The request of an inserted agent: the task and the text, and below them what it is to do."""
     text = _read(state, found.field)
+    if joined:
+        prompt = f"<more>\n{_read(state, joined)}\n</more>\n\n{prompt}"
     if found.field == MESSAGES:
         return [*text, HumanMessage(f"{prompt}\n\n{LAST}")]
     task = f"<task>\n{_read(state, found.question)}\n</task>\n\n" if found.question else ""
@@ -248,6 +384,7 @@ class UpdateReader(BaseCallbackHandler):
     Attributes:
         fields: by node, whether each field that it wrote was a text every time; of `messages`, an answer at the end.
         passed: by node, whether it only asked models, and each field that it wrote had such a text already.
+        read: by node, fields whose text stood in a request of it.
     """
 
     run_inline = True
@@ -255,6 +392,7 @@ class UpdateReader(BaseCallbackHandler):
     def __init__(self) -> None:
         self.fields: dict[str, dict[str, bool]] = {}
         self.passed: dict[str, bool] = {}
+        self.read: dict[str, list[str]] = {}
         self._nodes: dict[UUID, tuple[str, Any]] = {}
 
     def on_chain_start(
@@ -266,6 +404,19 @@ class UpdateReader(BaseCallbackHandler):
             self.passed[node] = False
         elif given.get("name") == node and _is_node(given.get("tags")):
             self._nodes[run_id] = node, inputs
+
+    def on_chat_model_start(
+        self, serialized: Any, messages: Any, *, metadata: dict[str, Any] | None = None, **given: Any
+    ) -> None:
+        """Note which fields of the state a request shows."""
+        node = get_node(metadata)
+        sent = "\n".join(str(message.text) for each in messages for message in each)
+        for name, state in [*self._nodes.values()]:
+            for field in (state if isinstance(state, Mapping) else vars(state)) if name == node else ():
+                text, known = _read(state, field), self.read.setdefault(node, [])
+                texts = [text] if isinstance(text, str) else [m.text for m in text] if field == MESSAGES else []
+                if field not in known and any(text.strip() and text.strip() in sent for text in texts):
+                    known.append(field)
 
     def on_tool_start(
         self, serialized: Any, input_str: str, *, metadata: dict[str, Any] | None = None, **given: Any
@@ -347,6 +498,46 @@ def find_places(graph: Any, runs: Iterable[Trajectory], question: str) -> dict[s
     }
 
 
+def find_specialists(
+    graph: Any, variant: Any, runs: Iterable[Trajectory], places: Iterable[Insertion]
+) -> tuple[dict[str, Specialist], dict[str, str]]:
+    """Find the nodes beside which an agent may work, by name, and why none may work beside the others.
+
+    Args:
+        graph: of the program.
+        variant: with the edits that there are already.
+        runs: whose notes say what nodes read.
+        places: where an agent may be inserted behind a node, which makes one text of what both write.
+    """
+    found, hindrances = dict[str, Specialist](), dict[str, str]()
+    reads = dict[str, dict[str, None]]()
+    for run in runs:
+        for node, fields in run.notes.get(READ, {}).items():
+            reads.setdefault(node, {}).update(dict.fromkeys(fields))
+    for place in places:
+        node = place.after
+        if node == START or node not in graph.builder.nodes:
+            continue
+        sources, _ = list_neighbours(variant.builder, node)
+        texts = [MESSAGES] if place.field == MESSAGES else list_text_fields(variant)
+        read = tuple(field for field in texts if field in reads.get(node, ()))
+        before, _ = list_neighbours(graph.builder, node)
+        made = Specialist(
+            agent="new", beside=node, after=before[0] if before else "", field=place.field, reads=read,
+            question=place.question,
+        )  # fmt: skip
+        free = len(before) == len(sources) == 1 and list_fixed_edges(variant.builder).get(sources[0]) == (node,)
+        if not free:
+            hindrances[made.name] = "not one edge of the builder alone leads to it"
+        elif not read:
+            hindrances[made.name] = f"no field of the state is known that {node} shows to its model"
+        elif find_own_model(graph.builder.nodes[node].runnable) is None:
+            hindrances[made.name] = f"the code of {node} does not name one chat model, which the second agent could ask"
+        else:
+            found[made.name] = made
+    return found, hindrances
+
+
 def find_removals(
     graph: Any, runs: Iterable[Trajectory] | None, texts: Mapping[str, Sequence[str]], team: Team
 ) -> tuple[list[Removal], dict[str, str]]:
@@ -367,6 +558,7 @@ def find_removals(
     found, hindrances = list[Removal](), dict[str, str]()
     fixed, gone = list_fixed_edges(graph.builder), {removal.node for removal in list_removals(team)}
     beside = {node for place in list_insertions(team) for node in (place.after, *place.before)}
+    beside |= {found.beside for found in list_specialists(team)}
     entry = team.topology.agents[team.topology.entry]
     for node in graph.builder.nodes.keys() - gone:
         sources, targets = list_neighbours(graph.builder, node)

@@ -57,7 +57,7 @@ from selfwire.evolvers.hiva.gradients import (
     describe_tools,
     propagate_gradients,
 )
-from selfwire.evolvers.hiva.insertions import INSERT, TAKE_OUT, propose_program_edit
+from selfwire.evolvers.hiva.insertions import INSERT, INSERT_BESIDE, TAKE_OUT, ProgramChanges, propose_program_edit
 from selfwire.evolvers.hiva.schemas import ProgramEdit
 from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
@@ -65,22 +65,27 @@ from selfwire.evolvers.topology_ops import add_serial, find_free_name, make_fres
 from selfwire.evolvers.trajectory_text import gather_all, shorten
 from selfwire.graphs.hiva import Hiva, get_critic
 from selfwire.graphs.insertions import (
+    BESIDE,
     INSERTED,
     PASSED,
+    READ,
     TAKEN_OUT,
     WROTE,
     Insertion,
     Removal,
+    Specialist,
     UpdateReader,
     build_variant,
     find_places,
     find_removals,
+    find_specialists,
     is_text_type,
     list_fixed_edges,
-    list_inserted_agents,
+    list_graph_edits,
     list_insertions,
     list_neighbours,
     list_removals,
+    list_specialists,
 )
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import CallEstimate, EvolveResult, Method, explore_samples
@@ -304,7 +309,7 @@ def read_texts(target: str) -> tuple[dict[str, LayerText], str]:
 
 def find_changed(team: Team, texts: Mapping[str, LayerText]) -> dict[str, str]:
     """Find the texts of a team that differ from those of its graph, by name."""
-    inserted = {found.agent for found in list_insertions(team)}
+    inserted = _list_added(team)
     now = {agent.id: agent.prompt for agent in team.agents if agent.id in texts and agent.id not in inserted}
     return {name: prompt for name, prompt in now.items() if prompt != texts[name].shown}
 
@@ -414,7 +419,7 @@ class OwnGraph(Method[OwnGraphConfig]):
                 f"{own[0]!r} is a text of {self.target!r}, whose code says which model it asks; take its model away "
                 f'with SetModel({own[0]!r}, ""), and change the code'
             )
-        inserted = {found.agent for found in list_insertions(team)}
+        inserted = _list_added(team)
         if gone := sorted({agent.id for agent in team.agents} - {*self.texts, *inserted, AGENT}):
             raise ConfigError(f"the source of {self.target!r} has no text {gone[0]!r} any more; evolve the graph anew")
         self._make_variant(team)
@@ -435,7 +440,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
         layer, loop = self._make_layer(team, ctx.model), asyncio.get_running_loop()
         meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, loop, layer.find)
-        updates, inserted = UpdateReader(), {found.agent for found in list_insertions(team)}
+        updates, inserted = UpdateReader(), _list_added(team)
         try:
             with layer.active():
                 mapped, graph = self._map(self._choose_config(team)), self._make_variant(team)
@@ -456,6 +461,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             OFFERED: {name: list(tools) for name, tools in offered.items() if tools},
             WROTE: {node: fields for node, fields in updates.list_texts().items() if fields},
             PASSED: updates.passed,
+            READ: updates.read,
         }
         steps = [step for call in meter.calls for step in self._make_steps(call, meter.results, inserted)]
         seen = {step.agent for step in steps}
@@ -556,8 +562,10 @@ class OwnGraph(Method[OwnGraphConfig]):
         described = await propose_descriptions(team, free, self.tools, critic, placeholders=fills, scope=ctx.at)
         places = {} if "edges" in ctx.frozen else self._find_places(team, runs)
         removals, hindrances = ({}, {}) if "edges" in ctx.frozen else self._find_removals(team, runs, ctx)
-        shown = [{name: edit.describe() for name, edit in edits.items()} for edits in (places, removals)]
-        chosen, cost = await propose_program_edit(team, wanting, *shown, hindrances, critic, hiva.config, scope=ctx.at)
+        beside, others = find_specialists(self.graph, self._make_variant(team), runs, places.values())
+        shown = [{name: edit.describe() for name, edit in edits.items()} for edits in (places, beside, removals)]
+        changes = ProgramChanges(*shown, hindrances | others)
+        chosen, cost = await propose_program_edit(team, wanting, changes, critic, hiva.config, scope=ctx.at)
         accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
         declined = [
             *(*prompts.declined, *described.declined, *unusable),
@@ -568,12 +576,17 @@ class OwnGraph(Method[OwnGraphConfig]):
             if removal := removals.get(chosen.place):
                 accepted = [rewiring for rewiring in accepted if rewiring.by not in removal.agents]
                 accepted.append(_take_out(team, removal, chosen.reason))
-                known = TAKEN_OUT, (*list_removals(team), removal) if removal.after else list_removals(team)
+                edits = {TAKEN_OUT: (*list_removals(team), removal) if removal.after else list_removals(team)}
+            elif found_beside := beside.get(chosen.place):
+                place = places[found_beside.name.removeprefix("beside ")]
+                rewiring, merge, specialist = self._insert_beside(team, chosen, place, found_beside, runs)
+                accepted.append(rewiring)
+                edits = {INSERTED: (*list_insertions(team), merge), BESIDE: (*list_specialists(team), specialist)}
             else:
                 rewiring, made = self._insert(team, chosen, places[chosen.place], runs)
                 accepted.append(rewiring)
-                known = INSERTED, (*list_insertions(team), made)
-            memory = {known[0]: [edit.model_dump(mode="json") for edit in known[1]]}
+                edits = {INSERTED: (*list_insertions(team), made)}
+            memory = {name: [edit.model_dump(mode="json") for edit in known] for name, known in edits.items()}
         return EvolveResult.of(
             team,
             accepted,
@@ -593,7 +606,12 @@ class OwnGraph(Method[OwnGraphConfig]):
         """The kept team with what HERA has learned, or with the edits of edges of the rejected one that it has."""
         if self.hera is not None:
             return self.hera.keep_memory(kept, rejected)
-        for name, list_edits in ((INSERTED, list_insertions), (TAKEN_OUT, list_removals)):
+        listers: Mapping[str, Callable[[Team], Sequence[FrozenModel]]] = {
+            INSERTED: list_insertions,
+            BESIDE: list_specialists,
+            TAKEN_OUT: list_removals,
+        }
+        for name, list_edits in listers.items():
             there = list_edits(kept.with_memory(**{name: rejected.memory.get(name, ())}))
             if there != list_edits(kept):
                 kept = kept.with_memory(**{name: [found.model_dump(mode="json") for found in there]})
@@ -607,8 +625,11 @@ class OwnGraph(Method[OwnGraphConfig]):
         An inserted agent may, as the program does without it.
         """
         found, hindrances = find_removals(self.graph, runs, self._list_own_texts(team), team)
+        merges = {place.merge: place.agent for place in list_specialists(team)}
         found += [
-            Removal(node=place.agent, after="", before="", agents=(place.agent,)) for place in list_insertions(team)
+            Removal(node=name, after="", before="", agents=tuple(dict.fromkeys((name, place.agent))))
+            for place in list_insertions(team)
+            for name in [merges.get(place.agent, place.agent)]
         ]
         frozen = [removal for removal in found if any(map(ctx.is_frozen, removal.agents))]
         hindrances |= {removal.node: "it is frozen" for removal in frozen}
@@ -643,10 +664,8 @@ class OwnGraph(Method[OwnGraphConfig]):
 
         In the team's topology it follows the last text that the node before it has sent, else the entry.
         """
-        variant = self._make_variant(team)
-        assert isinstance(variant, CompiledStateGraph), "it has places"
-        taken = variant.builder.nodes.keys() | variant.builder.channels.keys()
-        name = find_free_name(make_fresh_id(team, chosen.name.strip() or chosen.description), taken)
+        stem = make_fresh_id(team, chosen.name.strip() or chosen.description)
+        name = find_free_name(stem, self._list_taken(team))
         agent = Agent(
             id=name, role=f"Inserted: reads and rewrites {place.describe()}.", prompt=chosen.description.strip()
         )
@@ -657,9 +676,40 @@ class OwnGraph(Method[OwnGraphConfig]):
         else:
             ends = AddEdge(team.topology.entry, name), AddEdge(name, team.topology.sink)
             rewiring = Rewiring(AddAgent(agent), AddNode(name, name), *ends, why=why)
-        standing = self._make_variant(team.with_memory(**{TAKEN_OUT: ()})).builder
+        standing = self._make_variant(team.with_memory(**{TAKEN_OUT: (), BESIDE: ()})).builder
         before = tuple(list_neighbours(standing, place.after)[1])  # with the nodes that are taken out
         return rewiring.replace(operation=INSERT, by=name), place.replace(agent=name, before=before)
+
+    def _insert_beside(
+        self,
+        team: Team,
+        chosen: ProgramEdit,
+        place: Insertion,
+        beside: Specialist,
+        runs: Sequence[Trajectory],
+    ) -> tuple[Rewiring, Insertion, Specialist]:
+        """Make the rewiring that has an agent work beside a node, and the places of it and of the one that joins both.
+
+        In the team's topology both stand behind the last text that the node has sent.
+        """
+        named = chosen.model_copy(update={"name": f"{chosen.name.strip() or 'second agent'} merge"})
+        joining = named.model_copy(update={"description": chosen.merge})
+        rewiring, merge = self._insert(team, joining, place, runs)
+        taken = self._list_taken(team) | {merge.agent}
+        name = find_free_name(make_fresh_id(team.apply(rewiring), chosen.name.strip() or chosen.description), taken)
+        agent = Agent(id=name, role=f"Inserted: {beside.describe()}.", prompt=chosen.description.strip())
+        source = next(
+            edit.source for edit in rewiring.edits if isinstance(edit, AddEdge) and edit.target == merge.agent
+        )
+        edits = AddAgent(agent), AddNode(name, name), AddEdge(source, name), AddEdge(name, merge.agent)
+        rewiring = rewiring.replace(edits=(*rewiring.edits, *edits), operation=INSERT_BESIDE, by=name)
+        return rewiring, merge, beside.replace(agent=name, merge=merge.agent)
+
+    def _list_taken(self, team: Team) -> set[str]:
+        """List the names of nodes and fields of the graph of a team."""
+        variant = self._make_variant(team)
+        assert isinstance(variant, CompiledStateGraph), "it has places"
+        return {*variant.builder.nodes, *variant.builder.channels}
 
     def _collect_offered(self, runs: Iterable[Trajectory]) -> dict[str, list[str]]:
         """Collect the names of the tools that were offered in some runs, by the agent that could call them."""
@@ -695,8 +745,7 @@ class OwnGraph(Method[OwnGraphConfig]):
 
     def _make_variant(self, team: Team) -> Runnable[Any, Any]:
         """The graph with a team's edges; the graph itself where they are the program's."""
-        inserted = [[found.model_dump(mode="json"), prompt] for found, prompt in list_inserted_agents(team)]
-        key = fingerprint([inserted, [found.model_dump(mode="json") for found in list_removals(team)]])
+        key = repr(list_graph_edits(team))
         if key not in self._variants:
             self._variants[key] = build_variant(self.target, self.graph, team)
         return self._variants[key]
@@ -769,6 +818,11 @@ async def compute_gradients(
         team = team.replace(topology=make_chain(*(step.node for step in run.steps)))
     found = await propagate_gradients(run, team, loss.gradient, critic, toolbox=toolbox, scope=scope)
     return found.replace(usage=loss.usage + found.usage)
+
+
+def _list_added(team: Team) -> set[str]:
+    """List the agents of a team that the program does not have."""
+    return {found.agent for found in (*list_insertions(team), *list_specialists(team))}
 
 
 def _take_out(team: Team, removal: Removal, reason: str) -> Rewiring:

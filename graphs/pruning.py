@@ -26,7 +26,7 @@ from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evolvers.frozen import find_frozen_change
 from selfwire.evolvers.trajectory_text import gather_all
-from selfwire.graphs.insertions import list_insertions, list_removals
+from selfwire.graphs.insertions import list_insertions, list_removals, list_specialists
 from selfwire.graphs.method import Ctx, EvolveResult, Method
 from selfwire.models.budget import Price
 
@@ -147,8 +147,10 @@ def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = F
         *(_give_model(a, m) for name in models if (a := team.agents_by_id.get(name)) for m in _list_cheaper(a, models)),
     ]
     if is_graph(team.method):
-        inserted = {place.agent for place in list_insertions(team)}
+        beside = {place.agent: place.merge for place in list_specialists(team)}
+        inserted = {place.agent for place in list_insertions(team)} - {*beside.values()}
         found = [part for part in found if part.kind == "agent" and part.name in inserted]
+        found += [TeamPart("agent", name, remove_agent(team, name, merge)) for name, merge in beside.items()]
         nodes = list_removals(team, noted=True)
         found += [TeamPart("agent", node.node, remove_agent(team, *node.agents)) for node in nodes]
     return {part.name: part for part in found if _is_legal(team, part, frozen)}

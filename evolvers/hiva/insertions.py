@@ -5,11 +5,13 @@ agent there may read and write is a field of the program's state: so a critic ch
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
+from selfwire.core.values import FrozenMap
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient, describe_team
 from selfwire.evolvers.hiva.schemas import ProgramEdit
@@ -19,18 +21,34 @@ from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 
 INSERT = "INSERT_AGENT"
 """The operation of a rewiring that inserts an agent."""
+INSERT_BESIDE = "INSERT_BESIDE"
+"""The operation of a rewiring that has an agent work beside a node."""
 TAKE_OUT = "TAKE_OUT_NODE"
 """The operation of a rewiring that leaves a node out."""
 TRIES = 2
 """Most requests for a change; those after the first say why the reply before was refused."""
 
 
+class ProgramChanges(NamedTuple):
+    """Changes of a program's edges that can be made, each with a description, by name.
+
+    Attributes:
+        places: where an agent may come in.
+        specialists: beside which nodes one may work.
+        removals: which nodes may be taken out.
+        hindrances: why others of these cannot be made.
+    """
+
+    places: Mapping[str, str] = FrozenMap()
+    specialists: Mapping[str, str] = FrozenMap()
+    removals: Mapping[str, str] = FrozenMap()
+    hindrances: Mapping[str, str] = FrozenMap()
+
+
 async def propose_program_edit(
     team: Team,
     gradients: Sequence[Gradient],
-    places: Mapping[str, str],
-    removals: Mapping[str, str],
-    hindrances: Mapping[str, str],
+    changes: ProgramChanges,
     meta_model: PromptedModel,
     config: HivaConfig,
     *,
@@ -38,16 +56,11 @@ async def propose_program_edit(
 ) -> tuple[ProgramEdit | DeclinedProposal | None, Usage]:
     """Ask over all gradients that ask for a change of the team; None where nothing is to change.
 
-    Args:
-        places: where an agent may come in, each with a description.
-        removals: changes that take a node out, each with a description.
-        hindrances: why other changes cannot be made.
-
     Returns:
-        A change that is listed, whose description has a legal length if it inserts an agent; and the cost.
+        A change that is listed, whose prompts have a legal length if it brings an agent; and the cost.
     """
     concerns, spent, reason = list_concerns(gradients), list[Usage](), ""
-    if not (concerns and (places or removals)):
+    if not (concerns and any(changes[:3])):
         return None, ZERO_USAGE
     for _ in range(TRIES):
         reply, usage = await meta_model.try_ask(
@@ -56,8 +69,9 @@ async def propose_program_edit(
             scope=scope.at(phase="insert"),
             gradients=render_gradients(concerns, lambda gradient: f"at {gradient.agent}: {gradient.overall.strip()}"),
             team=describe_team(team),
-            places=_list_lines(places),
-            removals=_list_lines(removals),
+            places=_list_lines(changes.places),
+            specialists=_list_lines(changes.specialists),
+            removals=_list_lines(changes.removals),
             refused=f"Your last choice was refused: {reason}. Choose anew, or nothing." if reason else "",
         )
         spent.append(usage)
@@ -66,28 +80,26 @@ async def propose_program_edit(
         found = reply.model_copy(update={"place": reply.place.strip()})
         if not found.place:
             break
-        if not (reason := _find_objection(found, places, removals, hindrances, config.prompt_length)):
+        if not (reason := _find_objection(found, changes, config.prompt_length)):
             return found, sum_usages(spent)
     return DeclinedProposal(by="critic", operation=INSERT, reason=reason) if reason else None, sum_usages(spent)
 
 
-def _find_objection(
-    found: ProgramEdit,
-    places: Mapping[str, str],
-    removals: Mapping[str, str],
-    hindrances: Mapping[str, str],
-    most: int,
-) -> str:
-    length = len(found.description.strip())
-    if found.place in hindrances:
-        return f"{found.place!r} cannot be done: {hindrances[found.place]}"
-    if found.place not in (known := [*places, *removals]):
-        return f"{found.place!r} is no listed change; listed are {', '.join(known)}"
-    if found.place in removals:
-        return ""
-    if not length:
-        return "the new agent has no description"
-    return f"the description has {length} characters; at most {most} are allowed" if length > most else ""
+def _find_objection(found: ProgramEdit, changes: ProgramChanges, most: int) -> str:
+    place, known = found.place, [name for group in changes[:3] for name in group]
+    if place in changes.hindrances:
+        return f"{place!r} cannot be done: {changes.hindrances[place]}"
+    if place not in known:
+        return f"{place!r} is no listed change; listed are {', '.join(known)}"
+    prompts = {} if place in changes.removals else {"description": found.description.strip()}
+    if place in changes.specialists:
+        prompts["merge"] = found.merge.strip()
+    for name, prompt in prompts.items():
+        if not prompt:
+            return f"the new agent has no {name}"
+        if len(prompt) > most:
+            return f"the {name} has {len(prompt)} characters; at most {most} are allowed"
+    return ""
 
 
 def _list_lines(described: Mapping[str, str]) -> str:

@@ -116,6 +116,9 @@ class ProgramEdit(ReplySchema):
         default="", description="Of a new agent: two or three words for its job, such as date checker; else empty."
     )
     description: str = Field(default="", description="Of a new agent: what it is and does, as its prompt; else empty.")
+    merge: str = Field(
+        default="", description="Of an agent beside a step: how the two texts become one, as a prompt; else empty."
+    )
     reason: str = Field(default="", description="Why, in one sentence.")
 
 

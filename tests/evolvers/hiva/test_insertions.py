@@ -9,7 +9,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
-from selfwire.evolvers.hiva.insertions import propose_program_edit
+from selfwire.evolvers.hiva.insertions import ProgramChanges, propose_program_edit
 from selfwire.evolvers.hiva.schemas import ProgramEdit
 from selfwire.evolvers.prompted_model import DeclinedProposal
 from tests.evolvers.hiva.doubles import LINE, gradient, meta_model
@@ -24,7 +24,7 @@ async def propose(
     model: ScriptedModel, *gradients: Gradient, places: dict[str, str] = PLACES
 ) -> tuple[ProgramEdit | DeclinedProposal | None, Usage]:
     config = HivaConfig(prompt_length=100)
-    return await propose_program_edit(LINE, gradients, places, {}, {}, meta_model(model), config, scope=Scope())
+    return await propose_program_edit(LINE, gradients, ProgramChanges(places), meta_model(model), config, scope=Scope())
 
 
 async def test_one_call_over_all_that_ask_for_a_change_of_the_team() -> None:

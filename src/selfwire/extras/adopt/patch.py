@@ -17,7 +17,7 @@ from selfwire.extras.adopt.edge_patch import SourceEdit, list_edge_edits
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_places, split_description
 from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, quote_text, split_marks, split_template
-from selfwire.graphs.insertions import Insertion, Removal
+from selfwire.graphs.insertions import GraphEdits
 from selfwire.models.text_layer import LayerText
 
 PLAIN = frozenset({".md", ".txt", ".prompt", ".tmpl", ".jinja", ".j2"})
@@ -63,8 +63,7 @@ def make_patch(
     target: str,
     changed: Mapping[str, str],
     reasons: Mapping[str, str],
-    inserted: Sequence[tuple[Insertion, str]] = (),
-    removals: Sequence[Removal] = (),
+    edges: GraphEdits = GraphEdits(),
 ) -> str:
     """Make a unified diff against the files of a graph, which `git apply` takes; above it the reason of each change.
 
@@ -72,8 +71,7 @@ def make_patch(
         target: the graph, as `my_app.graph:graph`.
         changed: new texts by name, as `LayerText.shown` writes them.
         reasons: of these changes, and of inserted agents and nodes that are taken out by their names.
-        inserted: the insertions of a team in order, each with the agent's prompt.
-        removals: the nodes that the team leaves out.
+        edges: the edits of a team to the edges of the graph.
 
     Raises:
         ConfigError: a text or an edge is not there any more, or stands in a form that cannot be written; the message
@@ -92,7 +90,7 @@ def make_patch(
             except ValueError as error:
                 raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
             edits.append(SourceEdit(place.file, *_locate(Path(place.file).read_text(encoding="utf-8"), place), written))
-    for place, names, made in list_edge_edits(target, inserted, removals) if inserted or removals else ():
+    for place, names, made in list_edge_edits(target, edges) if any(edges) else ():
         head += [f"{place} {name}: {' '.join(reasons.get(name, '').split())}" for name in names]
         edits += made
     files = sorted({edit.file for edit in edits})

@@ -342,7 +342,8 @@ def find_own_model(node: Any) -> BaseChatModel | None:
     """Find the only chat model that the code of a node names; None if that is not known."""
     codes = [code for name in ("func", "afunc") if isfunction(code := getattr(node, name, None))]
     found = list[BaseChatModel]()
-    for value in (value for code in codes for value in get_function_nonlocals(code)):
+    named = [value for code in codes for value in get_function_nonlocals(code)]
+    for value in (getattr(method, "__self__", method) for method in named):  # model.invoke is a method of model
         for part in getattr(value, "steps", [value]):
             while isinstance(part, RunnableBinding):
                 part = part.bound
@@ -411,11 +412,12 @@ class UpdateReader(BaseCallbackHandler):
         """Note which fields of the state a request shows."""
         node = get_node(metadata)
         sent = "\n".join(str(message.text) for each in messages for message in each)
-        for name, state in [*self._nodes.values()]:
-            for field in (state if isinstance(state, Mapping) else vars(state)) if name == node else ():
-                text, known = _read(state, field), self.read.setdefault(node, [])
-                texts = [text] if isinstance(text, str) else [m.text for m in text] if field == MESSAGES else []
-                if field not in known and any(text.strip() and text.strip() in sent for text in texts):
+        for state in [state for name, state in self._nodes.values() if name == node]:
+            known = self.read.setdefault(node, [])
+            for field, value in dict(state if isinstance(state, Mapping) else getattr(state, "__dict__", {})).items():
+                parts = value if field == MESSAGES and isinstance(value, list) else [value]
+                texts = [str(getattr(part, "text", part)).strip() for part in parts]
+                if field not in known and any(text and text in sent for text in texts):
                     known.append(field)
 
     def on_tool_start(
@@ -518,7 +520,6 @@ def find_specialists(
         node = place.after
         if node == START or node not in graph.builder.nodes:
             continue
-        sources, _ = list_neighbours(variant.builder, node)
         texts = [MESSAGES] if place.field == MESSAGES else list_text_fields(variant)
         read = tuple(field for field in texts if field in reads.get(node, ()))
         before, _ = list_neighbours(graph.builder, node)
@@ -526,8 +527,7 @@ def find_specialists(
             agent="new", beside=node, after=before[0] if before else "", field=place.field, reads=read,
             question=place.question,
         )  # fmt: skip
-        free = len(before) == len(sources) == 1 and list_fixed_edges(variant.builder).get(sources[0]) == (node,)
-        if not free:
+        if len(before) != 1 or not _has_one_way_in(variant.builder, node, list_fixed_edges(variant.builder)):
             hindrances[made.name] = "not one edge of the builder alone leads to it"
         elif not read:
             hindrances[made.name] = f"no field of the state is known that {node} shows to its model"
@@ -578,17 +578,23 @@ def find_removals(
     return sorted(found, key=lambda removal: removal.node), hindrances
 
 
+def _has_one_way_in(builder: StateGraph[Any, Any, Any, Any], node: str, fixed: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether nothing leads to a node but the only edge from another one; no code that decides either."""
+    sources, _ = list_neighbours(builder, node)
+    ends = [branch.ends for branches in builder.branches.values() for branch in branches.values()]
+    jumps = {end for spec in builder.nodes.values() for end in spec.ends or ()}
+    jumps |= {end for mapping in ends for end in (mapping or {node: node}).values()}
+    jumps |= {target for _, target in builder.waiting_edges}
+    return len(sources) == 1 and node not in jumps and fixed.get(sources[0]) == (node,)
+
+
 def _find_hindrance(
     graph: CompiledStateGraph[Any, Any, Any, Any], node: str, fixed: Mapping[str, tuple[str, ...]]
 ) -> str:
     """Find why the builder cannot do without a node; "" if it can."""
     builder, paused = graph.builder, (graph.interrupt_before_nodes, graph.interrupt_after_nodes)
     sources, targets = list_neighbours(builder, node)
-    ends = [branch.ends for branches in builder.branches.values() for branch in branches.values()]
-    jumps = {end for spec in builder.nodes.values() for end in spec.ends or ()}
-    jumps |= {end for mapping in ends for end in (mapping or {node: node}).values()}
-    jumps |= {target for _, target in builder.waiting_edges}
-    if len(sources) != 1 or len(targets) != 1 or node in jumps or node not in fixed or fixed.get(sources[0]) != (node,):
+    if not _has_one_way_in(builder, node, fixed) or len(targets) != 1 or node not in fixed:
         return "not one edge of the builder alone leads to it, and one from it"
     if (sources[0], targets[0]) == (START, END):
         return "no other node would be left"

@@ -14,10 +14,11 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
+from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import AddAgent, RemoveAgent, Rewiring
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, RemoveAgent, Rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Question
 from selfwire.core.team import Team
@@ -25,16 +26,20 @@ from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.frozen import drop_frozen, find_frozen_change
 from selfwire.graphs.insertions import (
+    BESIDE,
     INSERTED,
     PASSED,
+    READ,
     TAKEN_OUT,
     WROTE,
     Insertion,
     Removal,
+    Specialist,
     UpdateReader,
     build_variant,
     find_places,
     find_removals,
+    find_specialists,
     list_chains,
     list_insertions,
     list_removals,
@@ -400,3 +405,106 @@ def test_what_is_taken_out_is_left_out_and_nothing_frozen_goes(size: int, data: 
         name for name in names if name not in out
     )
     assert (graph.builder.edges, graph.invoke({"question": "it"})["answer"]) == (edges, answer)
+
+
+# agents beside nodes
+
+
+def beside(graph: Graph, read: dict[str, list[str]], *insertions: Insertion) -> tuple[dict[str, Specialist], Any]:
+    variant = make(graph, *insertions)
+    done = Trajectory(question=Question(id="1", input="x"), workflow="x", notes={READ: read, WROTE: WROTE_ALL})
+    return find_specialists(graph, variant, [done], find_places(variant, [done], "question").values())
+
+
+def test_an_agent_may_work_beside_a_node_whose_model_and_fields_are_known() -> None:
+    graph = make_pipeline()
+    found, why = beside(graph, {"read": ["question", "parts"]})
+    assert found["beside read.answer"] == Specialist(
+        agent="new", beside="read", after=START, field="answer", reads=("question",), question="question"
+    )
+    assert not why
+    assert beside(graph, {})[1] == {"beside read.answer": "no field of the state is known that read shows to its model"}
+    nameless = StateGraph(Desk).add_node("read", write("x")).add_edge(START, "read").add_edge("read", END).compile()
+    assert "does not name one chat model" in beside(nameless, {"read": ["question"]})[1]["beside read.answer"]
+    again, _ = beside(graph, {"read": ["question"], "checker": ["answer"]}, insert("read", END))
+    assert not again.keys() - {"beside read.answer"}
+
+
+def test_no_agent_works_beside_a_node_to_which_code_leads() -> None:
+    def decide(state: Desk) -> Literal["read", "__end__"]:
+        return "read"
+
+    builder = StateGraph(Desk).add_node("first", write("x")).add_node(read)
+    builder.add_conditional_edges(START, decide).add_edge("first", "read").add_edge("read", END)
+    found, why = beside(builder.compile(), {"read": ["question"]})
+    assert not found
+    assert why["beside read.answer"] == "not one edge of the builder alone leads to it"
+
+
+def make_expert(graph: Graph, prompt: str = "You judge.") -> Graph:
+    found = Specialist(
+        agent="expert", beside="read", after=START, field="answer", reads=("question",), question="question",
+        merge="joiner",
+    )  # fmt: skip
+    merge = insert("read", END, "joiner", question="question")
+    team = make_team(merge).apply(Rewiring(AddAgent(Agent(id="expert", prompt=prompt)), why="a view"))
+    made: Graph = build_variant("my_app:graph", graph, team.with_memory(**{BESIDE: [found.model_dump(mode="json")]}))
+    return made
+
+
+async def test_both_read_the_same_at_once_and_a_third_agent_reads_both() -> None:
+    class Typed(BaseModel):
+        question: str
+        answer: str = ""
+
+    def read_typed(state: Typed) -> dict[str, Any]:
+        return {"answer": model.invoke(f"Read {state.question}").text}
+
+    typed = StateGraph(Typed).add_node("read", read_typed).add_edge(START, "read").add_edge("read", END).compile()
+    for graph in (make_pipeline(), typed):
+        edges, made = {*graph.builder.edges}, make_expert(graph)
+        with TextLayer((), None, ParrotFakeChatModel).active():
+            steps = [*made.stream({"question": "it"})]
+            waited = await made.ainvoke({"question": "it"})
+        assert [sorted(step) for step in steps] in (
+            [["read"], ["expert"], ["joiner"]],
+            [["expert"], ["read"], ["joiner"]],
+        )
+        said = waited["answer"]
+        assert said.startswith(
+            "<task>\nit\n</task>\n\n<text>\nRead it\n</text>\n\n<more>\n<task>\nit\n</task>\n\nYou judge.\n\nWhat you "
+        )
+        assert said.endswith(
+            "You check it. joiner\n\nReply with the whole text that takes the place of what stands "
+            "between <text> and </text>, and with nothing else."
+        )
+        assert waited.keys() == {"question", "answer"}
+        assert (graph.builder.edges, graph.builder.channels.keys()) == (
+            edges,
+            graph.builder.channels.keys() - {"expert_text"},
+        )
+
+
+def test_what_requests_show_of_the_state_is_read() -> None:
+    builder, updates = StateGraph(Desk), UpdateReader()
+    builder.add_node(read).add_node("b", lambda state: {"answer": model.invoke("none").text})
+    builder.add_edge(START, "read").add_edge("read", "b")
+    builder.compile().invoke({"question": "it?", "parts": ["x"], "answer": " "}, {"callbacks": [updates]})
+    assert updates.read == {"read": ["question"], "b": []}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sets(st.sampled_from(["edges", "prompts", "tools", "agent:a", "agent:b", "agent:c"])))
+def test_no_agent_comes_in_beside_a_node_where_edges_are_frozen(frozen: set[str]) -> None:
+    graph, team = make_line("abc"), make_line_team("abc")
+    agents = [Agent(id=name, prompt=f"You are {name}.") for name in ("expert", "joiner")]
+    ends = AddEdge("a", "expert"), AddEdge("expert", "joiner"), AddEdge("a", "joiner"), AddEdge("joiner", "graph")
+    added = (*map(AddAgent, agents), *(AddNode(agent.id, agent.id) for agent in agents), *ends)
+    kept, _ = drop_frozen(team, [Rewiring(*added, why="a view")], [*frozen], team)
+    found = Specialist(agent="expert", beside="b", after="a", field="answer", reads=("answer",), merge="joiner")
+    memory = {INSERTED: [insert("b", "c", "joiner").model_dump()], BESIDE: [found.model_dump()]}
+    after = team.apply_legal(kept)[0].with_memory(**memory)
+    made = build_variant("x", graph, after)
+    assert not find_frozen_change(team, after, [*frozen])
+    assert (made is graph) == ("edges" in frozen)
+    assert ("expert" in made.builder.nodes) == ("edges" not in frozen)

@@ -139,6 +139,7 @@ def measure(home: Path, shop: Shop, graph: str) -> tuple[float, float]:
     return float(found["systems"][-1]["score"]), (len(shop.asked) - begun) / 12
 
 
+@pytest.mark.slow
 def test_a_node_that_spoils_answers_is_taken_out_and_the_patched_program_runs_without_it(
     home: Path, shop: Shop
 ) -> None:

@@ -125,7 +125,7 @@ class Specialist(FrozenModel):
 
 
 def list_specialists(team: Team) -> list[Specialist]:
-    """List the agents of a team beside nodes; those whose words nobody joins are left out."""
+    """List the specialists of a team, if an agent joins their text."""
     known = map(Specialist.model_validate, team.memory.get(BESIDE, ()))
     return [found for found in known if {found.agent, found.merge} <= team.agents_by_id.keys()]
 
@@ -188,8 +188,13 @@ class GraphEdits(NamedTuple):
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the agents that come in, and of the nodes that go."""
-        agents = (found.agent for found, _ in (*self.inserted, *self.specialists))
-        return *agents, *(removal.node for removal in self.removals)
+        return *self.prompts, *(removal.node for removal in self.removals)
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """Prompts of the agents that come in, by name."""
+        inserted = {found.agent: prompt for found, prompt in self.inserted}
+        return inserted | {found.agent: prompt for found, prompt in self.specialists}
 
 
 def list_graph_edits(team: Team) -> GraphEdits:
@@ -267,7 +272,8 @@ def _extend_state(builder: StateGraph[Any, Any, Any, Any], found: Insertion, bes
     """Make the state of an agent that joins two texts: the fields that it reads, and that of the specialist."""
     hints = get_type_hints(builder.state_schema, include_extras=True)
     own = {field: hints[field] for field in (found.field, found.question) if field in hints}
-    return TypedDict("Joined", {**own, beside.channel: str})  # type: ignore[operator]
+    made: type[Any] = TypedDict("Joined", {**own, beside.channel: str})  # type: ignore[misc]
+    return made
 
 
 def list_neighbours(builder: StateGraph[Any, Any, Any, Any], node: str) -> tuple[list[str], list[str]]:

@@ -563,8 +563,12 @@ class OwnGraph(Method[OwnGraphConfig]):
         places = {} if "edges" in ctx.frozen else self._find_places(team, runs)
         removals, hindrances = ({}, {}) if "edges" in ctx.frozen else self._find_removals(team, runs, ctx)
         beside, others = find_specialists(self.graph, self._make_variant(team), runs, places.values())
-        shown = [{name: edit.describe() for name, edit in edits.items()} for edits in (places, beside, removals)]
-        changes = ProgramChanges(*shown, hindrances | others)
+        changes = ProgramChanges(
+            places={name: place.describe() for name, place in places.items()},
+            specialists={name: found.describe() for name, found in beside.items()},
+            removals={name: removal.describe() for name, removal in removals.items()},
+            hindrances=hindrances | others,
+        )
         chosen, cost = await propose_program_edit(team, wanting, changes, critic, hiva.config, scope=ctx.at)
         accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
         declined = [
@@ -573,19 +577,18 @@ class OwnGraph(Method[OwnGraphConfig]):
         ]
         memory = dict[str, Any]()
         if isinstance(chosen, ProgramEdit):
+            place, edits = chosen.place.removeprefix("beside "), dict[str, Sequence[FrozenModel]]()
             if removal := removals.get(chosen.place):
-                accepted = [rewiring for rewiring in accepted if rewiring.by not in removal.agents]
-                accepted.append(_take_out(team, removal, chosen.reason))
-                edits = {TAKEN_OUT: (*list_removals(team), removal) if removal.after else list_removals(team)}
+                accepted = [known for known in accepted if known.by not in removal.agents]
+                rewiring, program_node = _take_out(team, removal, chosen.reason), [removal] if removal.after else []
+                edits[TAKEN_OUT] = [*list_removals(team), *program_node]
             elif found_beside := beside.get(chosen.place):
-                place = places[found_beside.name.removeprefix("beside ")]
-                rewiring, merge, specialist = self._insert_beside(team, chosen, place, found_beside, runs)
-                accepted.append(rewiring)
-                edits = {INSERTED: (*list_insertions(team), merge), BESIDE: (*list_specialists(team), specialist)}
+                rewiring, made, specialist = self._insert_beside(team, chosen, places[place], found_beside, runs)
+                edits |= {INSERTED: [*list_insertions(team), made], BESIDE: [*list_specialists(team), specialist]}
             else:
-                rewiring, made = self._insert(team, chosen, places[chosen.place], runs)
-                accepted.append(rewiring)
-                edits = {INSERTED: (*list_insertions(team), made)}
+                rewiring, made = self._insert(team, chosen, places[place], runs)
+                edits[INSERTED] = [*list_insertions(team), made]
+            accepted.append(rewiring)
             memory = {name: [edit.model_dump(mode="json") for edit in known] for name, known in edits.items()}
         return EvolveResult.of(
             team,
@@ -674,11 +677,12 @@ class OwnGraph(Method[OwnGraphConfig]):
         if before and before[-1] in team.topology.agents:
             rewiring = add_serial(team, before[-1], agent, why=why)
         else:
-            ends = AddEdge(team.topology.entry, name), AddEdge(name, team.topology.sink)
-            rewiring = Rewiring(AddAgent(agent), AddNode(name, name), *ends, why=why)
-        standing = self._make_variant(team.with_memory(**{TAKEN_OUT: (), BESIDE: ()})).builder
-        before = tuple(list_neighbours(standing, place.after)[1])  # with the nodes that are taken out
-        return rewiring.replace(operation=INSERT, by=name), place.replace(agent=name, before=before)
+            edges = AddEdge(team.topology.entry, name), AddEdge(name, team.topology.sink)
+            rewiring = Rewiring(AddAgent(agent), AddNode(name, name), *edges, why=why)
+        standing = self._make_variant(team.with_memory(**{TAKEN_OUT: (), BESIDE: ()}))
+        assert isinstance(standing, CompiledStateGraph), "it has places"
+        _, ends = list_neighbours(standing.builder, place.after)  # with the nodes that are taken out
+        return rewiring.replace(operation=INSERT, by=name), place.replace(agent=name, before=tuple(ends))
 
     def _insert_beside(
         self,
@@ -822,7 +826,7 @@ async def compute_gradients(
 
 def _list_added(team: Team) -> set[str]:
     """List the agents of a team that the program does not have."""
-    return {found.agent for found in (*list_insertions(team), *list_specialists(team))}
+    return {*list_graph_edits(team).prompts}
 
 
 def _take_out(team: Team, removal: Removal, reason: str) -> Rewiring:

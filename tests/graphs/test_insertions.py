@@ -297,7 +297,9 @@ def make_line_team(names: str) -> Team:
     return Team(method="x", agents=agents, topology=make_chain(*names, "graph"))
 
 
-def find(graph: Any, passed: dict[str, bool], team: Team | None = None, **texts: list[str]) -> tuple[list[str], Any]:
+def find(
+    graph: Any, passed: dict[str, bool], texts: dict[str, list[str]], team: Team | None = None
+) -> tuple[list[str], Any]:
     done = Trajectory(question=Question(id="1", input="x"), workflow="x", notes={PASSED: passed})
     found, why = find_removals(graph, [done], texts, team or make_line_team("abcd"))
     return [f"{removal.after} {removal.node} {removal.before}" for removal in found], why
@@ -307,14 +309,14 @@ ALL = {name: [name] for name in "abcd"}
 
 
 def test_a_node_between_two_edges_that_wrote_over_what_stood_there_may_go() -> None:
-    found, why = find(make_line("abcd"), {"a": True, "b": True, "c": False}, **{**ALL, "d": []})
+    found, why = find(make_line("abcd"), {"a": True, "b": True, "c": False}, {**ALL, "d": []})
     assert found == ["a b c"]
     assert why == {
         "a": "its prompt is the first of the program, with which every run begins",
         "c": "it does more than ask a model and write over a text that stood there already",
         "d": "no prompt is known that it alone sends",
     }
-    assert find(model, {"a": True}, **ALL) == ([], {})
+    assert find(model, {"a": True}, ALL) == ([], {})
 
 
 def test_no_node_goes_where_more_than_two_edges_of_the_builder_are_at_it() -> None:
@@ -326,13 +328,13 @@ def test_no_node_goes_where_more_than_two_edges_of_the_builder_are_at_it() -> No
         builder.add_node(name, write(name))
     builder.add_edge(START, "a").add_conditional_edges("a", decide)
     graph = builder.add_edge("b", "d").add_edge("c", "d").add_edge("d", END).compile()
-    found, why = find(graph, dict.fromkeys("abcd", True), **ALL)
+    found, why = find(graph, dict.fromkeys("abcd", True), ALL)
     assert not found
     assert set(why.values()) == {"not one edge of the builder alone leads to it, and one from it"}
     jumping = StateGraph(Desk).add_node("a", write("a")).add_node("b", write("b")).add_node("c", write("c"))
     jumping.add_node("d", write("d"), destinations=("c",)).add_edge(START, "a").add_edge("a", "b")
     joined = jumping.add_edge("b", "c").add_edge("c", "d").add_edge("d", END).compile()
-    assert find(joined, dict.fromkeys("abcd", True), **ALL)[0] == ["a b c"]
+    assert find(joined, dict.fromkeys("abcd", True), ALL)[0] == ["a b c"]
 
 
 def test_no_node_goes_at_which_a_person_is_asked_or_that_is_a_graph() -> None:
@@ -340,20 +342,20 @@ def test_no_node_goes_at_which_a_person_is_asked_or_that_is_a_graph() -> None:
         return {"answer": interrupt("sure?")}
 
     graph = make_line("abcd", interrupt_before=["b"], interrupt_after=["c"])
-    found, why = find(graph, dict.fromkeys("abcd", True), **ALL)
+    found, why = find(graph, dict.fromkeys("abcd", True), ALL)
     assert found == ["c d __end__"]
     assert why["b"] == why["c"] == "the program waits for a person at it"
     builder = StateGraph(Desk).add_node("a", write("a")).add_node("b", ask).add_node("c", make_line("x"))
     graph = builder.add_edge(START, "a").add_edge("a", "b").add_edge("b", "c").add_edge("c", END).compile()
-    found, why = find(graph, dict.fromkeys("abc", True), **ALL)
+    found, why = find(graph, dict.fromkeys("abc", True), ALL)
     assert not found
     assert (why["b"], why["c"][:24]) == ("the program waits for a person at it", "it is a graph of its own")
-    assert find(make_line("a"), {"a": True}, a=["x"])[1] == {"a": "no other node would be left"}
+    assert find(make_line("a"), {"a": True}, {"a": ["x"]})[1] == {"a": "no other node would be left"}
 
 
 def test_no_node_goes_beside_an_inserted_agent() -> None:
     team = make_line_team("abcd").with_memory(**{INSERTED: [insert("b", "c", "d").model_dump(mode="json")]})
-    found, why = find(make_line("abcd"), dict.fromkeys("abcd", True), team, **ALL)
+    found, why = find(make_line("abcd"), dict.fromkeys("abcd", True), ALL, team)
     assert found == ["c d __end__"]
     assert why["b"] == why["c"] == "an inserted agent stands beside it"
 
@@ -479,7 +481,7 @@ async def test_both_read_the_same_at_once_and_a_third_agent_reads_both() -> None
             "between <text> and </text>, and with nothing else."
         )
         assert waited.keys() == {"question", "answer"}
-        assert (graph.builder.edges, graph.builder.channels.keys()) == (
+        assert (graph.builder.edges, {*graph.builder.channels}) == (
             edges,
             graph.builder.channels.keys() - {"expert_text"},
         )
@@ -499,8 +501,8 @@ def test_no_agent_comes_in_beside_a_node_where_edges_are_frozen(frozen: set[str]
     graph, team = make_line("abc"), make_line_team("abc")
     agents = [Agent(id=name, prompt=f"You are {name}.") for name in ("expert", "joiner")]
     ends = AddEdge("a", "expert"), AddEdge("expert", "joiner"), AddEdge("a", "joiner"), AddEdge("joiner", "graph")
-    added = (*map(AddAgent, agents), *(AddNode(agent.id, agent.id) for agent in agents), *ends)
-    kept, _ = drop_frozen(team, [Rewiring(*added, why="a view")], [*frozen], team)
+    added = [*map(AddAgent, agents), *(AddNode(agent.id, agent.id) for agent in agents), *ends]
+    kept, _ = drop_frozen(team, [Rewiring(edits=tuple(added), why="a view")], [*frozen], team)
     found = Specialist(agent="expert", beside="b", after="a", field="answer", reads=("answer",), merge="joiner")
     memory = {INSERTED: [insert("b", "c", "joiner").model_dump()], BESIDE: [found.model_dump()]}
     after = team.apply_legal(kept)[0].with_memory(**memory)

@@ -119,7 +119,7 @@ def list_changes(texts: Mapping[str, LayerText], teams: Sequence[tuple[Version, 
 
 def _list_edge_changes(before: GraphEdits, after: GraphEdits) -> Iterator[TextChange]:
     """List the changes between edits of edges: of agents that are gone, that are new, and of prompts; then of nodes."""
-    old, new = ({found.agent: prompt for found, prompt in (*e.inserted, *e.specialists)} for e in (before, after))
+    old, new = before.prompts, after.prompts
     places = {found.agent: f"behind {found.after}" for found, _ in (*before.inserted, *after.inserted)}
     pairs = [found for found, _ in (*before.specialists, *after.specialists)]
     places |= {found.agent: f"beside {found.beside}" for found in pairs}

@@ -447,8 +447,8 @@ def validate_request(
 
             if not list_parts(method.note_parts(seed, None)):
                 raise ConfigError(
-                    f"no agent has been inserted into {request.method}, and no node that only asks a model stands "
-                    "between two edges of its builder; take other parts out of its source"
+                    f"no agent has been inserted into {request.method}, and none of its nodes can be taken out but by "
+                    "your own hand: none with a prompt of its own, the first aside, stands between two edges"
                 )
         if request.evolution.freeze:
             from selfwire.evolvers.frozen import check_frozen  # no other evolution needs it

@@ -123,8 +123,8 @@ def make_team(*edits: Edit) -> Team:
     insertions = [edit for edit in edits if isinstance(edit, Insertion)]
     removals = [edit.model_dump(mode="json") for edit in edits if isinstance(edit, Removal)]
     team = Team(method="x", agents=(Agent(id="graph", prompt="x"),), topology=make_chain("graph"))
-    for found in (*insertions, *beside):
-        team = team.apply(Rewiring(AddAgent(Agent(id=found.agent, prompt=f"{PROMPT} {found.agent}")), why="a check"))
+    for agent in [*(found.agent for found in insertions), *(found.agent for found in beside)]:
+        team = team.apply(Rewiring(AddAgent(Agent(id=agent, prompt=f"{PROMPT} {agent}")), why="a check"))
     return team.with_memory(
         **{
             INSERTED: [found.model_dump(mode="json") for found in insertions],
@@ -239,7 +239,7 @@ def test_an_agent_beside_a_node_gets_a_field_of_its_own_in_every_form(name: str,
     assert "class DateCheckerState(Desk):\n    date_expert_text: str\n" in source
     assert "def date_checker(state: DateCheckerState) -> dict:" in source
     assert 'add_edge("date_expert", "date_checker")' in source
-    before = {(): '"read"', (READER,): '"reader"'}.get(edits, "START")
+    before = "START" if FIRST in edits else '"reader"' if edits else '"read"'
     assert f'add_edge({before}, "date_expert")' in source
 
 

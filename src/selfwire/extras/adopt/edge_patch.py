@@ -127,7 +127,7 @@ class EdgeWriter:
         self.removals = {removal.node: removal for removal in edges.removals}
         self.dropped = list[Traced]()
         self.nodes = {draft.name: draft for draft in graphs.nodes if not draft.graph}
-        self.prompts = {found.agent: prompt for found, prompt in (*edges.inserted, *edges.specialists)}
+        self.prompts = edges.prompts
         self.joins = {found.merge: found for found, _ in edges.specialists}
         self.taken = {word for file in self.program.files.values() for word in re.findall(r"\w+", file.text)}
         self.names = {agent: self._find_name(agent) for agent in self.prompts}

@@ -90,8 +90,8 @@ def make_patch(
             except ValueError as error:
                 raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
             edits.append(SourceEdit(place.file, *_locate(Path(place.file).read_text(encoding="utf-8"), place), written))
-    for place, names, made in list_edge_edits(target, edges) if any(edges) else ():
-        head += [f"{place} {name}: {' '.join(reasons.get(name, '').split())}" for name in names]
+    for edge, names, made in list_edge_edits(target, edges) if any(edges) else ():
+        head += [f"{edge} {name}: {' '.join(reasons.get(name, '').split())}" for name in names]
         edits += made
     files = sorted({edit.file for edit in edits})
     return "\n".join([*head, "", *(_diff(Path(file), [edit for edit in edits if edit.file == file]) for file in files)])

@@ -1,26 +1,36 @@
-"""Agents on edges of a graph of the user's own: where they may come in, and the graph that has them.
+"""Edits of the edges of a graph of the user's own: where they may be made, and the graph that has them.
 
 An inserted agent stands behind a node, on all edges from it that the builder holds. It reads a field of the state that
 the node writes, and its reply takes the place of what stands there; of `messages` that is the last one. Its chat model
-is the one that the program asks at this node. The user's objects stay as they are.
+is the one that the program asks at this node.
+
+A specialist works beside a node, on what this reads; its words go to an agent that is inserted behind both, and makes
+one text of theirs.
+
+A node of the program may be left out where one edge leads to it and one from it, it only asks a model, and what it
+writes takes the place of what stands there already. The user's objects stay as they are.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from inspect import isfunction
 from types import UnionType
-from typing import Annotated, Any, NotRequired, Required, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, NotRequired, Required, Union, get_args, get_origin
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableBinding, RunnableLambda
+from langchain_core.runnables.utils import get_function_nonlocals
 from langgraph.channels import BinaryOperatorAggregate, LastValue
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.pregel import Pregel
 from langgraph.types import Command
-from typing_extensions import get_type_hints
+from typing_extensions import TypedDict, get_type_hints
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
@@ -30,8 +40,16 @@ from selfwire.models.text_layer import get_layer, get_node
 
 INSERTED = "inserted"
 """Entry of a team's memory: insertions, in an order in which they can be made."""
+TAKEN_OUT = "taken_out"
+"""Entry of a team's memory: nodes of the program that are left out by a team that has none of their agents."""
+BESIDE = "beside"
+"""Entry of a team's memory: agents beside nodes of the program."""
 WROTE = "wrote"
 """Entry of a trajectory's notes: fields that each node has written a text to, or an answer to `messages`."""
+READ = "read"
+"""Entry of a trajectory's notes: fields whose text stood in a request of each node."""
+PASSED = "passed"
+"""Entry of a trajectory's notes: by node, whether it only asked models and wrote over what stood there."""
 MESSAGES = "messages"
 MADE = frozenset({"builder", "nodes", "channels", "trigger_to_nodes", "schema_to_mapper"})
 """Attributes of a compiled graph that its builder makes; all others are how it was compiled and configured."""
@@ -39,6 +57,7 @@ AGENTS = ("langchain.agents", "langgraph.prebuilt.chat_agent_executor")
 """Modules whose graphs are agents: their builders are no part of the program."""
 ENDS = {START: "START", END: "END"}
 RULE = "Reply with the whole text that takes the place of {}, and with nothing else."
+BOTH = "What you write is joined with what another agent writes at the same time. Reply with it, and with nothing else."
 IN_TAGS, LAST = RULE.format("what stands between <text> and </text>"), RULE.format("the last message above")
 
 
@@ -71,6 +90,78 @@ class Insertion(FrozenModel):
         return f"{what or 'what'}{wrote} {self.field}, before {before}"
 
 
+class Specialist(FrozenModel):
+    """An agent beside a node, at work on what this reads at the same time.
+
+    Args:
+        beside: the node, behind which `merge` is inserted.
+        after: the only node before it, in the graph of the program.
+        reads: fields of the state that both read.
+        merge: the agent that makes one text of what both have written.
+    """
+
+    agent: Id
+    beside: str
+    after: str
+    field: str
+    reads: tuple[str, ...]
+    question: str = ""
+    merge: Id = "new"
+
+    @property
+    def name(self) -> str:
+        """The name of the place, for critics."""
+        return f"beside {self.beside}.{self.field}"
+
+    @property
+    def channel(self) -> str:
+        """The field for what it writes, which the state of the program does not have."""
+        return f"{self.agent.replace('-', '_')}_text"
+
+    def describe(self) -> str:
+        """Describe the place, for critics."""
+        reads = " and ".join(self.reads)
+        return f"a second agent reads {reads} as {self.beside} does, and what it writes is joined with {self.field}"
+
+
+def list_specialists(team: Team) -> list[Specialist]:
+    """List the specialists of a team, if an agent joins their text."""
+    known = map(Specialist.model_validate, team.memory.get(BESIDE, ()))
+    return [found for found in known if {found.agent, found.merge} <= team.agents_by_id.keys()]
+
+
+class Removal(FrozenModel):
+    """A node that is left out, so that the only node before it hands on to the only one behind it.
+
+    Args:
+        after, before: these two, in the graph of the program; "" for an inserted agent.
+        agents: texts that it alone sends; it is left out by a team that has none of them.
+    """
+
+    node: str
+    after: str
+    before: str
+    agents: tuple[Id, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the edit, for critics."""
+        return f"without {self.node}"
+
+    def describe(self) -> str:
+        """Describe the edit, for critics."""
+        if not self.after:
+            return f"the inserted agent {self.node} is taken out again"
+        after, before = (ENDS.get(node, node) for node in (self.after, self.before))
+        return f"{self.node} is taken out, and what {after} hands on goes to {before} as it is"
+
+
+def list_removals(team: Team, *, noted: bool = False) -> list[Removal]:
+    """List the nodes of the program that a team leaves out; or those that are noted as ones that it may leave out."""
+    known = map(Removal.model_validate, team.memory.get(TAKEN_OUT, ()))
+    return [found for found in known if bool(team.agents_by_id.keys() & {*found.agents}) is noted]
+
+
 def list_insertions(team: Team) -> list[Insertion]:
     """List the insertions of a team, each before those behind it; agents that have been taken out are left out."""
     found = list[Insertion]()
@@ -82,46 +173,113 @@ def list_insertions(team: Team) -> list[Insertion]:
     return found
 
 
-def list_inserted_agents(team: Team) -> list[tuple[Insertion, str]]:
-    """List the insertions of a team in order, each with the agent's prompt."""
-    return [(found, team.agents_by_id[found.agent].prompt) for found in list_insertions(team)]
+class GraphEdits(NamedTuple):
+    """The edits of a team to the edges of a program; agents with their prompts.
+
+    Attributes:
+        inserted: in an order in which they can be made.
+        removals: nodes that are left out.
+    """
+
+    inserted: tuple[tuple[Insertion, str], ...] = ()
+    specialists: tuple[tuple[Specialist, str], ...] = ()
+    removals: tuple[Removal, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the agents that come in, and of the nodes that go."""
+        return *self.prompts, *(removal.node for removal in self.removals)
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """Prompts of the agents that come in, by name."""
+        inserted = {found.agent: prompt for found, prompt in self.inserted}
+        return inserted | {found.agent: prompt for found, prompt in self.specialists}
 
 
-def insert_agents(name: str, graph: Any, team: Team) -> Any:
-    """Make the graph with the inserted agents of a team, compiled as the given one; the same object without any.
+def list_graph_edits(team: Team) -> GraphEdits:
+    """List the edits of a team to the edges of its program."""
+    prompts = {agent.id: agent.prompt for agent in team.agents}
+    inserted = [(found, prompts[found.agent]) for found in list_insertions(team)]
+    specialists = [(found, prompts[found.agent]) for found in list_specialists(team)]
+    return GraphEdits(tuple(inserted), tuple(specialists), tuple(list_removals(team)))
+
+
+def build_variant(name: str, graph: Any, team: Team) -> Any:
+    """Make the graph with the edges of a team, compiled as the given one; the same object where they are as they were.
 
     Args:
         name: of the graph, for errors.
 
     Raises:
-        ConfigError: an edge or a field does not exist any more.
+        ConfigError: a node, an edge or a field does not exist any more.
     """
-    agents = list_inserted_agents(team)
-    if not agents:
+    edits = list_graph_edits(team)
+    if not any(edits):
         return graph
     if not isinstance(graph, CompiledStateGraph):
-        raise ConfigError(f"{name!r} is no StateGraph any more, so no agent can be inserted; evolve the graph anew")
+        raise ConfigError(f"{name!r} is no StateGraph any more, so its edges cannot change; evolve the graph anew")
     builder, roots = _copy_builder(graph.builder), dict[str, str]()
-    for found, prompt in agents:
+    joined = {beside.merge: beside for beside, _ in edits.specialists}
+    for found, prompt in edits.inserted:
         roots[found.agent] = roots.get(found.after, found.after)
-        if faults := _list_missing(builder, found):
+        beside = joined.get(found.agent)
+        schema = _extend_state(builder, found, beside) if beside else builder.state_schema
+        node = _make_node(found, prompt, roots[found.agent], beside.channel if beside else "")
+        _insert_agent(name, builder, found, node, schema)
+    for removal in edits.removals:
+        if {(removal.after, removal.node), (removal.node, removal.before)} - graph.builder.edges:
             raise ConfigError(
-                f"agent {found.agent!r} needs {faults[0]}, which {name!r} does not have any more; put it back, "
-                "evolve the graph anew, or name the graph itself if its source has this agent by now"
+                f"{removal.node!r} is taken out between {ENDS.get(removal.after, removal.after)} and "
+                f"{ENDS.get(removal.before, removal.before)}, where {name!r} does not have it any more; put it back, "
+                "evolve the graph anew, or name the graph itself if its source is without it by now"
             )
-        builder.edges -= {(found.after, end) for end in found.before}
-        node = _make_node(found, prompt, roots[found.agent])
-        try:
-            builder.add_node(found.agent, node, input_schema=builder.state_schema)
-        except ValueError as error:  # a node or a field of the program has this name by now
-            raise ConfigError(
-                f"agent {found.agent!r} cannot be a node of {name!r}: {error}; rename that one"
-            ) from error
-        for source, end in [(found.after, found.agent), *((found.agent, end) for end in found.before)]:
-            builder.add_edge(source, end)
+        [source], [target] = list_neighbours(builder, removal.node)
+        builder.edges = builder.edges - {(source, removal.node), (removal.node, target)} | {(source, target)}
+        del builder.nodes[removal.node]
+    for beside, prompt in edits.specialists:
+        [source], _ = list_neighbours(builder, beside.beside)
+        node = _make_specialist(beside, prompt, builder)
+        _add_node(name, builder, beside.agent, node, builder.state_schema)
+        builder.add_edge(source, beside.agent).add_edge(beside.agent, beside.merge)
     made = builder.compile()
     made.__dict__.update({key: value for key, value in graph.__dict__.items() if key not in MADE})
     return made
+
+
+def _insert_agent(
+    name: str, builder: StateGraph[Any, Any, Any, Any], found: Insertion, node: Any, schema: type[Any]
+) -> None:
+    if faults := _list_missing(builder, found):
+        raise ConfigError(
+            f"agent {found.agent!r} needs {faults[0]}, which {name!r} does not have any more; put it back, "
+            "evolve the graph anew, or name the graph itself if its source has this agent by now"
+        )
+    builder.edges -= {(found.after, end) for end in found.before}
+    _add_node(name, builder, found.agent, node, schema)
+    for source, end in [(found.after, found.agent), *((found.agent, end) for end in found.before)]:
+        builder.add_edge(source, end)
+
+
+def _add_node(name: str, builder: StateGraph[Any, Any, Any, Any], agent: str, node: Any, schema: type[Any]) -> None:
+    try:
+        builder.add_node(agent, node, input_schema=schema)
+    except ValueError as error:  # a node or a field of the program has this name by now
+        raise ConfigError(f"agent {agent!r} cannot be a node of {name!r}: {error}; rename that one") from error
+
+
+def _extend_state(builder: StateGraph[Any, Any, Any, Any], found: Insertion, beside: Specialist) -> type[Any]:
+    """Make the state of an agent that joins two texts: the fields that it reads, and that of the specialist."""
+    hints = get_type_hints(builder.state_schema, include_extras=True)
+    own = {field: hints[field] for field in (found.field, found.question) if field in hints}
+    made: type[Any] = TypedDict("Joined", {**own, beside.channel: str})  # type: ignore[misc]
+    return made
+
+
+def list_neighbours(builder: StateGraph[Any, Any, Any, Any], node: str) -> tuple[list[str], list[str]]:
+    """List the nodes from which edges lead to a node, and those to which they lead from it."""
+    edges = sorted(builder.edges)
+    return [source for source, end in edges if end == node], [end for source, end in edges if source == node]
 
 
 def _list_missing(builder: StateGraph[Any, Any, Any, Any], found: Insertion) -> list[str]:
@@ -146,18 +304,58 @@ def _copy_builder(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, An
     return made
 
 
-def _make_node(found: Insertion, prompt: str, root: str) -> RunnableLambda[Any, Any]:
-    """The node of an inserted agent; it asks the model that the node `root` has asked in this run."""
+def _make_node(found: Insertion, prompt: str, root: str, joined: str = "") -> RunnableLambda[Any, Any]:
+    """The node of an inserted agent; it asks the model that the node `root` has asked in this run.
+
+    Args:
+        joined: field of a specialist's text, which it reads too; "" for none.
+    """
 
     def ask(state: Any) -> Any:
         model, text = _find_model(root), _read(state, found.field)
-        return _make_update(found, text, model.invoke(_make_request(found, state, prompt)))
+        return _make_update(found, text, model.invoke(_make_request(found, state, prompt, joined)))
 
     async def ask_async(state: Any) -> Any:
         model, text = _find_model(root), _read(state, found.field)
-        return _make_update(found, text, await model.ainvoke(_make_request(found, state, prompt)))
+        return _make_update(found, text, await model.ainvoke(_make_request(found, state, prompt, joined)))
 
     return RunnableLambda(ask, ask_async, name=found.agent)
+
+
+def _make_specialist(
+    beside: Specialist, prompt: str, builder: StateGraph[Any, Any, Any, Any]
+) -> RunnableLambda[Any, Any]:
+    """The node of a specialist, which asks the model that stands in the code of the node beside it."""
+    own = find_own_model(builder.nodes[beside.beside].runnable)
+
+    def make_request(state: Any) -> str | list[Any]:
+        if beside.field == MESSAGES:
+            return [*_read(state, MESSAGES), HumanMessage(f"{prompt}\n\n{BOTH}")]
+        tags = {"task" if field == beside.question else field: field for field in beside.reads}
+        texts = [f"<{tag}>\n{_read(state, field)}\n</{tag}>\n\n" for tag, field in tags.items()]
+        return f"{''.join(texts)}{prompt}\n\n{BOTH}"
+
+    def ask(state: Any) -> Any:
+        return {beside.channel: (own or _find_model(beside.beside)).invoke(make_request(state)).text}
+
+    async def ask_async(state: Any) -> Any:
+        return {beside.channel: (await (own or _find_model(beside.beside)).ainvoke(make_request(state))).text}
+
+    return RunnableLambda(ask, ask_async, name=beside.agent)
+
+
+def find_own_model(node: Any) -> BaseChatModel | None:
+    """Find the only chat model that the code of a node names; None if that is not known."""
+    codes = [code for name in ("func", "afunc") if isfunction(code := getattr(node, name, None))]
+    found = list[BaseChatModel]()
+    named = [value for code in codes for value in get_function_nonlocals(code)]
+    for value in (getattr(method, "__self__", method) for method in named):  # model.invoke is a method of model
+        for part in getattr(value, "steps", [value]):
+            while isinstance(part, RunnableBinding):
+                part = part.bound
+            if isinstance(part, BaseChatModel) and part not in found:
+                found.append(part)
+    return found[0] if len(found) == 1 else None
 
 
 def _find_model(root: str) -> Any:
@@ -170,9 +368,11 @@ def _read(state: Any, field: str) -> Any:
     return state[field] if isinstance(state, Mapping) else getattr(state, field)
 
 
-def _make_request(found: Insertion, state: Any, prompt: str) -> str | list[Any]:
+def _make_request(found: Insertion, state: Any, prompt: str, joined: str) -> str | list[Any]:
     """The request of an inserted agent: the task and the text, and below them what it is to do."""
     text = _read(state, found.field)
+    if joined:
+        prompt = f"<more>\n{_read(state, joined)}\n</more>\n\n{prompt}"
     if found.field == MESSAGES:
         return [*text, HumanMessage(f"{prompt}\n\n{LAST}")]
     task = f"<task>\n{_read(state, found.question)}\n</task>\n\n" if found.question else ""
@@ -190,34 +390,69 @@ class UpdateReader(BaseCallbackHandler):
 
     Attributes:
         fields: by node, whether each field that it wrote was a text every time; of `messages`, an answer at the end.
+        passed: by node, whether it only asked models, and each field that it wrote had such a text already.
+        read: by node, fields whose text stood in a request of it.
     """
 
     run_inline = True
 
     def __init__(self) -> None:
         self.fields: dict[str, dict[str, bool]] = {}
-        self._nodes: dict[UUID, str] = {}
+        self.passed: dict[str, bool] = {}
+        self.read: dict[str, list[str]] = {}
+        self._nodes: dict[UUID, tuple[str, Any]] = {}
 
     def on_chain_start(
         self, serialized: Any, inputs: Any, *, run_id: UUID, metadata: dict[str, Any] | None = None, **given: Any
     ) -> None:
         """Note the run of a node of the outermost graph."""
-        place = str((metadata or {}).get("langgraph_checkpoint_ns", ""))
-        if "|" not in place and given.get("name") == get_node(metadata) and _is_node(given.get("tags")):
-            self._nodes[run_id] = get_node(metadata)
+        place, node = str((metadata or {}).get("langgraph_checkpoint_ns", "")), get_node(metadata)
+        if "|" in place:  # a graph inside the node
+            self.passed[node] = False
+        elif given.get("name") == node and _is_node(given.get("tags")):
+            self._nodes[run_id] = node, inputs
+
+    def on_chat_model_start(
+        self, serialized: Any, messages: Any, *, metadata: dict[str, Any] | None = None, **given: Any
+    ) -> None:
+        """Note which fields of the state a request shows."""
+        node = get_node(metadata)
+        sent = "\n".join(str(message.text) for each in messages for message in each)
+        for state in [state for name, state in self._nodes.values() if name == node]:
+            known = self.read.setdefault(node, [])
+            for field, value in dict(state if isinstance(state, Mapping) else getattr(state, "__dict__", {})).items():
+                parts = value if field == MESSAGES and isinstance(value, list) else [value]
+                texts = [str(getattr(part, "text", part)).strip() for part in parts]
+                if field not in known and any(text and text in sent for text in texts):
+                    known.append(field)
+
+    def on_tool_start(
+        self, serialized: Any, input_str: str, *, metadata: dict[str, Any] | None = None, **given: Any
+    ) -> None:
+        """Note that a node does more than ask a model."""
+        self.passed[get_node(metadata)] = False
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **given: Any) -> None:
         """Note what a node has written."""
-        node = self._nodes.pop(run_id, "")
+        node, state = self._nodes.pop(run_id, ("", None))
         update = outputs.update if isinstance(outputs, Command) else outputs
         if node and isinstance(update, Mapping):
             known = self.fields.setdefault(node, {})
             for field, value in update.items():
                 known[str(field)] = known.get(str(field), True) and _is_answer(field, value)
+        if node:
+            stood = isinstance(outputs, Mapping) and all(_stands(state, *pair) for pair in outputs.items())
+            self.passed[node] = self.passed.get(node, True) and stood
 
     def list_texts(self) -> dict[str, list[str]]:
         """Fields that were texts every time, by node."""
         return {node: [name for name, is_text in fields.items() if is_text] for node, fields in self.fields.items()}
+
+
+def _stands(state: Any, field: Any, new: Any) -> bool:
+    """Whether a text that a node writes takes the place of one that the state has."""
+    old = state.get(field) if isinstance(state, Mapping) else getattr(state, str(field), None)
+    return bool(old) and _is_answer(field, old) and _is_answer(field, new)
 
 
 def _is_node(tags: Sequence[str] | None) -> bool:
@@ -269,6 +504,115 @@ def find_places(graph: Any, runs: Iterable[Trajectory], question: str) -> dict[s
             )
         ]
     }
+
+
+def find_specialists(
+    graph: Any, variant: Any, runs: Iterable[Trajectory], places: Iterable[Insertion]
+) -> tuple[dict[str, Specialist], dict[str, str]]:
+    """Find the nodes beside which an agent may work, by name, and why none may work beside the others.
+
+    Args:
+        graph: of the program.
+        variant: with the edits that there are already.
+        runs: whose notes say what nodes read.
+        places: where an agent may be inserted behind a node, which makes one text of what both write.
+    """
+    found, hindrances = dict[str, Specialist](), dict[str, str]()
+    reads = dict[str, dict[str, None]]()
+    for run in runs:
+        for node, fields in run.notes.get(READ, {}).items():
+            reads.setdefault(node, {}).update(dict.fromkeys(fields))
+    for place in places:
+        node = place.after
+        if node == START or node not in graph.builder.nodes:
+            continue
+        texts = [MESSAGES] if place.field == MESSAGES else list_text_fields(variant)
+        read = tuple(field for field in texts if field in reads.get(node, ()))
+        before, _ = list_neighbours(graph.builder, node)
+        made = Specialist(
+            agent="new", beside=node, after=before[0] if before else "", field=place.field, reads=read,
+            question=place.question,
+        )  # fmt: skip
+        if len(before) != 1 or not _has_one_way_in(variant.builder, node, list_fixed_edges(variant.builder)):
+            hindrances[made.name] = "not one edge of the builder alone leads to it"
+        elif not read:
+            hindrances[made.name] = f"no field of the state is known that {node} shows to its model"
+        elif find_own_model(graph.builder.nodes[node].runnable) is None:
+            hindrances[made.name] = f"the code of {node} does not name one chat model, which the second agent could ask"
+        else:
+            found[made.name] = made
+    return found, hindrances
+
+
+def find_removals(
+    graph: Any, runs: Iterable[Trajectory] | None, texts: Mapping[str, Sequence[str]], team: Team
+) -> tuple[list[Removal], dict[str, str]]:
+    """Find the nodes of a program that may be left out, and why the others may not, by node.
+
+    Args:
+        graph: of the program, without the edits of a team.
+        runs: whose notes say what nodes did; None if that does not count.
+        texts: names of those that one node alone sends, by node.
+        team: whose entry stays, and in whose graph no inserted agent stands beside the node.
+    """
+    if not isinstance(graph, CompiledStateGraph):
+        return [], {}
+    passed = dict[str, bool]()
+    for run in runs or ():
+        for node, has_passed in run.notes.get(PASSED, {}).items():
+            passed[node] = passed.get(node, True) and has_passed
+    found, hindrances = list[Removal](), dict[str, str]()
+    fixed, gone = list_fixed_edges(graph.builder), {removal.node for removal in list_removals(team)}
+    beside = {node for place in list_insertions(team) for node in (place.after, *place.before)}
+    beside |= {found.beside for found in list_specialists(team)}
+    entry = team.topology.agents[team.topology.entry]
+    for node in graph.builder.nodes.keys() - gone:
+        sources, targets = list_neighbours(graph.builder, node)
+        own = texts.get(node, ())
+        if why := _find_hindrance(graph, node, fixed):
+            hindrances[node] = why
+        elif not own:
+            hindrances[node] = "no prompt is known that it alone sends"
+        elif entry in own:
+            hindrances[node] = "its prompt is the first of the program, with which every run begins"
+        elif node in beside:
+            hindrances[node] = "an inserted agent stands beside it"
+        elif runs is not None and not passed.get(node):
+            hindrances[node] = "it does more than ask a model and write over a text that stood there already"
+        else:
+            found.append(Removal(node=node, after=sources[0], before=targets[0], agents=tuple(own)))
+    return sorted(found, key=lambda removal: removal.node), hindrances
+
+
+def _has_one_way_in(builder: StateGraph[Any, Any, Any, Any], node: str, fixed: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether nothing leads to a node but the only edge from another one; no code that decides either."""
+    sources, _ = list_neighbours(builder, node)
+    ends = [branch.ends for branches in builder.branches.values() for branch in branches.values()]
+    jumps = {end for spec in builder.nodes.values() for end in spec.ends or ()}
+    jumps |= {end for mapping in ends for end in (mapping or {node: node}).values()}
+    jumps |= {target for _, target in builder.waiting_edges}
+    return len(sources) == 1 and node not in jumps and fixed.get(sources[0]) == (node,)
+
+
+def _find_hindrance(
+    graph: CompiledStateGraph[Any, Any, Any, Any], node: str, fixed: Mapping[str, tuple[str, ...]]
+) -> str:
+    """Find why the builder cannot do without a node; "" if it can."""
+    builder, paused = graph.builder, (graph.interrupt_before_nodes, graph.interrupt_after_nodes)
+    sources, targets = list_neighbours(builder, node)
+    if not _has_one_way_in(builder, node, fixed) or len(targets) != 1 or node not in fixed:
+        return "not one edge of the builder alone leads to it, and one from it"
+    if (sources[0], targets[0]) == (START, END):
+        return "no other node would be left"
+    if any(nodes == "*" or node in nodes for nodes in paused):
+        return "the program waits for a person at it"
+    runnable, spec = builder.nodes[node].runnable, builder.nodes[node]
+    codes = [getattr(getattr(runnable, name, None), "__code__", None) for name in ("func", "afunc")]
+    if any("interrupt" in code.co_names for code in codes if code is not None):
+        return "the program waits for a person at it"
+    if isinstance(runnable, Pregel) or spec.defer or {"store", "writer"} & {*getattr(runnable, "func_accepts", ())}:
+        return "it is a graph of its own, waits for others, or writes elsewhere than into the state"
+    return ""
 
 
 def list_fixed_edges(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, tuple[str, ...]]:

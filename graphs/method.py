@@ -451,6 +451,10 @@ class Method(Generic[Config]):
         """The kept team with what the rejected one learned and still holds; by default nothing of it."""
         return kept
 
+    def note_parts(self, team: Team, runs: Sequence[Trajectory] | None) -> Team:
+        """The team with notes of its parts that may be taken out, by runs where there are any; by default itself."""
+        return team
+
     def propose_pruning(self, team: Team) -> Rewiring | None:
         """The rewiring that removes the least helpful agent; None, as by default, if none can be removed."""
         return None

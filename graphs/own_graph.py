@@ -57,27 +57,39 @@ from selfwire.evolvers.hiva.gradients import (
     describe_tools,
     propagate_gradients,
 )
-from selfwire.evolvers.hiva.insertions import INSERT, propose_insertion
-from selfwire.evolvers.hiva.schemas import AgentInsertion
+from selfwire.evolvers.hiva.insertions import INSERT, INSERT_BESIDE, TAKE_OUT, ProgramChanges, propose_program_edit
+from selfwire.evolvers.hiva.schemas import ProgramEdit
 from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 from selfwire.evolvers.topology_ops import add_serial, find_free_name, make_fresh_id
 from selfwire.evolvers.trajectory_text import gather_all, shorten
 from selfwire.graphs.hiva import Hiva, get_critic
 from selfwire.graphs.insertions import (
+    BESIDE,
     INSERTED,
+    PASSED,
+    READ,
+    TAKEN_OUT,
     WROTE,
     Insertion,
+    Removal,
+    Specialist,
     UpdateReader,
+    build_variant,
     find_places,
-    insert_agents,
+    find_removals,
+    find_specialists,
     is_text_type,
     list_fixed_edges,
-    list_inserted_agents,
+    list_graph_edits,
     list_insertions,
+    list_neighbours,
+    list_removals,
+    list_specialists,
 )
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import CallEstimate, EvolveResult, Method, explore_samples
+from selfwire.graphs.pruning import remove_agent
 from selfwire.models.call_meter import CallMeter, MeteredCall
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.text_layer import LayerText, TextLayer
@@ -108,7 +120,8 @@ class OwnGraphConfig(FrozenModel):
     Args:
         input: the graph's input, JSON with {question} in a text; "" to find it by the graph's schema.
         answer: field of the output, or fields of fields as `a.b`; "" to find it by the schema.
-        method: hiva rewrites prompts and descriptions of tools and inserts agents, hera rewrites prompts.
+        method: hiva rewrites prompts and descriptions of tools, inserts agents and takes nodes out, hera rewrites
+            prompts.
         hera: fields of HERA's config, but for those about planning teams.
     """
 
@@ -298,7 +311,7 @@ def read_texts(target: str) -> tuple[dict[str, LayerText], str]:
 
 def find_changed(team: Team, texts: Mapping[str, LayerText]) -> dict[str, str]:
     """Find the texts of a team that differ from those of its graph, by name."""
-    inserted = {found.agent for found in list_insertions(team)}
+    inserted = _list_added(team)
     now = {agent.id: agent.prompt for agent in team.agents if agent.id in texts and agent.id not in inserted}
     return {name: prompt for name, prompt in now.items() if prompt != texts[name].shown}
 
@@ -409,7 +422,7 @@ class OwnGraph(Method[OwnGraphConfig]):
                 f"{own[0]!r} is a text of {self.target!r}, whose code says which model it asks; take its model away "
                 f'with SetModel({own[0]!r}, ""), and change the code'
             )
-        inserted = {found.agent for found in list_insertions(team)}
+        inserted = _list_added(team)
         if gone := sorted({agent.id for agent in team.agents} - {*self.texts, *inserted, AGENT}):
             raise ConfigError(f"the source of {self.target!r} has no text {gone[0]!r} any more; evolve the graph anew")
         self._make_variant(team)
@@ -430,7 +443,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
         layer, loop = self._make_layer(team, ctx.model), asyncio.get_running_loop()
         meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, loop, layer.find)
-        updates, inserted = UpdateReader(), {found.agent for found in list_insertions(team)}
+        updates, inserted = UpdateReader(), _list_added(team)
         try:
             with layer.active():
                 mapped, graph = self._map(self._choose_config(team)), self._make_variant(team)
@@ -450,6 +463,8 @@ class OwnGraph(Method[OwnGraphConfig]):
         notes = {
             OFFERED: {name: list(tools) for name, tools in offered.items() if tools},
             WROTE: {node: fields for node, fields in updates.list_texts().items() if fields},
+            PASSED: updates.passed,
+            READ: updates.read,
         }
         steps = [step for call in meter.calls for step in self._make_steps(call, meter.results, inserted)]
         seen = {step.agent for step in steps}
@@ -529,7 +544,7 @@ class OwnGraph(Method[OwnGraphConfig]):
     async def _propose_by_gradients(
         self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]
     ) -> EvolveResult:
-        """Rewrite texts by HiVA's textual gradients, and insert an agent; an iteration inserts one at most."""
+        """Rewrite texts by HiVA's textual gradients, and change edges; an iteration makes one such change at most."""
         hiva = Hiva(topology_evolution=False, tool_evolution=False)
         critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at, guide=ctx.guide))
         toolbox, offered = make_toolbox(team, self.tools), self._collect_offered(runs)
@@ -549,18 +564,35 @@ class OwnGraph(Method[OwnGraphConfig]):
         )
         described = await propose_descriptions(team, free, self.tools, critic, placeholders=fills, scope=ctx.at)
         places = {} if "edges" in ctx.frozen else self._find_places(team, runs)
-        shown_places = {name: place.describe() for name, place in places.items()}
-        chosen, cost = await propose_insertion(team, wanting, shown_places, critic, hiva.config, scope=ctx.at)
+        removals, hindrances = ({}, {}) if "edges" in ctx.frozen else self._find_removals(team, runs, ctx)
+        beside, others = find_specialists(self.graph, self._make_variant(team), runs, places.values())
+        changes = ProgramChanges(
+            places={name: place.describe() for name, place in places.items()},
+            specialists={name: found.describe() for name, found in beside.items()},
+            removals={name: removal.describe() for name, removal in removals.items()},
+            hindrances=hindrances | others,
+        )
+        chosen, cost = await propose_program_edit(team, wanting, changes, critic, hiva.config, scope=ctx.at)
         accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
         declined = [
             *(*prompts.declined, *described.declined, *unusable),
             *([chosen] if isinstance(chosen, DeclinedProposal) else []),
         ]
         memory = dict[str, Any]()
-        if isinstance(chosen, AgentInsertion):
-            rewiring, made = self._insert(team, chosen, places[chosen.place], runs)
+        if isinstance(chosen, ProgramEdit):
+            place, edits = chosen.place.removeprefix("beside "), dict[str, Sequence[FrozenModel]]()
+            if removal := removals.get(chosen.place):
+                accepted = [known for known in accepted if known.by not in removal.agents]
+                rewiring, program_node = _take_out(team, removal, chosen.reason), [removal] if removal.after else []
+                edits[TAKEN_OUT] = [*list_removals(team), *program_node]
+            elif found_beside := beside.get(chosen.place):
+                rewiring, made, specialist = self._insert_beside(team, chosen, places[place], found_beside, runs)
+                edits |= {INSERTED: [*list_insertions(team), made], BESIDE: [*list_specialists(team), specialist]}
+            else:
+                rewiring, made = self._insert(team, chosen, places[place], runs)
+                edits[INSERTED] = [*list_insertions(team), made]
             accepted.append(rewiring)
-            memory = {INSERTED: [found.model_dump(mode="json") for found in (*list_insertions(team), made)]}
+            memory = {name: [edit.model_dump(mode="json") for edit in known] for name, known in edits.items()}
         return EvolveResult.of(
             team,
             accepted,
@@ -577,13 +609,52 @@ class OwnGraph(Method[OwnGraphConfig]):
         ]
 
     def keep_memory(self, kept: Team, rejected: Team) -> Team:
-        """The kept team with what HERA has learned, and the places of those agents of the rejected one that it has."""
+        """The kept team with what HERA has learned, or with the edits of edges of the rejected one that it has."""
         if self.hera is not None:
             return self.hera.keep_memory(kept, rejected)
-        places = rejected.memory.get(INSERTED, ())
-        there = list_insertions(kept.with_memory(**{INSERTED: places}))
-        memory = {INSERTED: [found.model_dump(mode="json") for found in there]}
-        return kept if there == list_insertions(kept) else kept.with_memory(**memory)
+        listers: Mapping[str, Callable[[Team], Sequence[FrozenModel]]] = {
+            INSERTED: list_insertions,
+            BESIDE: list_specialists,
+            TAKEN_OUT: list_removals,
+        }
+        for name, list_edits in listers.items():
+            there = list_edits(kept.with_memory(**{name: rejected.memory.get(name, ())}))
+            if there != list_edits(kept):
+                kept = kept.with_memory(**{name: [found.model_dump(mode="json") for found in there]})
+        return kept
+
+    def _find_removals(
+        self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]
+    ) -> tuple[dict[str, Removal], dict[str, str]]:
+        """Find which nodes may be taken out of the graph of a team, and why not the others; by the edit's name.
+
+        An inserted agent may, as the program does without it.
+        """
+        found, hindrances = find_removals(self.graph, runs, self._list_own_texts(team), team)
+        merges = {place.merge: place.agent for place in list_specialists(team)}
+        found += [
+            Removal(node=name, after="", before="", agents=tuple(dict.fromkeys((name, place.agent))))
+            for place in list_insertions(team)
+            for name in [merges.get(place.agent, place.agent)]
+        ]
+        frozen = [removal for removal in found if any(map(ctx.is_frozen, removal.agents))]
+        hindrances |= {removal.node: "it is frozen" for removal in frozen}
+        free = {removal.name: removal for removal in found if removal not in frozen}
+        return free, {f"without {node}": why for node, why in hindrances.items()}
+
+    def _list_own_texts(self, team: Team) -> dict[str, list[str]]:
+        """List the texts of a team that one node alone sends, by node."""
+        own = dict[str, list[str]]()
+        for name, text in self.texts.items():
+            if len(text.users) == 1 and text.users[0].startswith("node ") and name in team.agents_by_id:
+                own.setdefault(text.users[0].removeprefix("node "), []).append(name)
+        return own
+
+    def note_parts(self, team: Team, runs: Sequence[Trajectory] | None) -> Team:
+        """The team with notes of the nodes that may be taken out; without runs of those that its builder can spare."""
+        found, _ = find_removals(self.graph, runs, self._list_own_texts(team), team)
+        noted = [removal.model_dump(mode="json") for removal in (*list_removals(team), *found)]
+        return team.with_memory(**{TAKEN_OUT: noted}) if found else team
 
     def _find_places(self, team: Team, runs: Sequence[Trajectory]) -> dict[str, Insertion]:
         """Find where an agent may be inserted into the graph of a team."""
@@ -593,16 +664,14 @@ class OwnGraph(Method[OwnGraphConfig]):
         return find_places(self._make_variant(team), runs, asked)
 
     def _insert(
-        self, team: Team, chosen: AgentInsertion, place: Insertion, runs: Sequence[Trajectory]
+        self, team: Team, chosen: ProgramEdit, place: Insertion, runs: Sequence[Trajectory]
     ) -> tuple[Rewiring, Insertion]:
         """Make the rewiring that inserts an agent, and its place.
 
         In the team's topology it follows the last text that the node before it has sent, else the entry.
         """
-        variant = self._make_variant(team)
-        assert isinstance(variant, CompiledStateGraph), "it has places"
-        taken = variant.builder.nodes.keys() | variant.builder.channels.keys()
-        name = find_free_name(make_fresh_id(team, chosen.name.strip() or chosen.description), taken)
+        stem = make_fresh_id(team, chosen.name.strip() or chosen.description)
+        name = find_free_name(stem, self._list_taken(team))
         agent = Agent(
             id=name, role=f"Inserted: reads and rewrites {place.describe()}.", prompt=chosen.description.strip()
         )
@@ -611,9 +680,43 @@ class OwnGraph(Method[OwnGraphConfig]):
         if before and before[-1] in team.topology.agents:
             rewiring = add_serial(team, before[-1], agent, why=why)
         else:
-            ends = AddEdge(team.topology.entry, name), AddEdge(name, team.topology.sink)
-            rewiring = Rewiring(AddAgent(agent), AddNode(name, name), *ends, why=why)
-        return rewiring.replace(operation=INSERT, by=name), place.replace(agent=name)
+            edges = AddEdge(team.topology.entry, name), AddEdge(name, team.topology.sink)
+            rewiring = Rewiring(AddAgent(agent), AddNode(name, name), *edges, why=why)
+        standing = self._make_variant(team.with_memory(**{TAKEN_OUT: (), BESIDE: ()}))
+        assert isinstance(standing, CompiledStateGraph), "it has places"
+        _, ends = list_neighbours(standing.builder, place.after)  # with the nodes that are taken out
+        return rewiring.replace(operation=INSERT, by=name), place.replace(agent=name, before=tuple(ends))
+
+    def _insert_beside(
+        self,
+        team: Team,
+        chosen: ProgramEdit,
+        place: Insertion,
+        beside: Specialist,
+        runs: Sequence[Trajectory],
+    ) -> tuple[Rewiring, Insertion, Specialist]:
+        """Make the rewiring that has an agent work beside a node, and the places of it and of the one that joins both.
+
+        In the team's topology both stand behind the last text that the node has sent.
+        """
+        named = chosen.model_copy(update={"name": f"{chosen.name.strip() or 'second agent'} merge"})
+        joining = named.model_copy(update={"description": chosen.merge})
+        rewiring, merge = self._insert(team, joining, place, runs)
+        taken = self._list_taken(team) | {merge.agent}
+        name = find_free_name(make_fresh_id(team.apply(rewiring), chosen.name.strip() or chosen.description), taken)
+        agent = Agent(id=name, role=f"Inserted: {beside.describe()}.", prompt=chosen.description.strip())
+        source = next(
+            edit.source for edit in rewiring.edits if isinstance(edit, AddEdge) and edit.target == merge.agent
+        )
+        edits = AddAgent(agent), AddNode(name, name), AddEdge(source, name), AddEdge(name, merge.agent)
+        rewiring = rewiring.replace(edits=(*rewiring.edits, *edits), operation=INSERT_BESIDE, by=name)
+        return rewiring, merge, beside.replace(agent=name, merge=merge.agent)
+
+    def _list_taken(self, team: Team) -> set[str]:
+        """List the names of nodes and fields of the graph of a team."""
+        variant = self._make_variant(team)
+        assert isinstance(variant, CompiledStateGraph), "it has places"
+        return {*variant.builder.nodes, *variant.builder.channels}
 
     def _collect_offered(self, runs: Iterable[Trajectory]) -> dict[str, list[str]]:
         """Collect the names of the tools that were offered in some runs, by the agent that could call them."""
@@ -648,10 +751,10 @@ class OwnGraph(Method[OwnGraphConfig]):
         return TextLayer(self.texts.values(), changed, get_model if list_insertions(team) else None)
 
     def _make_variant(self, team: Team) -> Runnable[Any, Any]:
-        """The graph with a team's inserted agents; the graph itself without any."""
-        key = fingerprint([[found.model_dump(mode="json"), prompt] for found, prompt in list_inserted_agents(team)])
+        """The graph with a team's edges; the graph itself where they are the program's."""
+        key = repr(list_graph_edits(team))
         if key not in self._variants:
-            self._variants[key] = insert_agents(self.target, self.graph, team)
+            self._variants[key] = build_variant(self.target, self.graph, team)
         return self._variants[key]
 
     async def _invoke(
@@ -737,6 +840,17 @@ async def compute_gradients(
         team = team.replace(topology=make_chain(*(step.node for step in run.steps)))
     found = await propagate_gradients(run, team, loss.gradient, critic, toolbox=toolbox, scope=scope)
     return found.replace(usage=loss.usage + found.usage)
+
+
+def _list_added(team: Team) -> set[str]:
+    """List the agents of a team that the program does not have."""
+    return {*list_graph_edits(team).prompts}
+
+
+def _take_out(team: Team, removal: Removal, reason: str) -> Rewiring:
+    """Make the rewiring that takes the texts of a node out."""
+    why = shorten(reason.strip() or "the gradients ask for it", 300)
+    return remove_agent(team, *removal.agents).replace(why=why, operation=TAKE_OUT, by=removal.node)
 
 
 def _read_arguments(given: Any) -> FrozenJson:

@@ -26,7 +26,7 @@ from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evolvers.frozen import find_frozen_change
 from selfwire.evolvers.trajectory_text import gather_all
-from selfwire.graphs.insertions import list_insertions
+from selfwire.graphs.insertions import list_insertions, list_removals, list_specialists
 from selfwire.graphs.method import Ctx, EvolveResult, Method
 from selfwire.models.budget import Price
 
@@ -132,7 +132,7 @@ class PruningRecord(FrozenModel):
 def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = FrozenMap()) -> dict[str, TeamPart]:
     """The parts that can be taken out, by name: agents, then edges, then tools, then models with cheaper ones.
 
-    Of a graph of the user's own these are the agents that were inserted.
+    Of a graph of the user's own these are the agents that were inserted, and the nodes that its method has noted.
 
     Args:
         frozen: parts that stay (`evolvers.frozen`).
@@ -147,16 +147,20 @@ def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = F
         *(_give_model(a, m) for name in models if (a := team.agents_by_id.get(name)) for m in _list_cheaper(a, models)),
     ]
     if is_graph(team.method):
-        inserted = {place.agent for place in list_insertions(team)}
+        beside = {place.agent: place.merge for place in list_specialists(team)}
+        inserted = {place.agent for place in list_insertions(team)} - {*beside.values()}
         found = [part for part in found if part.kind == "agent" and part.name in inserted]
+        found += [TeamPart("agent", name, remove_agent(team, name, merge)) for name, merge in beside.items()]
+        nodes = list_removals(team, noted=True)
+        found += [TeamPart("agent", node.node, remove_agent(team, *node.agents)) for node in nodes]
     return {part.name: part for part in found if _is_legal(team, part, frozen)}
 
 
-def remove_agent(team: Team, agent: str) -> Rewiring:
-    """Make the rewiring that takes an agent out; the agents before it then hand on to those after it."""
+def remove_agent(team: Team, *agents: str) -> Rewiring:
+    """Make the rewiring that takes agents out; those before them then hand on to those after them."""
     topology, edits = team.topology, list[Edit]()
     edges = {(edge.source, edge.target) for edge in topology.edges}
-    for node in (node.id for node in topology.nodes if node.agent == agent):
+    for node in (node.id for node in topology.nodes if node.agent in agents):
         before = sorted(source for source, target in edges if target == node)
         after = sorted(target for source, target in edges if source == node)
         edits.append(RemoveNode(node))
@@ -164,7 +168,7 @@ def remove_agent(team: Team, agent: str) -> Rewiring:
         bridges = [(s, t) for s in before for t in after if s != t and (s, t) not in edges]
         edits.extend(AddEdge(source, target) for source, target in bridges)
         edges.update(bridges)
-    return _rewire(*edits, RemoveAgent(agent))
+    return _rewire(*edits, *map(RemoveAgent, agents))
 
 
 def _list_cheaper(agent: Agent, models: ModelsByPrice) -> Sequence[str]:
@@ -271,6 +275,7 @@ class Pruning(Method[Any]):
         Every part is left out on each task of the batch, or until it is seen to be needed, in the first iteration and
         after parts have gone. A group that is worth something together is halved until it is not.
         """
+        given, team = team, self.note_parts(team, runs)
         record = PruningRecord.of(team)
         there = list_parts(team, ctx.frozen, rank_models(team, record.costs, self.model_prices))
         if rejected := [name for name in record.pending if name in there]:
@@ -283,7 +288,7 @@ class Pruning(Method[Any]):
             group = group[: len(group) // 2]
         record = record.replace(pending=tuple(part.name for part in group))
         made = EvolveResult.of(team, [part.removal for part in group])
-        fitted = record.save_to(super().keep_memory(made.workflow, team)).with_lineage(team, made.applied)
+        fitted = record.save_to(super().keep_memory(made.workflow, team)).with_lineage(given, made.applied)
         return made.replace(workflow=fitted, finished=not group)
 
     def keep_memory(self, kept: Team, rejected: Team) -> Team:

@@ -1,66 +1,106 @@
-"""A new agent on an edge of a program's graph, proposed from gradients on the team; f_G where the graph is not ours.
+"""A change of the edges of a program's graph, proposed from gradients on the team; f_G where the graph is not ours.
 
-The paper changes the topology around each node. Of a program only edges that its builder holds can be split, and what
-an agent there may read and write is a field of the program's state: so a critic chooses among places, one at a time.
+The paper changes the topology around each node. Of a program only edges that its builder holds can change, and what an
+agent there may read and write is a field of the program's state: so a critic chooses one change of a list.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
-from selfwire.core.usage import ZERO_USAGE, Usage
+from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
+from selfwire.core.values import FrozenMap
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient, describe_team
-from selfwire.evolvers.hiva.schemas import AgentInsertion
+from selfwire.evolvers.hiva.schemas import ProgramEdit
 from selfwire.evolvers.hiva.semantics import render_gradients
 from selfwire.evolvers.hiva.structure import list_concerns
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 
 INSERT = "INSERT_AGENT"
 """The operation of a rewiring that inserts an agent."""
+INSERT_BESIDE = "INSERT_BESIDE"
+"""The operation of a rewiring that has an agent work beside a node."""
+TAKE_OUT = "TAKE_OUT_NODE"
+"""The operation of a rewiring that leaves a node out."""
+TRIES = 2
+"""Most requests for a change; those after the first say why the reply before was refused."""
 
 
-async def propose_insertion(
+class ProgramChanges(NamedTuple):
+    """Changes of a program's edges that can be made, each with a description, by name.
+
+    Attributes:
+        places: where an agent may come in.
+        specialists: beside which nodes one may work.
+        removals: which nodes may be taken out.
+        hindrances: why others of these cannot be made.
+    """
+
+    places: Mapping[str, str] = FrozenMap()
+    specialists: Mapping[str, str] = FrozenMap()
+    removals: Mapping[str, str] = FrozenMap()
+    hindrances: Mapping[str, str] = FrozenMap()
+
+
+async def propose_program_edit(
     team: Team,
     gradients: Sequence[Gradient],
-    places: Mapping[str, str],
+    changes: ProgramChanges,
     meta_model: PromptedModel,
     config: HivaConfig,
     *,
     scope: Scope,
-) -> tuple[AgentInsertion | DeclinedProposal | None, Usage]:
-    """Ask once over all gradients that ask for a change of the team; None where nothing is to be inserted.
-
-    Args:
-        places: where an agent may come in, each with a description.
+) -> tuple[ProgramEdit | DeclinedProposal | None, Usage]:
+    """Ask over all gradients that ask for a change of the team; None where nothing is to change.
 
     Returns:
-        An insertion whose place is one of these and whose description has a legal length; and the cost.
+        A change that is listed, whose prompts have a legal length if it brings an agent; and the cost.
     """
-    concerns = list_concerns(gradients)
-    if not (concerns and places):
+    concerns, spent, reason = list_concerns(gradients), list[Usage](), ""
+    if not (concerns and any(changes[:3])):
         return None, ZERO_USAGE
-    reply, usage = await meta_model.try_ask(
-        AgentInsertion,
-        "insertion",
-        scope=scope.at(phase="insert"),
-        gradients=render_gradients(concerns, lambda gradient: f"at {gradient.agent}: {gradient.overall.strip()}"),
-        team=describe_team(team),
-        places="\n".join(f"{place}: {what}" for place, what in places.items()),
-    )
-    if isinstance(reply, ModelError):
-        return DeclinedProposal(by="critic", operation=INSERT, reason=str(reply)), usage
-    place, length = reply.place.strip(), len(reply.description.strip())
-    if not place:
-        return None, usage
-    reason = ""
-    if place not in places:
-        reason = f"{place!r} is no place for an agent; places are {', '.join(places)}"
-    elif not length:
-        reason = "the new agent has no description"
-    elif length > config.prompt_length:
-        reason = f"the description has {length} characters; at most {config.prompt_length} are allowed"
-    if reason:
-        return DeclinedProposal(by="critic", operation=INSERT, reason=reason), usage
-    return AgentInsertion(place=place, name=reply.name, description=reply.description, reason=reply.reason), usage
+    for _ in range(TRIES):
+        reply, usage = await meta_model.try_ask(
+            ProgramEdit,
+            "insertion",
+            scope=scope.at(phase="insert"),
+            gradients=render_gradients(concerns, lambda gradient: f"at {gradient.agent}: {gradient.overall.strip()}"),
+            team=describe_team(team),
+            places=_list_lines(changes.places),
+            specialists=_list_lines(changes.specialists),
+            removals=_list_lines(changes.removals),
+            refused=f"Your last choice was refused: {reason}. Choose anew, or nothing." if reason else "",
+        )
+        spent.append(usage)
+        if isinstance(reply, ModelError):
+            return DeclinedProposal(by="critic", operation=INSERT, reason=str(reply)), sum_usages(spent)
+        found = reply.model_copy(update={"place": reply.place.strip()})
+        if not found.place:
+            break
+        if not (reason := _find_objection(found, changes, config.prompt_length)):
+            return found, sum_usages(spent)
+    return DeclinedProposal(by="critic", operation=INSERT, reason=reason) if reason else None, sum_usages(spent)
+
+
+def _find_objection(found: ProgramEdit, changes: ProgramChanges, most: int) -> str:
+    place, known = found.place, [name for group in changes[:3] for name in group]
+    if place in changes.hindrances:
+        return f"{place!r} cannot be done: {changes.hindrances[place]}"
+    if place not in known:
+        return f"{place!r} is no listed change; listed are {', '.join(known)}"
+    prompts = {} if place in changes.removals else {"description": found.description.strip()}
+    if place in changes.specialists:
+        prompts["merge"] = found.merge.strip()
+    for name, prompt in prompts.items():
+        if not prompt:
+            return f"the new agent has no {name}"
+        if len(prompt) > most:
+            return f"the {name} has {len(prompt)} characters; at most {most} are allowed"
+    return ""
+
+
+def _list_lines(described: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}: {what}" for name, what in described.items()) or "none"

@@ -108,14 +108,17 @@ class TopologyDecision(ReplySchema):
     reason: str = Field(default="", description="Why, in one sentence.")
 
 
-class AgentInsertion(ReplySchema):
-    """At most one new agent in a program, and where it comes in."""
+class ProgramEdit(ReplySchema):
+    """At most one change of the steps of a program."""
 
-    place: str = Field(
-        default="", description="The place where it comes in, exactly as listed; empty for no new agent."
+    place: str = Field(default="", description="The change before its colon, exactly as listed; empty for none.")
+    name: str = Field(
+        default="", description="Of a new agent: two or three words for its job, such as date checker; else empty."
     )
-    name: str = Field(default="", description="Two or three words for its job, such as date checker.")
-    description: str = Field(default="", description="What the new agent is and does, as its prompt.")
+    description: str = Field(default="", description="Of a new agent: what it is and does, as its prompt; else empty.")
+    merge: str = Field(
+        default="", description="Of an agent beside a step: how the two texts become one, as a prompt; else empty."
+    )
     reason: str = Field(default="", description="Why, in one sentence.")
 
 

@@ -158,7 +158,7 @@ def test_an_inserted_agent_has_a_commit_and_so_has_its_new_prompt(home: Path) ->
     assert '+NOTE_CHECKER = """You count well.' in git("show", "more")
     assert "| note-checker | behind check | Nobody counts. |" in done.stdout
     refused = export(home, "context.json", "--as", "context", code=2).stderr
-    assert "no context can insert the agent 'note-checker'; export a patch" in " ".join(refused.split())
+    assert "no context can insert or take out 'note-checker'; export a patch" in " ".join(refused.split())
 
 
 def test_a_change_that_was_taken_home_is_not_written_again(home: Path) -> None:

@@ -4,6 +4,8 @@ import asyncio
 from typing import Any, Literal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
@@ -12,25 +14,37 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
+from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import AddAgent, RemoveAgent, Rewiring
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, RemoveAgent, Rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
+from selfwire.evolvers.frozen import drop_frozen, find_frozen_change
 from selfwire.graphs.insertions import (
+    BESIDE,
     INSERTED,
+    PASSED,
+    READ,
+    TAKEN_OUT,
     WROTE,
     Insertion,
+    Removal,
+    Specialist,
     UpdateReader,
+    build_variant,
     find_places,
-    insert_agents,
+    find_removals,
+    find_specialists,
     list_chains,
     list_insertions,
+    list_removals,
 )
+from selfwire.graphs.pruning import remove_agent
 from selfwire.models.text_layer import TextLayer
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -59,7 +73,7 @@ def insert(after: str, before: str, agent: str = "checker", **fields: Any) -> In
 
 
 def make(graph: Graph, *insertions: Insertion, prompt: str = "You check it.") -> Graph:
-    made: Graph = insert_agents("my_app:graph", graph, make_team(*insertions, prompt=prompt))
+    made: Graph = build_variant("my_app:graph", graph, make_team(*insertions, prompt=prompt))
     return made
 
 
@@ -75,8 +89,8 @@ def make_pipeline(**compiled: Any) -> Graph:
 
 def test_without_inserted_agents_it_is_the_same_object() -> None:
     graph = make_pipeline()
-    assert insert_agents("my_app:graph", graph, make_team()) is graph
-    assert insert_agents("my_app:graph", model, make_team()) is model
+    assert build_variant("my_app:graph", graph, make_team()) is graph
+    assert build_variant("my_app:graph", model, make_team()) is model
 
 
 def test_the_given_graph_stays_as_it_is_and_what_it_was_compiled_with_stays_too() -> None:
@@ -230,7 +244,7 @@ def test_what_a_program_does_not_have_any_more_is_named(found: Insertion, told: 
     with pytest.raises(ConfigError, match=told):
         make(make_pipeline(), found)
     with pytest.raises(ConfigError, match="'my_app:graph' is no StateGraph any more"):
-        insert_agents("my_app:graph", model, make_team(found))
+        build_variant("my_app:graph", model, make_team(found))
 
 
 def test_agents_behind_one_that_was_taken_out_move_up() -> None:
@@ -262,3 +276,237 @@ def test_what_nodes_write_is_read_from_their_updates() -> None:
     graph.invoke({"question": "it"}, {"callbacks": [updates]})
     both = ["question", "answer"]
     assert updates.list_texts() == {"a": ["answer"], "b": [], "c": ["answer"], "d": both, "e": both}
+
+
+# nodes that are taken out
+
+
+def write(name: str) -> Any:
+    return lambda state: {"answer": f"{state.get('answer', '')}{name}"}
+
+
+def make_line(names: str, **compiled: Any) -> Graph:
+    builder = StateGraph(Desk)
+    for before, name in zip((START, *names), names, strict=False):
+        builder.add_node(name, write(name)).add_edge(before, name)
+    return builder.add_edge(names[-1], END).compile(**compiled)
+
+
+def make_line_team(names: str) -> Team:
+    agents = tuple(Agent(id=name, prompt=f"You are {name}.") for name in (*names, "graph"))
+    return Team(method="x", agents=agents, topology=make_chain(*names, "graph"))
+
+
+def find(
+    graph: Any, passed: dict[str, bool], texts: dict[str, list[str]], team: Team | None = None
+) -> tuple[list[str], Any]:
+    done = Trajectory(question=Question(id="1", input="x"), workflow="x", notes={PASSED: passed})
+    found, why = find_removals(graph, [done], texts, team or make_line_team("abcd"))
+    return [f"{removal.after} {removal.node} {removal.before}" for removal in found], why
+
+
+ALL = {name: [name] for name in "abcd"}
+
+
+def test_a_node_between_two_edges_that_wrote_over_what_stood_there_may_go() -> None:
+    found, why = find(make_line("abcd"), {"a": True, "b": True, "c": False}, {**ALL, "d": []})
+    assert found == ["a b c"]
+    assert why == {
+        "a": "its prompt is the first of the program, with which every run begins",
+        "c": "it does more than ask a model and write over a text that stood there already",
+        "d": "no prompt is known that it alone sends",
+    }
+    assert find(model, {"a": True}, ALL) == ([], {})
+
+
+def test_no_node_goes_where_more_than_two_edges_of_the_builder_are_at_it() -> None:
+    def decide(state: Desk) -> Literal["b", "c"]:
+        return "b"
+
+    builder = StateGraph(Desk)
+    for name in "abcd":
+        builder.add_node(name, write(name))
+    builder.add_edge(START, "a").add_conditional_edges("a", decide)
+    graph = builder.add_edge("b", "d").add_edge("c", "d").add_edge("d", END).compile()
+    found, why = find(graph, dict.fromkeys("abcd", True), ALL)
+    assert not found
+    assert set(why.values()) == {"not one edge of the builder alone leads to it, and one from it"}
+    jumping = StateGraph(Desk).add_node("a", write("a")).add_node("b", write("b")).add_node("c", write("c"))
+    jumping.add_node("d", write("d"), destinations=("c",)).add_edge(START, "a").add_edge("a", "b")
+    joined = jumping.add_edge("b", "c").add_edge("c", "d").add_edge("d", END).compile()
+    assert find(joined, dict.fromkeys("abcd", True), ALL)[0] == ["a b c"]
+
+
+def test_no_node_goes_at_which_a_person_is_asked_or_that_is_a_graph() -> None:
+    def ask(state: Desk) -> dict[str, Any]:
+        return {"answer": interrupt("sure?")}
+
+    graph = make_line("abcd", interrupt_before=["b"], interrupt_after=["c"])
+    found, why = find(graph, dict.fromkeys("abcd", True), ALL)
+    assert found == ["c d __end__"]
+    assert why["b"] == why["c"] == "the program waits for a person at it"
+    builder = StateGraph(Desk).add_node("a", write("a")).add_node("b", ask).add_node("c", make_line("x"))
+    graph = builder.add_edge(START, "a").add_edge("a", "b").add_edge("b", "c").add_edge("c", END).compile()
+    found, why = find(graph, dict.fromkeys("abc", True), ALL)
+    assert not found
+    assert (why["b"], why["c"][:24]) == ("the program waits for a person at it", "it is a graph of its own")
+    assert find(make_line("a"), {"a": True}, {"a": ["x"]})[1] == {"a": "no other node would be left"}
+
+
+def test_no_node_goes_beside_an_inserted_agent() -> None:
+    team = make_line_team("abcd").with_memory(**{INSERTED: [insert("b", "c", "d").model_dump(mode="json")]})
+    found, why = find(make_line("abcd"), dict.fromkeys("abcd", True), ALL, team)
+    assert found == ["c d __end__"]
+    assert why["b"] == why["c"] == "an inserted agent stands beside it"
+
+
+def test_a_node_has_passed_that_only_asked_a_model_and_wrote_over_texts() -> None:
+    builder, updates = StateGraph(Desk), UpdateReader()
+    nodes = {
+        "first": lambda state: {"answer": "x"},
+        "over": lambda state: {"answer": model.invoke(state["answer"]).text},
+        "silent": lambda state: {},
+        "lists": lambda state: {"parts": ["x"]},
+        "inner": lambda state: {"answer": make_pipeline().invoke({"question": "it"})["answer"]},
+        "jumps": lambda state: Command(update={"answer": "x"}),
+    }
+    for before, (name, action) in zip((START, *nodes), nodes.items(), strict=False):
+        builder.add_node(name, action).add_edge(before, name)
+    builder.compile().invoke({"question": "it"}, {"callbacks": [updates]})
+    assert [name for name, passed in updates.passed.items() if passed] == ["over", "silent"]
+
+
+def test_a_program_that_lacks_the_node_is_refused() -> None:
+    gone = Removal(node="b", after="a", before="d", agents=("b",)).model_dump(mode="json")
+    with pytest.raises(ConfigError, match="'b' is taken out between a and d, where 'my_app:graph' does not have it"):
+        build_variant("my_app:graph", make_line("abc"), make_team().with_memory(**{TAKEN_OUT: [gone]}))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 6), st.data())
+def test_what_is_taken_out_is_left_out_and_nothing_frozen_goes(size: int, data: st.DataObject) -> None:
+    names = "abcdef"[:size]
+    graph, team = make_line(names), make_line_team(names)
+    edges, answer = {*graph.builder.edges}, graph.invoke({"question": "it"})["answer"]
+    assert build_variant("my_app:graph", graph, team) is graph
+    gone = data.draw(st.sets(st.sampled_from(names[1:])), label="taken out")
+    frozen = data.draw(st.sets(st.sampled_from(["edges", "prompts", *(f"agent:{name}" for name in names)])), "frozen")
+    around = dict(zip(names, zip((START, *names), (*names[1:], END), strict=False), strict=False))
+    removals = [Removal(node=n, after=around[n][0], before=around[n][1], agents=(n,)) for n in sorted(gone)]
+    rewirings, now = list[Rewiring](), team
+    for removal in removals:
+        rewirings.append(remove_agent(now, removal.node))
+        now = now.apply(rewirings[-1])
+    kept, _ = drop_frozen(team, rewirings, [*frozen], team)
+    after = team.apply_legal(kept)[0].with_memory(**{TAKEN_OUT: [removal.model_dump() for removal in removals]})
+    out = {removal.node for removal in list_removals(after)}
+    assert not find_frozen_change(team, after, [*frozen])
+    assert out <= gone - {part.removeprefix("agent:") for part in frozen}
+    assert not ("edges" in frozen and out)
+    assert build_variant("x", graph, after).invoke({"question": "it"})["answer"] == "".join(
+        name for name in names if name not in out
+    )
+    assert (graph.builder.edges, graph.invoke({"question": "it"})["answer"]) == (edges, answer)
+
+
+# agents beside nodes
+
+
+def beside(graph: Graph, read: dict[str, list[str]], *insertions: Insertion) -> tuple[dict[str, Specialist], Any]:
+    variant = make(graph, *insertions)
+    done = Trajectory(question=Question(id="1", input="x"), workflow="x", notes={READ: read, WROTE: WROTE_ALL})
+    return find_specialists(graph, variant, [done], find_places(variant, [done], "question").values())
+
+
+def test_an_agent_may_work_beside_a_node_whose_model_and_fields_are_known() -> None:
+    graph = make_pipeline()
+    found, why = beside(graph, {"read": ["question", "parts"]})
+    assert found["beside read.answer"] == Specialist(
+        agent="new", beside="read", after=START, field="answer", reads=("question",), question="question"
+    )
+    assert not why
+    assert beside(graph, {})[1] == {"beside read.answer": "no field of the state is known that read shows to its model"}
+    nameless = StateGraph(Desk).add_node("read", write("x")).add_edge(START, "read").add_edge("read", END).compile()
+    assert "does not name one chat model" in beside(nameless, {"read": ["question"]})[1]["beside read.answer"]
+    again, _ = beside(graph, {"read": ["question"], "checker": ["answer"]}, insert("read", END))
+    assert not again.keys() - {"beside read.answer"}
+
+
+def test_no_agent_works_beside_a_node_to_which_code_leads() -> None:
+    def decide(state: Desk) -> Literal["read", "__end__"]:
+        return "read"
+
+    builder = StateGraph(Desk).add_node("first", write("x")).add_node(read)
+    builder.add_conditional_edges(START, decide).add_edge("first", "read").add_edge("read", END)
+    found, why = beside(builder.compile(), {"read": ["question"]})
+    assert not found
+    assert why["beside read.answer"] == "not one edge of the builder alone leads to it"
+
+
+def make_expert(graph: Graph, prompt: str = "You judge.") -> Graph:
+    found = Specialist(
+        agent="expert", beside="read", after=START, field="answer", reads=("question",), question="question",
+        merge="joiner",
+    )  # fmt: skip
+    merge = insert("read", END, "joiner", question="question")
+    team = make_team(merge).apply(Rewiring(AddAgent(Agent(id="expert", prompt=prompt)), why="a view"))
+    made: Graph = build_variant("my_app:graph", graph, team.with_memory(**{BESIDE: [found.model_dump(mode="json")]}))
+    return made
+
+
+async def test_both_read_the_same_at_once_and_a_third_agent_reads_both() -> None:
+    class Typed(BaseModel):
+        question: str
+        answer: str = ""
+
+    def read_typed(state: Typed) -> dict[str, Any]:
+        return {"answer": model.invoke(f"Read {state.question}").text}
+
+    typed = StateGraph(Typed).add_node("read", read_typed).add_edge(START, "read").add_edge("read", END).compile()
+    for graph in (make_pipeline(), typed):
+        edges, made = {*graph.builder.edges}, make_expert(graph)
+        with TextLayer((), None, ParrotFakeChatModel).active():
+            steps = [*made.stream({"question": "it"})]
+            waited = await made.ainvoke({"question": "it"})
+        assert [sorted(step) for step in steps] in (
+            [["read"], ["expert"], ["joiner"]],
+            [["expert"], ["read"], ["joiner"]],
+        )
+        said = waited["answer"]
+        assert said.startswith(
+            "<task>\nit\n</task>\n\n<text>\nRead it\n</text>\n\n<more>\n<task>\nit\n</task>\n\nYou judge.\n\nWhat you "
+        )
+        assert said.endswith(
+            "You check it. joiner\n\nReply with the whole text that takes the place of what stands "
+            "between <text> and </text>, and with nothing else."
+        )
+        assert waited.keys() == {"question", "answer"}
+        assert (graph.builder.edges, {*graph.builder.channels}) == (
+            edges,
+            graph.builder.channels.keys() - {"expert_text"},
+        )
+
+
+def test_what_requests_show_of_the_state_is_read() -> None:
+    builder, updates = StateGraph(Desk), UpdateReader()
+    builder.add_node(read).add_node("b", lambda state: {"answer": model.invoke("none").text})
+    builder.add_edge(START, "read").add_edge("read", "b")
+    builder.compile().invoke({"question": "it?", "parts": ["x"], "answer": " "}, {"callbacks": [updates]})
+    assert updates.read == {"read": ["question"], "b": []}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sets(st.sampled_from(["edges", "prompts", "tools", "agent:a", "agent:b", "agent:c"])))
+def test_no_agent_comes_in_beside_a_node_where_edges_are_frozen(frozen: set[str]) -> None:
+    graph, team = make_line("abc"), make_line_team("abc")
+    agents = [Agent(id=name, prompt=f"You are {name}.") for name in ("expert", "joiner")]
+    ends = AddEdge("a", "expert"), AddEdge("expert", "joiner"), AddEdge("a", "joiner"), AddEdge("joiner", "graph")
+    added = [*map(AddAgent, agents), *(AddNode(agent.id, agent.id) for agent in agents), *ends]
+    kept, _ = drop_frozen(team, [Rewiring(edits=tuple(added), why="a view")], [*frozen], team)
+    found = Specialist(agent="expert", beside="b", after="a", field="answer", reads=("answer",), merge="joiner")
+    memory = {INSERTED: [insert("b", "c", "joiner").model_dump()], BESIDE: [found.model_dump()]}
+    after = team.apply_legal(kept)[0].with_memory(**memory)
+    made = build_variant("x", graph, after)
+    assert not find_frozen_change(team, after, [*frozen])
+    assert (made is graph) == ("edges" in frozen)
+    assert ("expert" in made.builder.nodes) == ("edges" not in frozen)

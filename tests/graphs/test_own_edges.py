@@ -104,7 +104,7 @@ class Shop:
             }
         if kind == "PromptRewrite":
             return {"prompt": CHECKER if BAD in said else GOOD}
-        if kind == "AgentInsertion":
+        if kind == "ProgramEdit":
             return {name: "" for name in self.insertion} if "desk-checker" in said else self.insertion
         if "<text>" in said:
             text = said.partition("<text>\n")[2].partition("\n</text>")[0]
@@ -155,7 +155,7 @@ def test_a_vague_prompt_and_a_missing_checker_are_mended_and_taken_home(home: Pa
     done = evolve(home)
     assert "seed team       0.00" in done.output
     assert "evolved - seed, paired over 20 tasks: +1.00" in done.output
-    [asked] = shop.list_asked("AgentInsertion")
+    [asked] = shop.list_asked("ProgramEdit")
     assert "at decide: A step that checks the desk is missing." in asked
     assert (
         "<places>\nSTART.question: the question in question, before look\n"
@@ -190,7 +190,7 @@ def test_the_prompt_alone_mends_two_desks_of_three_where_edges_are_frozen(home: 
     found = re.search(r"accepted: .*mean difference \+(0\.\d+)", evolve(home, *FEW, "--freeze", "edges").output)
     assert found is not None
     assert 0.4 < float(found[1]) < 0.9
-    assert not shop.list_asked("AgentInsertion")
+    assert not shop.list_asked("ProgramEdit")
     assert not list_insertions(selfwire.load("desk", home=home))
 
 

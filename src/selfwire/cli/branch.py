@@ -16,28 +16,26 @@ from selfwire.core.plugins import load_plugin
 from selfwire.core.team import Team
 from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import ResultTable
-from selfwire.graphs.insertions import Insertion, list_inserted_agents
+from selfwire.graphs.insertions import GraphEdits, list_graph_edits
 from selfwire.models.text_layer import LayerText
 from selfwire.store.library import History, Library, Version
 
 WIDTH = 72
 """Characters of a line of a commit's message."""
 HEADS = "refs/heads/"
-Inserted = tuple[tuple[Insertion, str], ...]
-"""Inserted agents in order, each with its prompt."""
 
 
 class TextChange(NamedTuple):
-    """A change of a text of a graph by an evolution, or of an inserted agent.
+    """A change of a text of a graph by an evolution, of an inserted agent, or of a node that is taken out.
 
     Attributes:
         text: as it was evolved; its place is that of the source, or the node behind which an agent was inserted.
-        new: as `LayerText.shown` writes it; "" for an agent that was taken out.
+        new: as `LayerText.shown` writes it; "" for an agent or a node that was taken out.
         why: the critics' reason; "" if it is not known.
         gain: what the gate found; "" if it is not known.
         beside: others that were made at once, so that the gain is of all together.
         version: that has it first, as `run.step`.
-        inserted: all inserted agents after the change, each with its prompt.
+        edits: all edits of edges after the change.
         is_new: whether it inserts an agent.
     """
 
@@ -47,7 +45,7 @@ class TextChange(NamedTuple):
     gain: str = ""
     beside: int = 0
     version: str = ""
-    inserted: Inserted = ()
+    edits: GraphEdits = GraphEdits()
     is_new: bool = False
 
     @property
@@ -59,7 +57,7 @@ class TextChange(NamedTuple):
         elif self.is_new:
             what = f"Insert the agent {self.text.name} {self.text.place}"
         elif not self.new:
-            what = f"Take out the agent {self.text.name} {self.text.place}"
+            what = f"Take out the {'agent' if self.text.shown else 'node'} {self.text.name} {self.text.place}"
         return shorten(what, WIDTH, placeholder="...")
 
     @property
@@ -100,7 +98,7 @@ def list_changes(texts: Mapping[str, LayerText], teams: Sequence[tuple[Version, 
     """
     states = [{agent.id: agent.prompt for agent in team.agents if agent.id in texts} for _, team in teams]
     now, found = {name: text.shown for name, text in texts.items()}, list[TextChange]()
-    inserted: Inserted = ()
+    edits = GraphEdits()
     # a text may have been taken home before: what came before that is no change
     begins = {
         name: max((number for number, state in enumerate(states) if state.get(name) == shown), default=0)
@@ -108,9 +106,9 @@ def list_changes(texts: Mapping[str, LayerText], teams: Sequence[tuple[Version, 
     }
     for number, ((version, team), state) in enumerate(zip(teams, states, strict=True)):
         changed = [name for name, new in state.items() if number >= begins[name] and new != now[name]]
-        made = [TextChange(texts[name], state[name], inserted=inserted) for name in changed]
+        made = [TextChange(texts[name], state[name], edits=edits) for name in changed]
         now |= {name: state[name] for name in changed}
-        made += _list_agent_changes(inserted, inserted := tuple(list_inserted_agents(team)))
+        made += _list_edge_changes(edits, edits := list_graph_edits(team))
         reasons = {rewiring["by"]: str(rewiring["why"]) for rewiring in version.facts.get("applied", ())}
         gain = str((version.facts.get("gate") or {}).get("why", ""))
         for change in made:
@@ -119,17 +117,29 @@ def list_changes(texts: Mapping[str, LayerText], teams: Sequence[tuple[Version, 
     return found
 
 
-def _list_agent_changes(before: Inserted, after: Inserted) -> Iterator[TextChange]:
-    """List the changes between inserted agents: of those that are gone, those that are new, and of prompts."""
-    prompts, new = ({found.agent: prompt for found, prompt in agents} for agents in (before, after))
-    places = {found.agent: (found.after, prompt) for found, prompt in (*before, *after)}
-    for agent in [*(prompts.keys() - new.keys()), *new]:
-        old = prompts.pop(agent, None)
-        prompts |= {agent: new[agent]} if agent in new else {}
-        if old != new.get(agent):
-            text = LayerText(name=agent, pieces=(places[agent][1],), place=f"behind {places[agent][0]}")
-            agents = tuple((found, prompts[found.agent]) for found, _ in after if found.agent in prompts)
-            yield TextChange(text, new.get(agent, ""), inserted=agents, is_new=old is None)
+def _list_edge_changes(before: GraphEdits, after: GraphEdits) -> Iterator[TextChange]:
+    """List the changes between edits of edges: of agents that are gone, that are new, and of prompts; then of nodes."""
+    old, new = before.prompts, after.prompts
+    places = {found.agent: f"behind {found.after}" for found, _ in (*before.inserted, *after.inserted)}
+    pairs = [found for found, _ in (*before.specialists, *after.specialists)]
+    places |= {found.agent: f"beside {found.beside}" for found in pairs}
+    merges, prompts = {found.agent: found.merge for found in pairs}, dict(old)
+    order = [*merges, *(old.keys() - new.keys()), *new]  # with a specialist comes the agent that joins its text
+    for agent in order:
+        if prompts.get(agent) != new.get(agent):
+            was = prompts.get(agent)
+            for name in (agent, merges.get(agent, agent)):
+                prompts.pop(name, None)
+                prompts |= {name: new[name]} if name in new else {}
+            text = LayerText(name=agent, pieces=(new.get(agent, was or ""),), place=places[agent])
+            inserted = [(found, prompts[found.agent]) for found, _ in after.inserted if found.agent in prompts]
+            beside = [(found, prompts[found.agent]) for found, _ in after.specialists if found.agent in prompts]
+            edits = GraphEdits(tuple(inserted), tuple(beside), before.removals)
+            yield TextChange(text, new.get(agent, ""), edits=edits, is_new=was is None)
+    for removal in (*before.removals, *after.removals):
+        if (removal in before.removals) != (removal in after.removals):
+            text = LayerText(name=removal.node, pieces=("",), place=f"behind {removal.after}")
+            yield TextChange(text, "", edits=after)
 
 
 def write_branch(target: str, changes: Sequence[TextChange], branch: str, *, force: bool) -> list[str]:
@@ -169,13 +179,14 @@ def _make_patches(target: str, changes: Sequence[TextChange]) -> Iterator[str]:
     """Make the patch of each change and all before it, against the source; "" where the source has these texts."""
     now = dict[str, str]()
     for change in changes:
-        agents = {found.agent for found, _ in change.inserted}
-        if change.text.name not in agents and change.new:
+        gone = {name for removal in change.edits.removals for name in removal.agents}
+        if change.text.name not in change.edits.names and change.new:
             now[change.text.name] = change.new
         if change.new == change.text.shown:
             now.pop(change.text.name, None)
-        is_changed = now or change.inserted
-        yield load_plugin("selfwire.programs", "patch")(target, now, {}, change.inserted) if is_changed else ""
+        kept = {name: text for name, text in now.items() if name not in gone}
+        is_changed = kept or any(change.edits)
+        yield load_plugin("selfwire.programs", "patch")(target, kept, {}, change.edits) if is_changed else ""
 
 
 def _list_files(patch: str) -> list[str]:

@@ -20,7 +20,7 @@ from selfwire.core.team import Team, diff_teams
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import Column, ResultTable, build_table
-from selfwire.graphs.insertions import list_inserted_agents
+from selfwire.graphs.insertions import list_graph_edits
 from selfwire.graphs.own_graph import find_changed, read_texts
 from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_parts
 from selfwire.models.providers import parse_models
@@ -319,9 +319,9 @@ def _export_patch(ref: str, team: Team, version: Version | None, file: Path, *, 
         ConfigError: as `_find_changed_texts`, or a text cannot be written.
     """
     _, changed, saved = _find_changed_texts(ref, team, version, home)
-    inserted = list_inserted_agents(team)
-    written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(saved), inserted)
-    names = sorted([*changed, *(found.agent for found, _ in inserted)])
+    edits = list_graph_edits(team)
+    written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(saved), edits)
+    names = sorted([*changed, *edits.names])
     add_result(patch=written, changed=names)
     if str(file) == "-":
         typer.echo(written, nl=False)
@@ -340,8 +340,8 @@ def _export_context(
         ConfigError: as `_find_changed_texts`, or a text is no field of the context.
     """
     _, changed, _ = _find_changed_texts(ref, team, version, home)
-    if inserted := list_inserted_agents(team):
-        raise ConfigError(f"no context can insert the agent {inserted[0][0].agent!r}; export a patch")
+    if names := list_graph_edits(team).names:
+        raise ConfigError(f"no context can insert or take out {names[0]!r}; export a patch")
     values = load_plugin("selfwire.programs", "context")(team.method, changed)
     add_result(context=values)
     written = json.dumps(values, ensure_ascii=False, indent=2)
@@ -397,7 +397,7 @@ def _find_changed_texts(
         )
     texts, _ = read_texts(team.method)
     changed = find_changed(team, texts)
-    if not (changed or list_inserted_agents(team)):
+    if not (changed or any(list_graph_edits(team))):
         raise ConfigError(f"{ref} has the texts that stand in the source of {team.method}: there is nothing to write")
     saved = with_library(home, lambda library: library.history(version.name))
     known = with_library(home, lambda library: find_known_texts(library, saved))

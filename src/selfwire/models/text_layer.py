@@ -50,6 +50,7 @@ class LayerText(FrozenModel):
         place: file and line, for people.
         tool: name of the tool that it describes; "" for a prompt.
         is_marked: whether `selfwire.text` puts another text in its place, and this layer only finds it.
+        users: that send it, such as `node plan` or `tool search`; () if they are not known.
     """
 
     name: str
@@ -61,6 +62,7 @@ class LayerText(FrozenModel):
     place: str = ""
     tool: str = ""
     is_marked: bool = False
+    users: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, name: str, pieces: Sequence[str], holes: Sequence[str]) -> "LayerText | None":

@@ -446,10 +446,10 @@ def validate_request(
         if request.evolution.pruning and not request.evolution.iterations and is_graph(request.method):
             from selfwire.graphs.pruning import list_parts  # no other evolution needs it
 
-            if not list_parts(seed):
+            if not list_parts(method.note_parts(seed, None)):
                 raise ConfigError(
-                    f"no agent has been inserted into {request.method}, whose other parts are its own; take them out "
-                    "there"
+                    f"no agent has been inserted into {request.method}, and none of its nodes can be taken out but by "
+                    "your own hand: none with a prompt of its own, the first aside, stands between two edges"
                 )
         if request.evolution.freeze:
             from selfwire.evolvers.frozen import check_frozen  # no other evolution needs it

@@ -9,30 +9,30 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
-from selfwire.evolvers.hiva.insertions import propose_insertion
-from selfwire.evolvers.hiva.schemas import AgentInsertion
+from selfwire.evolvers.hiva.insertions import ProgramChanges, propose_program_edit
+from selfwire.evolvers.hiva.schemas import ProgramEdit
 from selfwire.evolvers.prompted_model import DeclinedProposal
 from tests.evolvers.hiva.doubles import LINE, gradient, meta_model
 from tests.scripted import ScriptedModel
 
 asking = partial(gradient, overall="Nobody checks it.", concerns="topology")
 PLACES = {"a.answer": "what a has written into answer, before END", "s.notes": "what s has written into notes"}
-CHECKER = AgentInsertion(place=" a.answer ", name="date checker", description="You check.", reason="Unchecked.")
+CHECKER = ProgramEdit(place=" a.answer ", name="date checker", description="You check.", reason="Unchecked.")
 
 
 async def propose(
     model: ScriptedModel, *gradients: Gradient, places: dict[str, str] = PLACES
-) -> tuple[AgentInsertion | DeclinedProposal | None, Usage]:
+) -> tuple[ProgramEdit | DeclinedProposal | None, Usage]:
     config = HivaConfig(prompt_length=100)
-    return await propose_insertion(LINE, gradients, places, meta_model(model), config, scope=Scope())
+    return await propose_program_edit(LINE, gradients, ProgramChanges(places), meta_model(model), config, scope=Scope())
 
 
 async def test_one_call_over_all_that_ask_for_a_change_of_the_team() -> None:
-    model = ScriptedModel(AgentInsertion=CHECKER)
+    model = ScriptedModel(ProgramEdit=CHECKER)
     found, usage = await propose(model, asking(), asking("end", task="t2"), gradient(system_prompt="Be brief."))
     assert found == CHECKER.model_copy(update={"place": "a.answer"})
-    assert (usage.calls, model.names()) == (1, ["AgentInsertion"])
-    [shown] = model.shown("AgentInsertion")
+    assert (usage.calls, model.names()) == (1, ["ProgramEdit"])
+    [shown] = model.shown("ProgramEdit")
     assert "[task 1, critical]\nat a: Nobody checks it.\n[task 2, critical]\nat end: Nobody checks it." in shown
     assert "a.answer: what a has written into answer, before END\ns.notes: what s has written into notes" in shown
     assert "s -> a: You are s." in shown
@@ -50,22 +50,22 @@ async def test_nothing_is_asked_where_nothing_concerns_the_team_or_no_place_is_f
     ("reply", "told"),
     [
         (
-            AgentInsertion(place="b.answer", description="x"),
-            "'b.answer' is no place for an agent; places are a.answer, s",
+            ProgramEdit(place="b.answer", description="x"),
+            "'b.answer' is no listed change; listed are a.answer, s",
         ),
-        (AgentInsertion(place="a.answer", description=" "), "the new agent has no description"),
-        (AgentInsertion(place="a.answer", description="x" * 101), "the description has 101 characters; at most 100"),
+        (ProgramEdit(place="a.answer", description=" "), "the new agent has no description"),
+        (ProgramEdit(place="a.answer", description="x" * 101), "the description has 101 characters; at most 100"),
         (ReplyError("no object"), "no object"),
     ],
 )
-async def test_what_cannot_be_inserted_is_declined(reply: AgentInsertion | ReplyError, told: str) -> None:
-    found, _ = await propose(ScriptedModel(AgentInsertion=reply), asking())
+async def test_what_cannot_be_inserted_is_declined(reply: ProgramEdit | ReplyError, told: str) -> None:
+    found, _ = await propose(ScriptedModel(ProgramEdit=reply), asking())
     assert isinstance(found, DeclinedProposal)
     assert told in found.reason
 
 
 async def test_no_insertion_is_an_answer_and_a_budget_is_kept() -> None:
-    found, usage = await propose(ScriptedModel(AgentInsertion=AgentInsertion(name="x")), asking())
+    found, usage = await propose(ScriptedModel(ProgramEdit=ProgramEdit(name="x")), asking())
     assert (found, usage.calls) == (None, 1)
     with pytest.raises(BudgetError):
-        await propose(ScriptedModel(AgentInsertion=BudgetError("spent")), asking())
+        await propose(ScriptedModel(ProgramEdit=BudgetError("spent")), asking())

@@ -16,7 +16,16 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.extras.adopt.patch import make_patch
-from selfwire.graphs.insertions import INSERTED, Insertion, insert_agents, list_inserted_agents
+from selfwire.graphs.insertions import (
+    BESIDE,
+    INSERTED,
+    TAKEN_OUT,
+    Insertion,
+    Removal,
+    Specialist,
+    build_variant,
+    list_graph_edits,
+)
 from selfwire.graphs.own_graph import load_graph
 from selfwire.models.text_layer import TextLayer
 
@@ -97,6 +106,7 @@ graph = make()
 """,
 }
 PROMPT = 'You check "it".\nKeep \\ and {braces}.'
+Edit = Insertion | Removal | Specialist
 CHECK = Insertion(agent="date-checker", after="decide", before=("__end__",), field="answer", question="question")
 NOTES = Insertion(agent="note-checker", after="read", before=("decide",), field="notes")
 
@@ -108,31 +118,41 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def make_team(*insertions: Insertion) -> Team:
+def make_team(*edits: Edit) -> Team:
+    beside = [edit for edit in edits if isinstance(edit, Specialist)]
+    insertions = [edit for edit in edits if isinstance(edit, Insertion)]
+    removals = [edit.model_dump(mode="json") for edit in edits if isinstance(edit, Removal)]
     team = Team(method="x", agents=(Agent(id="graph", prompt="x"),), topology=make_chain("graph"))
-    for found in insertions:
-        team = team.apply(Rewiring(AddAgent(Agent(id=found.agent, prompt=f"{PROMPT} {found.agent}")), why="a check"))
-    return team.with_memory(**{INSERTED: [found.model_dump(mode="json") for found in insertions]})
+    for agent in [*(found.agent for found in insertions), *(found.agent for found in beside)]:
+        team = team.apply(Rewiring(AddAgent(Agent(id=agent, prompt=f"{PROMPT} {agent}")), why="a check"))
+    return team.with_memory(
+        **{
+            INSERTED: [found.model_dump(mode="json") for found in insertions],
+            BESIDE: [found.model_dump(mode="json") for found in beside],
+            TAKEN_OUT: removals,
+        }
+    )
 
 
-def run_variant(target: str, given: Any, *insertions: Insertion) -> Any:
-    graph = insert_agents(target, load_graph(target), make_team(*insertions))
+def run_variant(target: str, given: Any, *edits: Edit) -> Any:
+    graph = build_variant(target, load_graph(target), make_team(*edits))
     with TextLayer((), None, ParrotFakeChatModel).active():
         return graph.invoke(given)
 
 
-def write_patch(target: str, *insertions: Insertion) -> str:
-    names = {found.agent: "because" for found in insertions}
-    return make_patch(target, {}, names, list_inserted_agents(make_team(*insertions)))
+def write_patch(target: str, *edits: Edit) -> str:
+    team = make_team(*edits)
+    names = {edit.node if isinstance(edit, Removal) else edit.agent: "because" for edit in edits}
+    return make_patch(target, {}, names, list_graph_edits(team))
 
 
-def check(source: str, name: str, *insertions: Insertion, given: Any = None, **files: str) -> str:
+def check(source: str, name: str, *edits: Edit, given: Any = None, **files: str) -> str:
     """Compare the evolved graph with the patched program, which the model lets repeat its requests."""
     for file, text in {**files, name: source}.items():
         Path(f"{file}.py").write_text(text, encoding="utf-8")
     given = given or {"question": "When?"}
-    evolved = run_variant(f"{name}.py:graph", given, *insertions)
-    Path("new.patch").write_text(write_patch(f"{name}.py:graph", *insertions), encoding="utf-8")
+    evolved = run_variant(f"{name}.py:graph", given, *edits)
+    Path("new.patch").write_text(write_patch(f"{name}.py:graph", *edits), encoding="utf-8")
     subprocess.run(["git", "apply", "new.patch"], check=True, capture_output=True)
     for file in files:
         sys.modules.pop(file, None)
@@ -157,6 +177,108 @@ def test_edges_are_split_in_every_form(name: str) -> None:
     source = check(f"{HEAD}{STATE}{BUILDERS[name]}", name, CHECK, NOTES, again, start)
     assert "def date_checker(state: Desk) -> dict:" in source
     assert source.count("DATE_CHECKER") == 2
+
+
+FIRST = Removal(node="read", after="__start__", before="decide", agents=("gone",))
+LAST = Removal(node="decide", after="read", before="__end__", agents=("gone",))
+ASKER = Insertion(agent="asker", after="__start__", before=("read",), field="question")
+READER = Insertion(agent="reader", after="read", before=("decide",), field="notes")
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize("edits", [(FIRST,), (LAST,), (FIRST, ASKER), (LAST, READER)], ids=["a", "b", "c", "d"])
+def test_a_node_is_taken_out_in_every_form(name: str, edits: tuple[Insertion | Removal, ...]) -> None:
+    given = {"question": "When?", "notes": "Soon."}
+    source = check(f"{HEAD}{STATE}{BUILDERS[name]}", f"{name}_less", *edits, given=given)
+    below = source[source.rindex("StateGraph(Desk)") :]
+    gone, stays = ("read", "decide") if edits[0] is FIRST else ("decide", "read")
+    assert f"({gone})" not in below
+    assert f'"{gone}"' not in below
+    assert stays in below.lower()
+
+
+def test_two_nodes_in_a_row_are_taken_out() -> None:
+    nodes = """
+
+def polish(state: Desk) -> dict:
+    return {"answer": model.invoke("Polish: " + state["answer"]).text}
+
+"""
+    edges = 'builder.add_node("polish", polish).add_edge("decide", "polish")\nbuilder.set_finish_point("polish")\n'
+    middle = LAST.replace(before="polish")
+    last = Removal(node="polish", after="decide", before="__end__", agents=("gone",))
+    built = NODES + ENDS.replace('builder.add_edge("decide", END)\n', edges) + MADE
+    source = check(f"{HEAD}{STATE}{nodes}{built}", "shorter", middle, last)
+    assert source.endswith('builder.add_edge(START, "read")\nbuilder.add_edge("read", END)\n' + MADE)
+
+
+def test_a_node_of_a_loop_is_not_taken_out_but_named_with_what_to_do() -> None:
+    loop = 'for pair in [("read", "decide"), ("decide", END)]:\n    builder.add_edge(*pair)\n'
+    source = f'{HEAD}{STATE}{NODES}builder.add_edge(START, "read")\n{loop}{MADE}'
+    Path("looped.py").write_text(source, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r'looped.py:\d+ has the node .*put builder.add_edge\("read", END\) there'):
+        write_patch("looped.py:graph", LAST)
+
+
+EXPERT = Specialist(
+    agent="date-expert",
+    beside="decide",
+    after="read",
+    field="answer",
+    reads=("question", "notes"),
+    question="question",
+    merge="date-checker",
+)
+
+
+@pytest.mark.parametrize("name", sorted(BUILDERS.keys() - {"sequence"}))
+@pytest.mark.parametrize("edits", [(), (READER,), (FIRST,)], ids=["a", "b", "c"])
+def test_an_agent_beside_a_node_gets_a_field_of_its_own_in_every_form(name: str, edits: tuple[Edit, ...]) -> None:
+    given = {"question": "When?", "notes": "Soon."}
+    source = check(f"{HEAD}{STATE}{BUILDERS[name]}", f"{name}_more", CHECK, EXPERT, *edits, given=given)
+    assert "class DateCheckerState(Desk):\n    date_expert_text: str\n" in source
+    assert "def date_checker(state: DateCheckerState) -> dict:" in source
+    assert 'add_edge("date_expert", "date_checker")' in source
+    before = "START" if FIRST in edits else '"reader"' if edits else '"read"'
+    assert f'add_edge({before}, "date_expert")' in source
+
+
+def test_an_agent_beside_a_node_of_messages_reads_them() -> None:
+    body = """
+
+def talk(state: MessagesState) -> dict:
+    return {"messages": [("ai", model.invoke(state["messages"]).text)]}
+
+
+builder = StateGraph(MessagesState).add_node(talk)
+builder.add_edge(START, "talk")
+builder.add_edge("talk", END)
+graph = builder.compile()
+"""
+    merge = Insertion(agent="joiner", after="talk", before=("__end__",), field="messages")
+    found = Specialist(
+        agent="expert", beside="talk", after="__start__", field="messages", reads=("messages",), merge="joiner"
+    )
+    source = check(f"{HEAD}{body}", "talking_more", merge, found, given={"messages": [("user", "When?")]})
+    assert "class JoinerState(MessagesState):\n    expert_text: str\n" in source
+    said = load_graph("talking_more_patched.py:graph").invoke({"messages": [("user", "When?")]})["messages"]
+    assert len(said) == 2
+    assert said[1].text.startswith('<more>\nYou check "it".')
+
+
+def test_an_agent_beside_a_node_of_a_sequence_is_written_with_what_to_do() -> None:
+    Path("listed.py").write_text(f"{HEAD}{STATE}{BUILDERS['sequence']}", encoding="utf-8")
+    found = EXPERT.replace(beside="read", after="__start__", field="notes", reads=("question",), merge="note-checker")
+    with pytest.raises(ConfigError, match=r"listed.py:\d+ has the edge read -> decide in a form") as refusal:
+        write_patch("listed.py:graph", NOTES, found)
+    told = str(refusal.value)
+    for line in (
+        'return {"date_expert_text": model.invoke("\\n".join(asked)).text}',
+        "class NoteCheckerState(Desk):",
+        'builder.add_edge(START, "date_expert")',
+        'builder.add_edge("date_expert", "note_checker")',
+    ):
+        assert line in told
 
 
 def test_the_order_of_agents_behind_a_node_is_that_of_the_evolved_graph() -> None:

@@ -1,4 +1,8 @@
-"""Edits of a program's source that write inserted agents into it: a prompt, a node for it, and the edge split in two.
+"""Edits of a program's source that write edits of its graph into it.
+
+Of an inserted agent these are a prompt, a node for it, and the edge split in two; of one beside a node two edges, and a
+field for its text in the state of the agent behind both; of a node that is taken out the call that adds it and one edge
+go, and the other leads past it.
 
 A new node follows the form of a node that is there, by preference the one before it: its state, its way to ask a model,
 and its place in the source.
@@ -7,7 +11,7 @@ and its place in the source.
 import ast
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from textwrap import indent
 from typing import Any, NamedTuple
@@ -19,7 +23,18 @@ from selfwire.extras.adopt.kinds import SAME_MODEL, find_kinds, find_strings
 from selfwire.extras.adopt.reader import read_graphs
 from selfwire.extras.adopt.source import Import, SourceFile, Surroundings, Traced, get_keywords, show_path
 from selfwire.extras.adopt.texts import quote_text
-from selfwire.graphs.insertions import ENDS, IN_TAGS, LAST, MESSAGES, Insertion, list_chains
+from selfwire.graphs.insertions import (
+    BOTH,
+    ENDS,
+    IN_TAGS,
+    LAST,
+    MESSAGES,
+    GraphEdits,
+    Insertion,
+    Removal,
+    Specialist,
+    list_chains,
+)
 
 SPLIT = ("add_edge", "set_entry_point", "set_finish_point", "add_sequence")
 """Methods of a builder whose calls are split."""
@@ -80,54 +95,141 @@ class InsertedNode(NamedTuple):
     function: str
 
 
-def list_edge_edits(
-    target: str, agents: Sequence[tuple[Insertion, str]]
-) -> Iterator[tuple[str, list[str], list[SourceEdit]]]:
-    """List the edits that write inserted agents into the source of a graph.
+def list_edge_edits(target: str, edges: GraphEdits) -> Iterator[tuple[str, list[str], list[SourceEdit]]]:
+    """List the edits that write the edges of a team into the source of a graph.
 
     Args:
         target: the graph, as `my_app.graph:graph`.
-        agents: the insertions of a team in order, each with the agent's prompt.
+        edges: the edits of the team.
 
     Yields:
-        For each node of the program that gets agents behind it: file and line of the split edge, names of the agents,
-        and the edits.
+        For each node of the program that gets agents behind it, and each that is taken out: file and line of the first
+        edge, names of the agents or of the node, and the edits. Those that take calls out come last, without names.
 
     Raises:
         ConfigError: the source has no place for one; the message has file and line, and the text to put there.
     """
-    writer = EdgeWriter(read_graphs(target))
-    prompts = {found.agent: prompt for found, prompt in agents}
-    for source, ends, chain in list_chains(found for found, _ in agents):
-        edits, place = writer.split(source, ends, chain, prompts)
-        yield place, [found.agent for found in chain], edits
+    writer, joins = EdgeWriter(read_graphs(target), edges), {found.merge: found for found, _ in edges.specialists}
+    for source, ends, chain in list_chains(found for found, _ in edges.inserted):
+        edits, place = writer.split(source, ends, chain)
+        yield place, [joins.get(found.agent, found).agent for found in chain], edits
+    for removal in edges.removals:
+        edits, place = writer.take_out(removal)
+        yield place, [removal.node], edits
+    yield "", [], [*writer.drop_calls()]
 
 
 class EdgeWriter:
     """Writes nodes and edges into the source of a program."""
 
-    def __init__(self, graphs: GraphReader) -> None:
+    def __init__(self, graphs: GraphReader, edges: GraphEdits) -> None:
         self.graphs, self.program = graphs, graphs.program
+        self.removals = {removal.node: removal for removal in edges.removals}
+        self.dropped = list[Traced]()
         self.nodes = {draft.name: draft for draft in graphs.nodes if not draft.graph}
+        self.prompts = edges.prompts
+        self.joins = {found.merge: found for found, _ in edges.specialists}
         self.taken = {word for file in self.program.files.values() for word in re.findall(r"\w+", file.text)}
+        self.names = {agent: self._find_name(agent) for agent in self.prompts}
+        chains = list_chains(found for found, _ in edges.inserted)
+        self.behind = {source: self.names[chain[-1].agent] for source, _, chain in chains}
 
-    def split(
-        self, source: str, ends: Sequence[str], chain: Sequence[Insertion], prompts: Mapping[str, str]
-    ) -> tuple[list[SourceEdit], str]:
+    def split(self, source: str, ends: Sequence[str], chain: Sequence[Insertion]) -> tuple[list[SourceEdit], str]:
         """Split the edges from a node; returns the edits, and file and line of the first edge."""
         calls = [call for end in ends if (call := self._find_call(source, end)) is not None]
         form = self._find_form([source, *ends], calls)
-        made = [self._write_node(found, prompts[found.agent], form) for found in chain]
-        names = [node.name for node in made]
-        edits = list[SourceEdit | None]()
-        if form is not None and form.model and len(calls) == len(ends):
-            edits += self._place_nodes(form, made)
-            edits += self._import_nodes(form, names, calls[0].at.file)
-            edits += [_split_call(call, source, names, is_first=call is calls[0]) for call in calls]
+        made = [self._write_node(found, form) for found in chain]
+        names, beside = [node.name for node in made], [self.joins[f.agent] for f in chain if f.agent in self.joins]
+        nodes = [*made, *(self._write_specialist(found, form) for found in beside)]
+        edits, links = list[SourceEdit | None](), [link for found in beside for link in self._link_specialist(found)]
+        if form is not None and form.model and len(calls) == len(ends) and self._can_join(beside, form, calls):
+            edits += self._place_nodes(form, nodes)
+            edits += self._import_nodes(form, [node.name for node in nodes], calls[0].at.file)
+            for call, end in zip(calls, ends, strict=True):
+                past = self._find_target(end) if end in self.removals else ""
+                edits.append(_split_call(call, source, names, is_first=call is calls[0], past=past, links=links))
         written = [edit for edit in edits if edit is not None]
         if not edits or len(written) < len(edits):
-            raise self._make_refusal(source, ends, made, calls)
+            raise self._make_refusal(source, ends, made, calls, nodes[len(made) :], links)
         return written, f"{show_path(calls[0].at.file.path)}:{calls[0].node.end_lineno}"
+
+    def take_out(self, removal: Removal) -> tuple[list[SourceEdit], str]:
+        """Take a node out; returns the edits, and file and line of the edge that leads past it."""
+        entering = self._find_call(removal.after, removal.node)
+        leaving = self._find_call(removal.node, removal.before)
+        edits = list[SourceEdit | None]()
+        is_known = entering is not None and leaving is not None and entering.at.owner is leaving.at.owner
+        if entering is not None and leaving is not None and is_known:
+            last, target = self.behind.get(removal.after, removal.after), self._find_target(removal.node)
+            listed = [call for call in (entering, leaving) if _get_method(call.node) == "add_sequence"]
+            is_next = {removal.after, removal.before} & self.removals.keys()
+            added = self._find_node_call(removal.node)
+            if listed:
+                edits.append(_drop_element(listed[0], removal.node))
+            elif added is None:
+                edits.append(None)
+            else:
+                self.dropped += [added, leaving]
+            if listed and (is_next or listed[0].node is not listed[-1].node):
+                edits.append(None)
+            elif listed == [entering]:
+                edits.append(_replace(_list_ends(leaving.node)[0], leaving, _quote_end(last)))
+            if not (removal.after in self.removals or removal.after in self.behind or entering in listed):
+                edits.append(_replace(_list_ends(entering.node)[-1], entering, target))
+        written = [edit for edit in edits if edit is not None]
+        if entering is not None and is_known and len(written) == len(edits):
+            return written, f"{show_path(entering.at.file.path)}:{entering.node.end_lineno}"
+        node = self.nodes[removal.node].place if removal.node in self.nodes else (self._show_files()[0], 1)
+        after, before = _quote_end(removal.after), _quote_end(removal.before)
+        raise ConfigError(
+            f"{node[0]}:{node[1]} has the node {removal.node!r}, which is taken out, or its edges in a form that a "
+            f"patch cannot change; take it out of the builder yourself, and put builder.add_edge({after}, {before}) "
+            "there"
+        )
+
+    def _find_target(self, node: str) -> str:
+        """Find the source of the node to which the way leads past nodes that are taken out."""
+        removal = self.removals[node]
+        if removal.before in self.removals:
+            return self._find_target(removal.before)
+        leaving = self._find_call(node, removal.before)
+        if leaving is None or _get_method(leaving.node) == "add_sequence":
+            return _quote_end(removal.before)
+        if _get_method(leaving.node) == "set_finish_point":
+            return "END" if re.search(r"\bEND\b", leaving.at.file.text) else f'"{removal.before}"'
+        return _show(leaving, _list_ends(leaving.node)[1])
+
+    def _find_node_call(self, node: str) -> Traced | None:
+        """Find the only call of the builder that adds a node and stands in no loop."""
+        found = list[Traced]()
+        for builder in self.graphs.read_builders[:1]:
+            for call, at in self.graphs.list_calls(builder, "add_node"):
+                named = get_keywords(call)
+                given = [*call.args, *(named[key] for key in ("node", "action") if key in named)]
+                alone = ast.unparse(given[0]).rpartition(".")[2] if len(given) == 1 else ""
+                if alone == node or (given[1:] and find_strings(self.program, given[0], at).values == (node,)):
+                    found.append(Traced(call, at))
+        return found[0] if len(found) == 1 and not self._is_repeated(found[0].node, found[0].at) else None
+
+    def drop_calls(self) -> Iterator[SourceEdit]:
+        """Take calls of the builder out: whole lines where nothing of a statement is left, else links of chains."""
+        dropped, done = {call.node for call in self.dropped}, set[ast.AST]()
+        for call in self.dropped:
+            text, links, statement = call.at.file.text, set[ast.AST](), call.node
+            begin, end = _find_span(call, call.node.func.value)[1], _find_span(call, call.node)[1]
+            while isinstance(statement, ast.Call | ast.Attribute):
+                statement = self.program.parents[statement]
+            owner = statement.value if isinstance(statement, ast.Expr) else None
+            while isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
+                links.add(owner)
+                owner = owner.func.value
+            first, last = _find_span(call, statement)
+            line, stop = text.rfind("\n", 0, first) + 1, text.find("\n", last) + 1 or len(text)
+            is_alone = not text[line:first].strip() and text[last:stop].strip()[:1] in ("", "#")
+            if is_alone and isinstance(owner, ast.Name | ast.Attribute) and links <= dropped:
+                begin, end = (line, stop) if statement not in done else (line, line)
+                done.add(statement)
+            yield SourceEdit(show_path(call.at.file.path), begin, end, "")
 
     # the edge
 
@@ -150,12 +252,10 @@ class EdgeWriter:
         ]
         if (source, (end,)) not in edges:
             return False
-        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        method = _get_method(call)
         if method == "add_sequence":
             return True
-        named = get_keywords(call)
-        given = [*call.args, *(named[key] for key in ("start_key", "end_key", "key") if key in named)]
-        texts = [find_strings(self.program, part, at).values for part in given]
+        texts = [find_strings(self.program, part, at).values for part in _list_ends(call)]
         wanted = {"add_edge": [source, end], "set_entry_point": [end], "set_finish_point": [source]}[method]
         return texts == [(text,) for text in wanted]
 
@@ -322,25 +422,58 @@ class EdgeWriter:
 
     # writing
 
-    def _write_node(self, found: Insertion, prompt: str, form: NodeForm | None) -> InsertedNode:
-        """Write the prompt and the function of an inserted agent, which asks as `insertions` does."""
-        stem = re.sub(r"\W+", "_", found.agent.replace("-", "_"))
+    def _find_name(self, agent: str) -> str:
+        """Find a name for the function of an agent that the program does not use."""
+        stem = re.sub(r"\W+", "_", agent.replace("-", "_"))
         stem = stem if stem.isidentifier() and not keyword.iskeyword(stem) else f"agent_{stem}"
         names = (stem if number == 1 else f"{stem}_{number}" for number in range(1, 10_000))
         name = next(name for name in names if not {name, name.upper()} & self.taken)
         self.taken |= {name, name.upper()}
-        margin, model = (form.margin, form.model or "model") if form else ("", "model")
-        state = f"state: {form.annotation}" if form and form.annotation else "state"
-        ask = f"await {model}.ainvoke" if form and form.is_async else f"{model}.invoke"
+        return name
+
+    def _can_join(self, beside: Sequence[Specialist], form: NodeForm, calls: Sequence[Traced]) -> bool:
+        """Whether the state can get a field in a subclass at the top of a file, and edges by calls of their own."""
+        is_whole = bool(form.annotation) and not form.has_fields and form.annotation in form.file.top.names.bound
+        return not beside or (is_whole and _get_method(calls[0].node) != "add_sequence")
+
+    def _link_specialist(self, found: Specialist) -> Iterator[str]:
+        """Write the calls that add a specialist beside a node, and lead to it and from it."""
+        name, source = self.names[found.agent], found.after
+        while source in self.removals and source not in self.behind:
+            source = self.removals[source].after
+        before = _quote_end(self.behind.get(source, source))
+        before = before if before != "START" or "START" in self.taken else f'"{source}"'
+        yield f'add_node("{name}", {name})'
+        yield f'add_edge({before}, "{name}")'
+        yield f'add_edge("{name}", "{self.names[found.merge]}")'
+
+    def _write_specialist(self, found: Specialist, form: NodeForm | None) -> InsertedNode:
+        """Write the prompt and the function of a specialist, which asks as `insertions` does."""
+        name = self.names[found.agent]
+        body, given = list[str](), f'[*state["{MESSAGES}"], ("user", {name.upper()})]'
+        if found.field != MESSAGES:
+            tags = {"task" if field == found.question else field: field for field in found.reads}
+            asked = [f'"<{tag}>", state["{field}"], "</{tag}>", ""' for tag, field in tags.items()]
+            body, given = [f"asked = [{', '.join(asked)}, {name.upper()}]"], '"\\n".join(asked)'
+        asking = f"({_ask(form)}({given}))" if form and form.is_async else f"{_ask(form)}({given})"
+        body.append(f'return {{"{found.channel}": {asking}.text}}')
+        literal = quote_text(f"{self.prompts[found.agent]}\n\n{BOTH}")
+        return InsertedNode(name, f"{name.upper()} = {literal}", _define(form, name, body))
+
+    def _write_node(self, found: Insertion, form: NodeForm | None) -> InsertedNode:
+        """Write the prompt and the function of an inserted agent, which asks as `insertions` does."""
+        name, prompt, joined = self.names[found.agent], self.prompts[found.agent], self.joins.get(found.agent)
 
         def read(field: str) -> str:
             return f"state.{field}" if form and form.has_fields else f'state["{field}"]'
 
+        more = f'"<more>", {read(joined.channel)}, "</more>", "", ' if joined else ""
         if found.field == MESSAGES:
             rule = LAST
+            said = f'"\\n".join([{more}{name.upper()}])' if joined else name.upper()
             body = [
                 f"messages = {read(MESSAGES)}",
-                f'reply = {ask}([*messages, ("user", {name.upper()})])',
+                f'reply = {_ask(form)}([*messages, ("user", {said})])',
                 'return {"messages": [reply.model_copy(update={"id": messages[-1].id})]}',
             ]
         else:
@@ -348,14 +481,16 @@ class EdgeWriter:
             tags = {"task": found.question, "text": found.field}
             asked = [f'"<{tag}>", {read(name)}, "</{tag}>", ""' for tag, name in tags.items() if name]
             body = [
-                f"asked = [{', '.join(asked)}, {name.upper()}]",
-                f'reply = {ask}("\\n".join(asked))',
+                f"asked = [{', '.join(asked)}, {more}{name.upper()}]",
+                f'reply = {_ask(form)}("\\n".join(asked))',
                 f'return {{"{found.field}": reply.text}}',
             ]
-        define = "async def" if form and form.is_async else "def"
-        function = indent("\n".join([f"{define} {name}({state}) -> dict:", *(f"    {line}" for line in body)]), margin)
-        literal = quote_text(f"{prompt}\n\n{rule}")
-        return InsertedNode(name, f"{name.upper()} = {literal}", function)
+        constant = f"{name.upper()} = {quote_text(f'{prompt}{chr(10)}{chr(10)}{rule}')}"
+        if not joined:
+            return InsertedNode(name, constant, _define(form, name, body))
+        state = f"{name.title().replace('_', '')}State"
+        extended = f"class {state}({form.annotation if form else ''}):\n    {joined.channel}: str"
+        return InsertedNode(name, f"{constant}\n\n\n{extended}", _define(form, name, body, state))
 
     @staticmethod
     def _place_nodes(form: NodeForm, made: Sequence[InsertedNode]) -> Iterator[SourceEdit]:
@@ -380,8 +515,17 @@ class EdgeWriter:
             at, gap = (ends[before - 1], gaps[min(before, len(gaps)) - 1]) if before else (begins[0], gaps[0])
             yield SourceEdit(show_path(file.path), at, at, f"{gap}{name}" if before else f"{name}{gap}")
 
+    def _show_files(self) -> list[str]:
+        return [*map(show_path, self.program.files)]
+
     def _make_refusal(
-        self, source: str, ends: Sequence[str], made: Sequence[InsertedNode], calls: Sequence[Traced]
+        self,
+        source: str,
+        ends: Sequence[str],
+        made: Sequence[InsertedNode],
+        calls: Sequence[Traced],
+        beside: Sequence[InsertedNode],
+        links: Sequence[str],
     ) -> ConfigError:
         """Make the error for an edge that cannot be split, with the text to put there."""
         shown = [edge for edge in self.graphs.edges if not edge.graph]
@@ -390,16 +534,19 @@ class EdgeWriter:
             *(f"{show_path(call.at.file.path)}:{call.node.end_lineno}" for call in calls),
             *(f"{edge.file}:{edge.end_line}" for edge in edges),
             *(f"{node.place[0]}:{node.place[1]}" for name, node in self.nodes.items() if name in (source, *ends)),
-            *map(show_path, self.program.files),
+            *self._show_files(),
         ]
         names = [_quote_end(source), *(f'"{node.name}"' for node in made)]
         lines = [
             *(f'builder.add_node("{node.name}", {node.name})' for node in made),
             *(f"builder.add_edge({before}, {after})" for before, after in pairwise(names)),
             *(f"builder.add_edge({names[-1]}, {_quote_end(end)})" for end in ends),
+            *(f"builder.{link}" for link in links),
         ]
         split = f"{ENDS.get(source, source)} -> {' and '.join(ENDS.get(end, end) for end in ends)}"
-        text = "\n\n\n".join([*(part for node in made for part in (node.constant, node.function)), "\n".join(lines)])
+        text = "\n\n\n".join(
+            [*(part for node in (*made, *beside) for part in (node.constant, node.function)), "\n".join(lines)]
+        )
         if shown and not edges and all(edge.complete and edge.ends for edge in shown):
             return ConfigError(f"the source of the graph has no edge {split} any more; evolve the graph anew")
         return ConfigError(
@@ -433,26 +580,25 @@ def _get_offset(text: str, line: int, column: int) -> int:
     return sum(map(len, lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
 
 
-def _split_call(call: Traced, source: str, names: Sequence[str], *, is_first: bool) -> SourceEdit | None:
+def _split_call(
+    call: Traced, source: str, names: Sequence[str], *, is_first: bool, past: str = "", links: Sequence[str] = ()
+) -> SourceEdit | None:
     """Write the calls that take the place of one that makes an edge; None if it has another form.
 
     Args:
         names: of the new nodes, in order, which the first of the edges from a node adds.
+        past: source of its end, where that is another one than it was; else "".
+        links: further calls that the first of the edges adds.
     """
     node, text = call.node, call.at.file.text
-    method, quoted = node.func.attr, [f'"{name}"' for name in names]
+    method, quoted = _get_method(node), [f'"{name}"' for name in names]
     added = [f"add_node({quote}, {name})" for quote, name in zip(quoted, names, strict=True)] if is_first else []
-    links = [f"add_edge({a}, {b})" for a, b in pairwise(quoted)] if is_first else []
+    links = [*(f"add_edge({a}, {b})" for a, b in pairwise(quoted)), *links] if is_first else []
 
-    def show(part: ast.expr) -> str:
-        return ast.get_source_segment(text, part) or ast.unparse(part)
-
-    named = get_keywords(node)
-    given = [
-        show(part) for part in (*node.args, *(named[key] for key in ("start_key", "end_key", "key") if key in named))
-    ]
     if method == "add_sequence":
         return _split_sequence(call, source, names) if is_first else None
+    given = [_show(call, part) for part in _list_ends(node)]
+    given[-1] = past or given[-1]
     if method == "add_edge":
         parts = [*added, *([f"add_edge({given[0]}, {quoted[0]})"] if is_first else []), *links]
         parts.append(f"add_edge({quoted[-1]}, {given[1]})")
@@ -468,22 +614,81 @@ def _split_call(call: Traced, source: str, names: Sequence[str], *, is_first: bo
     before = text[begin : text.index(method, begin)]
     if isinstance(owner, ast.Name | ast.Attribute) and before == ".":
         line = text.rfind("\n", 0, begin) + 1
-        margin, name = text[line : begin - len(show(owner))], show(owner)
+        margin, name = text[line : begin - len(_show(call, owner))], _show(call, owner)
         if not margin.strip() and text[stop : (text.find("\n", stop) + 1 or len(text))].strip()[:1] in ("", "#"):
             written = f"\n{margin}".join(f"{name}.{part}" for part in parts)
             return SourceEdit(show_path(call.at.file.path), line + len(margin), stop, written)
     return SourceEdit(show_path(call.at.file.path), begin, stop, "".join(f"{before}{part}" for part in parts))
 
 
-def _split_sequence(call: Traced, source: str, names: Sequence[str]) -> SourceEdit | None:
-    """Write new nodes behind one in the list of `add_sequence`."""
+def _ask(form: NodeForm | None) -> str:
+    """Write how the chat model is asked."""
+    model = form.model if form and form.model else "model"
+    return f"await {model}.ainvoke" if form and form.is_async else f"{model}.invoke"
+
+
+def _define(form: NodeForm | None, name: str, body: Sequence[str], annotation: str = "") -> str:
+    """Write the function of a node."""
+    define, margin = "async def" if form and form.is_async else "def", form.margin if form else ""
+    annotation = annotation or (form.annotation if form else "")
+    state = f"state: {annotation}" if annotation else "state"
+    return indent("\n".join([f"{define} {name}({state}) -> dict:", *(f"    {line}" for line in body)]), margin)
+
+
+def _get_method(call: Any) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _list_ends(call: ast.Call) -> list[ast.expr]:
+    """List the arguments of a call that makes an edge, in order."""
+    named = get_keywords(call)
+    return [*call.args, *(named[key] for key in ("start_key", "end_key", "key") if key in named)]
+
+
+def _show(call: Traced, part: ast.expr) -> str:
+    return ast.get_source_segment(call.at.file.text, part) or ast.unparse(part)
+
+
+def _find_span(call: Traced, part: Any) -> tuple[int, int]:
+    """Find where a part of a call begins and ends in its file."""
     text = call.at.file.text
+    return _get_offset(text, part.lineno, part.col_offset), _get_offset(text, part.end_lineno, part.end_col_offset)
+
+
+def _replace(part: ast.expr, call: Traced, new: str) -> SourceEdit:
+    return SourceEdit(show_path(call.at.file.path), *_find_span(call, part), new)
+
+
+def _drop_element(call: Traced, node: str) -> SourceEdit | None:
+    """Take a node out of the list of `add_sequence`; None if it is in another form."""
+    parts = _list_elements(call)
+    for number, (name, part) in enumerate(parts):
+        if name == node and len(parts) > 1:
+            begin, end = _find_span(call, part)
+            if number + 1 < len(parts):
+                end = _find_span(call, parts[number + 1][1])[0]
+            else:
+                begin = _find_span(call, parts[number - 1][1])[1]
+            return SourceEdit(show_path(call.at.file.path), begin, end, "")
+    return None
+
+
+def _list_elements(call: Traced) -> list[tuple[str, ast.expr]]:
+    """List the elements of the list of `add_sequence`, each with the name of its node."""
     listed = call.node.args[0] if call.node.args else None
+    found = list[tuple[str, ast.expr]]()
     for part in listed.elts if isinstance(listed, ast.List | ast.Tuple) else ():
         named = part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part
-        shown = named.value if isinstance(named, ast.Constant) else ast.unparse(named).rpartition(".")[2]
-        if shown == source:
-            end = _get_offset(text, part.end_lineno or 0, part.end_col_offset or 0)
-            written = "".join(f', ("{name}", {name})' for name in names)
+        shown = str(named.value) if isinstance(named, ast.Constant) else ast.unparse(named).rpartition(".")[2]
+        found.append((shown, part))
+    return found
+
+
+def _split_sequence(call: Traced, source: str, names: Sequence[str]) -> SourceEdit | None:
+    """Write new nodes behind one in the list of `add_sequence`."""
+    for name, part in _list_elements(call):
+        if name == source:
+            end = _find_span(call, part)[1]
+            written = "".join(f', ("{new}", {new})' for new in names)
             return SourceEdit(show_path(call.at.file.path), end, end, written)
     return None

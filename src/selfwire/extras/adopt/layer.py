@@ -26,7 +26,11 @@ def list_texts(name: str) -> list[LayerText]:
     Raises:
         ConfigError: the source of the graph cannot be read.
     """
-    return list({text.name: text for text, _ in list_places(name)}.values())
+    found = dict[str, LayerText]()
+    for text, place in list_places(name):
+        users = (*found.get(text.name, text).users, *place.used_by)
+        found[text.name] = text.replace(users=tuple(dict.fromkeys(users)))
+    return list(found.values())
 
 
 def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:

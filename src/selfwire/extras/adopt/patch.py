@@ -17,7 +17,7 @@ from selfwire.extras.adopt.edge_patch import SourceEdit, list_edge_edits
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_places, split_description
 from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, quote_text, split_marks, split_template
-from selfwire.graphs.insertions import Insertion
+from selfwire.graphs.insertions import GraphEdits
 from selfwire.models.text_layer import LayerText
 
 PLAIN = frozenset({".md", ".txt", ".prompt", ".tmpl", ".jinja", ".j2"})
@@ -63,15 +63,15 @@ def make_patch(
     target: str,
     changed: Mapping[str, str],
     reasons: Mapping[str, str],
-    inserted: Sequence[tuple[Insertion, str]] = (),
+    edges: GraphEdits = GraphEdits(),
 ) -> str:
     """Make a unified diff against the files of a graph, which `git apply` takes; above it the reason of each change.
 
     Args:
         target: the graph, as `my_app.graph:graph`.
         changed: new texts by name, as `LayerText.shown` writes them.
-        reasons: of these changes, and of inserted agents by their names.
-        inserted: the insertions of a team in order, each with the agent's prompt.
+        reasons: of these changes, and of inserted agents and nodes that are taken out by their names.
+        edges: the edits of a team to the edges of the graph.
 
     Raises:
         ConfigError: a text or an edge is not there any more, or stands in a form that cannot be written; the message
@@ -90,8 +90,8 @@ def make_patch(
             except ValueError as error:
                 raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
             edits.append(SourceEdit(place.file, *_locate(Path(place.file).read_text(encoding="utf-8"), place), written))
-    for split, agents, made in list_edge_edits(target, inserted) if inserted else ():
-        head += [f"{split} {name}: {' '.join(reasons.get(name, '').split())}" for name in agents]
+    for edge, names, made in list_edge_edits(target, edges) if any(edges) else ():
+        head += [f"{edge} {name}: {' '.join(reasons.get(name, '').split())}" for name in names]
         edits += made
     files = sorted({edit.file for edit in edits})
     return "\n".join([*head, "", *(_diff(Path(file), [edit for edit in edits if edit.file == file]) for file in files)])

@@ -33,7 +33,7 @@ CRITICS: Mapping[str, Critic] = {
     "AgentGradient": gradients.agent_gradient,
     "PromptRewrite": gradients.prompt_rewrite,
     "TopologyDecision": gradients.topology_decision,
-    "AgentInsertion": gradients.agent_insertion,
+    "ProgramEdit": gradients.program_edit,
     "ToolDecision": tool_repair.tool_decision,
     "ToolSource": tool_repair.tool_source,
     "SelfCriticism": gradients.self_criticism,

@@ -136,7 +136,7 @@ def topology_decision(brief: CriticInput) -> dict[str, Any]:
     return _decision("NO_CHANGE", reason="Nothing in the feedback concerns the team.")
 
 
-def agent_insertion(brief: CriticInput) -> dict[str, Any]:
+def program_edit(brief: CriticInput) -> dict[str, Any]:
     """Insert nothing: what a program of a user's lacks is not known here."""
     return {"place": "", "name": "", "description": "", "reason": "Nothing in the feedback concerns the program."}
 

@@ -43,9 +43,9 @@ from selfwire.evals.table import (
     summarise_seeds,
 )
 from selfwire.evolvers.router.config import ROUTER
+from selfwire.extras.cluster.evaluation_workers import choose_worker_count, run_on_workers
 from selfwire.extras.cluster.executors import WorkerOptions, prepare_workers
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
-from selfwire.extras.cluster.worker_processes import choose_worker_count, run_on_workers
 from selfwire.models.sync import run_sync
 from selfwire.runs.comparison import USUAL, build_results_table, describe_models
 from selfwire.runs.estimates import estimate_evaluation

@@ -8,21 +8,6 @@ import typer
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.json_output import add_result
-from selfwire.cli.options import (
-    BudgetOptions,
-    ConfigFields,
-    GradingOptions,
-    Home,
-    ModelOptions,
-    WorkerChoice,
-    load_from_anywhere,
-    parse_changes,
-    parse_config_fields,
-    refuse_without_resume,
-    to_local_folder,
-    to_option,
-)
-from selfwire.cli.output import show_estimate
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count, to_plain_json
 from selfwire.evals.table import ERRORS, MEAN_SCORE, SOLVED, Column, SystemSummary, build_table
@@ -59,7 +44,7 @@ def train(
     retry_failed: options.RetryFailed = False,
     trust_run: options.TrustRun = False,
     name: options.TeamName = None,
-    models: ModelOptions,
+    models: options.ModelOptions,
     updates: Annotated[int, typer.Option(min=1, help="Updates.")] = DEFAULTS.updates,
     batch: Annotated[int, typer.Option(help="Episodes per update.")] = DEFAULTS.batch,
     checkpoint_every: Annotated[
@@ -75,25 +60,25 @@ def train(
     seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 8,
     team: options.StartTeam = None,
-    grading: GradingOptions,
-    config: ConfigFields = None,
-    limits: BudgetOptions,
+    grading: options.GradingOptions,
+    config: options.ConfigFields = None,
+    limits: options.BudgetOptions,
     calls_per_task: options.CallsSetAside = EvolutionConfig.model_fields["calls_per_task"].default,
     dry_run: options.DryRun = False,
-    workers: WorkerChoice,
-    home: Home = None,
+    workers: options.WorkerChoice,
+    home: options.Home = None,
 ) -> None:
     """Train a router by the rewards of its runs; --resume continues a training that stopped."""
-    folder = to_local_folder(home)
+    folder = options.to_local_folder(home)
     if resume is not None:
         place = choose_place(workers.options, retry_failed=retry_failed)
-        with resume_training(resume, folder, place=place, changes=parse_changes(ctx)) as training:
+        with resume_training(resume, folder, place=place, changes=options.parse_changes(ctx)) as training:
             _run_and_report(training, home)
         return
-    refuse_without_resume(ctx)
+    options.refuse_without_resume(ctx)
     request = parse_request(ctx.params, models, grading, limits)
     if dry_run:
-        show_estimate(estimate_training(request, TrainConfig.model_validate(request.config["train"]), folder))
+        output.show_estimate(estimate_training(request, TrainConfig.model_validate(request.config["train"]), folder))
         return
     refuse_unusable_cluster(request, workers.options)
     with start_training(request, folder, place=choose_place(workers.options)) as training:
@@ -101,7 +86,7 @@ def train(
 
 
 def parse_request(
-    given: dict[str, Any], models: ModelOptions, grading: GradingOptions, limits: BudgetOptions
+    given: dict[str, Any], models: options.ModelOptions, grading: options.GradingOptions, limits: options.BudgetOptions
 ) -> EvolveSpec:
     """Make a request of the command's options.
 
@@ -114,7 +99,7 @@ def parse_request(
         raise ConfigError("train needs a method and --benchmark, such as `selfwire train evomas --benchmark archive`")
     request = EvolveSpec(
         method=method,
-        benchmark=load_from_anywhere(benchmark),
+        benchmark=options.load_from_anywhere(benchmark),
         models=models.names,
         sizes=Sizes(gate=0),
         evolution=EvolutionConfig(
@@ -142,11 +127,13 @@ def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {**router.config, "train": training.model_dump(mode="json")}
     for option in ("paper", "process_reward"):
         if given[option] and option not in router.options:
-            raise ConfigError(f"{to_option(option)} would change nothing in the router of {method}; leave it out")
+            raise ConfigError(
+                f"{options.to_option(option)} would change nothing in the router of {method}; leave it out"
+            )
     for option, fields in router.options.items():
         off = {name: False for name, value in fields.items() if value is True}
         found |= to_plain_json(fields) if given[option] else off
-    for name, value in parse_config_fields(given["config"] or []).items():
+    for name, value in options.parse_config_fields(given["config"] or []).items():
         known = found.get(name)
         found[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     return found

@@ -10,7 +10,6 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.json_output import add_result
-from selfwire.cli.output import show_estimate
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import method_names
 from selfwire.core.values import FrozenModel
@@ -132,7 +131,7 @@ def ablate(
     if is_own_data(study.benchmark):
         typer.echo("\n".join(read_tasks(study.benchmark, study.own_data).notes), err=True)
     if results.dry_run:
-        show_estimate(estimate_ablation(study))
+        output.show_estimate(estimate_ablation(study))
         return
     file = results.out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
     rows = run_ablation(study, file, workers.options.with_usual(WORKERS), _tell, results.record_in(file))

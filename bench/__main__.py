@@ -3,9 +3,7 @@
 import os
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 from rich.console import Console
@@ -30,7 +28,7 @@ from bench import (
     worth,
     wrapper,
 )
-from bench.measuring import Row
+from bench.measuring import Row, map_in_processes
 from bench.models import CannedChatModel
 from bench.tables import keep_lines, print_table
 from selfwire.models.metered_chat import MeteredModel
@@ -95,8 +93,7 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
 
 def measure_evaluation() -> list[Row]:
     """The rows of the evaluation harness, measured in a fresh process."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-        return fresh.submit(harness.measure_evaluation_harness).result()
+    return next(map_in_processes(harness.measure_evaluation_harness, [harness.TASKS], workers=1))
 
 
 def measure_asking_team() -> list[Row]:

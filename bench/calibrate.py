@@ -10,12 +10,10 @@ import re
 import threading
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from http.server import ThreadingHTTPServer
 from itertools import product
-from multiprocessing import get_context
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, get_args
@@ -24,7 +22,7 @@ from langchain_core.messages import AIMessage
 from rich.console import Console
 
 import selfwire
-from bench.measuring import Row
+from bench.measuring import Row, map_in_processes
 from bench.tables import print_table
 from selfwire.core.task import Task
 from selfwire.evolvers.gate import Gate
@@ -165,10 +163,10 @@ def measure(gate: Gate, methods: Sequence[str], share: float = 1.0, workers: int
         for seed in range(max(1, round(RUNS[effect] * share)))
     ]
     rows, made = list[Row](), dict[tuple[str, str], list[Evolved]]()
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        jobs = [(part, pool.submit(evolve, part[0], EFFECTS[part[1]], gate, part[2])) for part in plan]
-        for (method, effect, _), job in jobs:
-            made.setdefault((method, effect), []).append(job.result())
+    jobs = [(method, EFFECTS[effect], gate, seed) for method, effect, seed in plan]
+    evolved = map_in_processes(evolve, *zip(*jobs, strict=True), workers=workers)
+    for (method, effect, _), found in zip(plan, evolved, strict=True):
+        made.setdefault((method, effect), []).append(found)
     for (method, effect), runs in made.items():
         what = f"{method}, {effect}; {gate}"
         rows += [

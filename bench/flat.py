@@ -7,15 +7,13 @@ evaluation keeps its tasks and the grades of the answers until the end, so a par
 import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from bench.harness import make_evaluation
-from bench.measuring import Row
+from bench.measuring import Row, map_in_processes
 from bench.models import CannedChatModel
 from selfwire.core.plugins import DEFAULT_METHOD
 from selfwire.graphs.build import build_graph
@@ -63,8 +61,7 @@ def measure(many: int = MANY) -> list[Row]:
     parts = {f"an evaluation of {many:,} tasks": sample_evaluation, f"{many:,} invocations of one graph": sample_graph}
     rows = []
     for what, sample in parts.items():
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-            rows += make_rows(what, many, fresh.submit(sample, many).result())
+        rows += make_rows(what, many, next(map_in_processes(sample, [many], workers=1)))
     return rows
 
 

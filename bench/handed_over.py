@@ -5,14 +5,12 @@ full run: scores alike, and fewer agents and calls by proofs. All takes about fi
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from itertools import product
-from multiprocessing import get_context
 from tempfile import TemporaryDirectory
 from typing import Literal, NamedTuple
 
 import selfwire
-from bench.measuring import Row
+from bench.measuring import Row, map_in_processes
 from selfwire.evals.statistics import compute_mean, compute_paired_interval, compute_student_interval
 from selfwire.evals.table import format_difference
 
@@ -60,9 +58,7 @@ def evolve(method: str, benchmark: str, gate: Literal["mean", "better"], seed: i
 def measure(seeds: int = SEEDS) -> list[Row]:
     """Score, difference between the gates paired by seed, agents and calls of each method, benchmark and gate."""
     runs = [(*target, gate, seed) for target in TARGETS for gate in GATES for seed in range(seeds)]
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
-        made = list(workers.map(evolve, *zip(*runs, strict=True)))
-    found = dict(zip(runs, made, strict=True))
+    found = dict(zip(runs, map_in_processes(evolve, *zip(*runs, strict=True)), strict=True))
     return [
         row
         for target in TARGETS

@@ -23,7 +23,7 @@ from selfwire.evals.baselines import make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.graders import load_grader
 from selfwire.evals.table import SystemSummary
-from selfwire.extras.cluster.peak_memory import measure_peak
+from selfwire.extras.demo import measure_peak
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.limits import CallSettings

@@ -7,12 +7,10 @@ that could show that any birth will do.
 
 import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from typing import NamedTuple
 
-from bench.measuring import Row
+from bench.measuring import Row, map_in_processes
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring
 from selfwire.core.scope import Scope
@@ -94,8 +92,7 @@ def measure_seed(tasks: int, seed: int) -> dict[str, list[NewbornRun]]:
 
 def measure(seeds: int = SEEDS, tasks: int = TASKS) -> list[Row]:
     """Score, difference paired by task, calls, births and deaths of each system."""
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
-        return summarise(list(workers.map(partial(measure_seed, tasks), range(seeds))))
+    return summarise([*map_in_processes(partial(measure_seed, tasks), range(seeds))])
 
 
 def summarise(found: Sequence[dict[str, list[NewbornRun]]]) -> list[Row]:

@@ -7,18 +7,17 @@ in the same prompt already.
 """
 
 import asyncio
-import json
-import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
-from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import PrivateAttr
+from rich.console import Console
 
-from bench.tables import Line
+from bench.measuring import Row
+from bench.tables import keep_lines, print_table
 from selfwire.core.plugins import own_methods
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -35,27 +34,6 @@ from selfwire.tools.search import SearchTool
 QUESTIONS, PASSAGES = 10, 8
 LINE = 40
 """Least characters of a line that counts as repeated: shorter ones are labels."""
-
-
-class QuestionCost(NamedTuple):
-    """Means per question, and the share of the prompts' characters that are repeats."""
-
-    method: str
-    calls: float
-    prompt_tokens: float
-    completion_tokens: float
-    repeated: float
-
-    @property
-    def line(self) -> Line:
-        """Cells of a line of the table."""
-        return {
-            "": self.method,
-            "calls": f"{self.calls:.1f}",
-            "prompt tokens": f"{self.prompt_tokens:,.0f}",
-            "completion tokens": f"{self.completion_tokens:,.0f}",
-            "repeated text": f"{self.repeated:.0%}",
-        }
 
 
 class ListeningChat(OfflineChat):
@@ -91,8 +69,8 @@ async def make_questions() -> list[Question]:
     return found
 
 
-async def measure_method(name: str, questions: Sequence[Question]) -> QuestionCost:
-    """Traffic of a method per question: sent and received."""
+async def measure_method(name: str, questions: Sequence[Question]) -> list[Row]:
+    """Means of a method per question, and the share of the prompts' characters that are repeats."""
     chat = ListeningChat()
     model = MeteredModel(chat, journal=NullRecorder())
     method, tools = make_method(name), {"calculator": CalculatorTool()}
@@ -102,31 +80,29 @@ async def measure_method(name: str, questions: Sequence[Question]) -> QuestionCo
     for question in questions:
         done = await method.answer(team, question, ctx.where(phase="run", task=question.id))
         spent.append(done.usage)
-    return QuestionCost(
-        name,
-        mean(usage.calls for usage in spent),
-        mean(usage.input_tokens for usage in spent),
-        mean(usage.output_tokens for usage in spent),
-        sum(map(count_repeats, chat._sent)) / sum(map(len, chat._sent)),
-    )
+    cells = {
+        "calls": f"{mean(usage.calls for usage in spent):.1f}",
+        "prompt tokens": f"{mean(usage.input_tokens for usage in spent):,.0f}",
+        "completion tokens": f"{mean(usage.output_tokens for usage in spent):,.0f}",
+        "repeated text": f"{sum(map(count_repeats, chat._sent)) / sum(map(len, chat._sent)):.0%}",
+    }
+    return [Row(what=name, column=column, note=text) for column, text in cells.items()]
 
 
-async def measure() -> list[Line]:
-    """Cells of the table, a line per method."""
+async def measure() -> list[Row]:
+    """The rows of all methods."""
     questions = await make_questions()
-    return [(await measure_method(name, questions)).line for name in own_methods()]
+    return [row for name in own_methods() for row in await measure_method(name, questions)]
 
 
 def main() -> None:
     """Print the table, and write its lines for a table of kind `cells` on a page of docs."""
     parser = ArgumentParser(prog="python -m bench.questions", description="What a question costs.")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write the lines of the table for a page of docs")
-    keep = parser.parse_args().keep
-    lines = asyncio.run(measure())
-    for cells in ([*lines[0]], ["---"] * len(lines[0]), *([*line.values()] for line in lines)):
-        sys.stdout.write(f"| {' | '.join(cells)} |\n")
+    keep, rows = parser.parse_args().keep, asyncio.run(measure())
+    print_table(Console(), "what a question costs", rows)
     if keep is not None:
-        keep.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+        keep_lines(rows, keep)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,7 @@ right with the chance of the deck, and is the same however often it is asked, so
 import json
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -21,7 +19,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from bench.calibrate import ASKED, MARK, WORDS, get_word, propose, serve
-from bench.measuring import Row
+from bench.measuring import Row, map_in_processes
 from bench.tables import print_table
 from selfwire.cli.app import build
 from selfwire.evals.baselines import load_prompt
@@ -149,13 +147,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     numbers, found = range(given.first, given.first + given.rehearsals), list[dict[Key, str]]()
     out = Console(width=160)
-    with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
-        for verdicts in pool.map(
-            partial(rehearse, tasks=given.tasks, seeds=given.seeds, systems=given.systems), numbers
-        ):
-            found.append(verdicts)
-            wrong = [f"{' '.join(key)}: {says}" for key, says in verdicts.items() if not is_right(key, says)]
-            out.print(f"rehearsal {numbers[len(found) - 1]}: {'; '.join(wrong) or 'all as planted'}")
+    act = partial(rehearse, tasks=given.tasks, seeds=given.seeds, systems=given.systems)
+    for verdicts in map_in_processes(act, numbers, workers=given.workers):
+        found.append(verdicts)
+        wrong = [f"{' '.join(key)}: {says}" for key, says in verdicts.items() if not is_right(key, says)]
+        out.print(f"rehearsal {numbers[len(found) - 1]}: {'; '.join(wrong) or 'all as planted'}")
     print_table(out, TITLE, summarise(found, given.tasks, given.seeds))
 
 

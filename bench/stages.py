@@ -10,14 +10,12 @@ the trained router is far from the best possible. A seed takes about eight minut
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from functools import partial
-from multiprocessing import get_context
 from typing import Any
 from unittest.mock import patch
 
-from bench.measuring import Row
+from bench.measuring import Row, map_in_processes
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
@@ -139,8 +137,7 @@ def measure_seed(tasks: int, updates: int, seed: int) -> dict[str, tuple[float, 
 def measure(seeds: int = SEEDS, tasks: int = TASKS, updates: int = UPDATES) -> list[Row]:
     """Score, difference paired by seed, and calls of each system."""
     numbers = range(FIRST_SEED, FIRST_SEED + seeds)
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
-        return summarise(list(workers.map(partial(measure_seed, tasks, updates), numbers)))
+    return summarise([*map_in_processes(partial(measure_seed, tasks, updates), numbers)])
 
 
 def summarise(found: Sequence[Mapping[str, tuple[float, float]]]) -> list[Row]:

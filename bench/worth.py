@@ -2,14 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from math import sqrt
-from multiprocessing import get_context
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from bench.measuring import Row
+from bench.measuring import Row, map_in_processes
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.team import Team
@@ -75,8 +73,7 @@ class Estimate(NamedTuple):
 
 def measure(families: Sequence[int] = range(FAMILIES)) -> list[Row]:
     """Rank correlation with the exact worth, and calls, by way of estimating it."""
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
-        return summarise([team for family in workers.map(measure_family, families) for team in family])
+    return summarise([team for family in map_in_processes(measure_family, families) for team in family])
 
 
 def summarise(teams: Sequence[MeasuredTeam]) -> list[Row]:

@@ -397,7 +397,6 @@ class Evomas(Method[EvomasConfig]):
             "paper": {"head": PAPER_HEAD.model_dump(mode="json")},
             "process_reward": {"process_reward": True},
         },
-        errands=True,
     )
     extend_tools = staticmethod(with_pages)
     paper = "Xu et al., *EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems*, arXiv 2605.08769"

@@ -268,14 +268,12 @@ class RouterTraining:
         config: config fields of a method whose router is asked.
         random_control: the method with a router that draws by chance, to compare with; None if there is none.
         options: config fields that the command's options stand for, by option: those of `paper`, of `process_reward`.
-        errands: whether the learning test on errands trains this router.
     """
 
     plan: Callable[[Any, Team], RouterPlan]
     config: Mapping[str, Any] = FrozenMap()
     random_control: "Callable[[Any], Method[Any]] | None" = None
     options: Mapping[str, Mapping[str, Any]] = FrozenMap()
-    errands: bool = False
 
 
 class Method(Generic[Config]):

@@ -18,7 +18,7 @@ from tests import kills, machines
 
 Result = dict[str, Any]
 """What must be equal, by name."""
-ERRANDS = "errands.jsonl"
+STUDY = "study.jsonl"
 TINY_TRAINING = ("--updates", "2", "--batch", "4", "--train", "4", "--test", "2", "--set", "stages=1")
 SHARED = ("--concurrency", "2", "--budget-calls", "9999")
 SMALL_EVALUATION = ("--benchmark", "archive", *SHARED)
@@ -100,9 +100,9 @@ def read_places(journal: Journal) -> list[tuple[str, ...]]:
 
 
 def read_study(home: Path, printed: str) -> Result:
-    """What the learning test leaves behind; its seeds come as they are done."""
-    rows = [json.loads(line) for line in (home / ERRANDS).read_text().splitlines()]
-    return {"rows": sorted((row["result"] for row in rows), key=lambda row: int(row["seed"]))}
+    """What a study leaves behind; its seeds come as they are done."""
+    _, *rows = [json.loads(line) for line in (home / STUDY).read_text().splitlines()]
+    return {"rows": sorted(({**row, "seconds": 0} for row in rows), key=lambda row: int(row["seed"]))}
 
 
 def read_answer(home: Path, printed: str) -> Result:
@@ -190,9 +190,9 @@ KINDS = (
         machines="ray",
     ),
     Kind(
-        "train --workers",
-        ("train", "evomas", "--family", "errands", "--embedder", "hashing", "--seeds", "2", "--updates", "2",
-         "--batch", "8", "--out", f"{{home}}/{ERRANDS}", "--workers", "2"),
+        "ablate --workers",
+        ("ablate", "dytopo", "--variants", "full", "--seeds", "2", "--test", "2", "--embedder", "hashing",
+         "--out", f"{{home}}/{STUDY}", "--workers", "2"),
         read_study,
         resumes=False,
         wired=False,

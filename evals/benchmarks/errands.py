@@ -1,10 +1,7 @@
-"""Errands: generated tasks whose right agent depends on a hidden state, without any language model.
+"""Errands: wordings of situations, each of which one helper can settle; who it is stands nowhere in the text.
 
-A task is a sequence of situations that must be settled one after another within T stages. The router reads a text about
-the stage; the hidden situation decides who can settle it, and every split words it differently. In a stage, each layer
-passes on the word of one of its agents, chosen at random: the situation is settled if the last word is its helper's;
-`relay` passes on the word that it got, and any other agent spoils it. So superfluous agents cost, as in a team. A task
-is solved when all situations are settled, which is the only reward.
+A task is a sequence of situations that must be settled one after another. The hidden situation decides who can settle
+it, and every split words it differently. The world relays and the benchmark stages say what becomes of an errand.
 """
 
 from collections.abc import Sequence
@@ -28,8 +25,6 @@ HELPERS = {
     "relay": "Repeats what the others said and adds nothing.",
 }
 POOL = tuple(Agent(id=name, role=role, prompt=role) for name, role in HELPERS.items())
-STAGES = 6
-"""T, most stages of a task."""
 RELAY = tuple(HELPERS).index("relay")
 RIGHT = np.repeat(np.arange(RELAY), 2)
 """(situations,) index of the agent that settles each; one of its two is easy to guess, the other is not."""
@@ -109,23 +104,3 @@ def _generate_errand(length: int, scope: Scope, held_out: bool, kinds: int) -> E
     name = pick(found.people)
     complaint = pick(found.complaints).format(name=name)
     return Errand(name=name, situations=tuple(situations), texts=tuple(texts), complaint=complaint)
-
-
-def has_settled(situations: Integers, order: Integers, random: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Whether layers settle situations: (B,) for (B,) situations and orders (B, L, K), padded with -1."""
-    right = np.zeros(len(situations), dtype=np.bool_)
-    for layer in range(order.shape[1]):
-        sizes = (order[:, layer] >= 0).sum(axis=1)
-        picked = order[np.arange(len(order)), layer, (random.random(len(order)) * sizes).astype(np.int64)]
-        right = np.where(picked == RELAY, right, picked == RIGHT[situations])
-    return right
-
-
-def compute_settling_chances(layers: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
-    """(situations,) probability that a stage with these layers settles each situation."""
-    chance = np.zeros(len(RIGHT))
-    for layer in layers:
-        members = np.array(layer)
-        helping = (members[None, :] == RIGHT[:, None]).mean(axis=1)
-        chance = helping + (members == RELAY).mean() * chance
-    return chance

@@ -232,7 +232,7 @@ async def aevolve(
     from selfwire.runs.open import CallOptions, TaskSets
 
     tasks = TaskSets({"train": trainset, "gate": valset, "test": testset}, grader, rubric, limit)
-    options = CallOptions(model, meta, judge, tools, method, budget, home, models)
+    options = CallOptions(model, meta, judge, tools, method, budget, home, models, run_name, on_event)
     config = {
         "name": name,
         "iterations": iterations,
@@ -246,7 +246,7 @@ async def aevolve(
         "seed": seed,
         "concurrency": concurrency,
     }
-    return await evolve_team(team, tasks, options, config, run_name, on_event)
+    return await evolve_team(team, tasks, options, config)
 
 
 async def aprune(
@@ -297,7 +297,7 @@ async def aprune(
     from selfwire.runs.open import CallOptions, TaskSets
 
     tasks = TaskSets({"train": trainset, "gate": valset, "test": testset}, grader, rubric, limit)
-    options = CallOptions(model, meta, judge, tools, method, budget, home, models)
+    options = CallOptions(model, meta, judge, tools, method, budget, home, models, run_name, on_event)
     config = {
         "name": name,
         "iterations": 0,
@@ -306,7 +306,7 @@ async def aprune(
         "seed": seed,
         "concurrency": concurrency,
     }
-    return await evolve_team(team, tasks, options, config, run_name, on_event)
+    return await evolve_team(team, tasks, options, config)
 
 
 async def aevaluate(
@@ -352,9 +352,9 @@ async def aevaluate(
     from selfwire.runs.open import CallOptions, TaskSets
 
     asked = TaskSets({"test": tasks}, grader, rubric, limit)
-    options = CallOptions(model, meta, judge, tools, method, budget, home, models)
+    options = CallOptions(model, meta, judge, tools, method, budget, home, models, run_name, on_event)
     config = {"repeats": repeats, "calls_per_task": calls_per_task, "seed": seed, "concurrency": concurrency}
-    return await evaluate_team(team, asked, options, config, run_name, on_event)
+    return await evaluate_team(team, asked, options, config)
 
 
 async def acompare(
@@ -394,9 +394,9 @@ async def acompare(
     from selfwire.runs.open import CallOptions, TaskSets
 
     asked = TaskSets({"test": tasks}, grader, rubric, limit)
-    options = CallOptions(model, meta, judge, tools, budget=budget, home=home, models=models)
+    options = CallOptions(model, meta, judge, tools, None, budget, home, models, run_name, on_event)
     config = {"against": against, "calls_per_task": calls_per_task, "seed": seed, "concurrency": concurrency}
-    return await compare_teams(teams, asked, options, config, run_name, on_event)
+    return await compare_teams(teams, asked, options, config)
 
 
 async def aload(ref: str | Path, *, home: str | Path | None = None) -> Team:

@@ -38,12 +38,12 @@ SMALL = tuple("--gate mean --train 4 --gate-size 4 --gate-tasks 4 --batch 4 --te
 HARMLESS = {
     "against", "anyway", "approve", "as", "at", "baselines", "batch", "benchmark", "budget-calls", "budget-seconds",
     "budget-tokens", "budget-usd", "calls-per-task", "check", "checkpoint-every", "concurrency", "corpus", "curve",
-    "data-split", "details", "device", "dry-run", "embedder", "error", "evolve", "executor", "family", "feedback",
+    "data-split", "details", "device", "dry-run", "embedder", "error", "evolve", "executor", "feedback",
     "freeze", "gate", "gate-size", "gate-tasks", "grading-timeout", "input-field", "iterations", "json",
     "judge-model", "least", "limit", "margin", "max-errors", "max-tokens", "mermaid", "meta-model", "method", "model",
     "models", "name", "objective", "open", "paper", "port", "price", "prices", "process-reward", "prune", "question",
     "reference-field", "requests-at-once", "requests-per-minute", "retries", "retriever", "router", "rubric", "seed",
-    "seeds", "set", "show", "sparse", "split", "structured", "systems", "task", "tasks", "team", "test", "timeout",
+    "seeds", "set", "show", "split", "structured", "systems", "task", "tasks", "team", "test", "timeout",
     "tokens-per-minute", "train", "training", "unrated", "updates", "variants", "window", "without", "workers",
     "world", "worth",
 }  # fmt: skip

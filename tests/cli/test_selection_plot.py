@@ -95,13 +95,6 @@ def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:
         (["train", "dytopo", "--benchmark", "archive"], "dytopo has no router to train"),
         (["train", "evomas"], "train needs a method and --benchmark"),
         (["train", "hiva", "--benchmark", "archive", "--paper"], "--paper would change nothing in the router of hiva"),
-        (["train", "evomas", "--family", "chores"], "the learning test is"),
-        (["train", "--family", "errands"], "the learning test is"),
-        (["train", "evomas", "--family", "errands", "--benchmark", "archive"], "--benchmark would change not"),
-        (["train", "evomas", "--family", "errands", "--resume", "r", "--set", "pool=4"], "--set, --resume wou"),
-        (["train", "evomas", "--family", "errands", "--team", "w", "--paper", "--name", "n"], "--name, --paper,"),
-        (["train", "evomas", "--family", "errands", "--train", "9", "--seed", "1"], "--seed, --train would change no"),
-        (["train", "evomas", "--benchmark", "archive", "--sparse", "--seeds", "3"], "--seeds, --sparse belong to --fa"),
         (["train", "evomas", "--benchmark", "archive", "--set", "sampling.mass=0"], "mass"),
         (["train", "evomas", "--benchmark", "archive", "--set", "sampling.mass=1.5"], "mass"),
     ):

@@ -9,7 +9,6 @@ import typer
 
 from selfwire.cli import options
 from selfwire.cli.evaluate import parse_entry, run_command
-from selfwire.cli.options import BudgetOptions, ConfigFields, Home, parse_config_fields
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import CONTESTANTS, method_names
 from selfwire.core.values import to_plain_json
@@ -98,17 +97,17 @@ def compare(
     calls_per_task: Cap = 30,
     evolutions: Evolutions,
     without: Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")] = None,
-    config: ConfigFields = None,
+    config: options.ConfigFields = None,
     models: options.ModelOptions,
     grading: options.GradingOptions,
     grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     max_errors: options.MaxErrors = None,
     workers: options.WorkerChoice,
-    limits: BudgetOptions,
+    limits: options.BudgetOptions,
     results: options.ResultOptions,
     markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown too.")] = None,
-    home: Home = None,
+    home: options.Home = None,
 ) -> None:
     """Measure several systems on the same tasks, under the same cap of calls, in one table.
 
@@ -124,7 +123,7 @@ def compare(
         raise ConfigError(
             "compare needs systems and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
         )
-    entries = parse_contestants(targets, parse_config_fields(config or []), without or [])
+    entries = parse_contestants(targets, options.parse_config_fields(config or []), without or [])
     evolving = evolutions.among(entries)
     if evolving is None:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")

@@ -12,22 +12,6 @@ from selfwire.cli import options, output
 from selfwire.cli.commands import FAILED
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.json_output import add_result
-from selfwire.cli.options import (
-    BudgetOptions,
-    ConfigFields,
-    GradingOptions,
-    Home,
-    ModelOptions,
-    ResultOptions,
-    WorkerChoice,
-    load_from_anywhere,
-    parse_changes,
-    parse_config_fields,
-    refuse_without_resume,
-    select_group,
-    to_local_folder,
-)
-from selfwire.cli.output import refuse_unwritable, show_estimate, show_standings, write_markdown
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
@@ -43,9 +27,9 @@ from selfwire.evals.table import (
     summarise_seeds,
 )
 from selfwire.evolvers.router.config import ROUTER
+from selfwire.extras.cluster.evaluation_workers import choose_worker_count, run_on_workers
 from selfwire.extras.cluster.executors import WorkerOptions, prepare_workers
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
-from selfwire.extras.cluster.worker_processes import choose_worker_count, run_on_workers
 from selfwire.models.sync import run_sync
 from selfwire.runs.comparison import USUAL, build_results_table, describe_models
 from selfwire.runs.estimates import estimate_evaluation
@@ -80,27 +64,27 @@ def evaluate(
     seed: options.Seed = 0,
     calls_per_task: options.Cap = None,
     without: options.Without = None,
-    config: ConfigFields = None,
+    config: options.ConfigFields = None,
     router: options.RouterName = None,
     team: Annotated[
         str | None, typer.Option(help="Saved team of the method that is measured with the router that it has learned.")
     ] = None,
-    models: ModelOptions,
-    grading: GradingOptions,
+    models: options.ModelOptions,
+    grading: options.GradingOptions,
     grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     max_errors: options.MaxErrors = None,
-    workers: WorkerChoice,
-    limits: BudgetOptions,
-    results: ResultOptions,
-    home: Home = None,
+    workers: options.WorkerChoice,
+    limits: options.BudgetOptions,
+    results: options.ResultOptions,
+    home: options.Home = None,
 ) -> None:
     """Measure a method, a baseline or a saved team on a benchmark, beside the benchmark's trivial baseline."""
     if resume is None and target is None:
         raise ConfigError("eval needs a target and --benchmark, such as `selfwire eval hiva --benchmark archive`")
     if resume is None and benchmark is None:
         raise ConfigError(f"eval needs --benchmark, on which {target} is measured, such as --benchmark archive")
-    given, off = parse_config_fields(config or [], router), without or []
+    given, off = options.parse_config_fields(config or [], router), without or []
     if target is not None and team is not None:
         target, given, off = team, get_router_config(target, team, given, off, home), []
     run_command(ctx, () if target is None else (parse_entry(target, given, off),), "eval")
@@ -137,18 +121,18 @@ def parse_entry(target: str, config: Mapping[str, Any], without: list[str]) -> S
 def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: str, seeds: int = 1, **more: Any) -> None:
     """Start or resume an evaluation, show its progress, and print the table."""
     given = ctx.params
-    folder = to_local_folder(given["home"])
+    folder = options.to_local_folder(given["home"])
     if markdown := given.get("markdown"):
-        refuse_unwritable(markdown)
+        output.refuse_unwritable(markdown)
     if given["resume"] is not None:
-        with resume_evaluation(given["resume"], folder, parse_changes(ctx)) as run:
+        with resume_evaluation(given["resume"], folder, options.parse_changes(ctx)) as run:
             lines = run_and_report(run, folder, given)
         exit_on_errors(lines[1:], given["max_errors"])  # after the trivial baseline
         return
-    refuse_without_resume(ctx)
+    options.refuse_without_resume(ctx)
     request = parse_request(given, entries, command, **more)
     if given["dry_run"]:
-        show_estimate(estimate_evaluation(request, folder, seeds))
+        output.show_estimate(estimate_evaluation(request, folder, seeds))
         return
     if request.langsmith != "off":
         get_langsmith_address()  # there must be one before anything is written
@@ -190,9 +174,9 @@ def _compare_seeds(request: EvaluateSpec, seeds: int, folder: Path | None, given
         notes=table.notes,
         spend=spent,
     )
-    show_standings(table)
+    output.show_standings(table)
     if given["markdown"]:
-        write_markdown(table, given["markdown"])
+        output.write_markdown(table, given["markdown"])
     exit_on_errors([line for summary in over[1:] for line in summary.lines], given["max_errors"])
 
 
@@ -208,15 +192,15 @@ def parse_request(given: Mapping[str, Any], entries: tuple[SystemSpec, ...], com
     request = EvaluateSpec.model_validate(
         {
             "command": command,
-            "benchmark": load_from_anywhere(given["benchmark"]),
+            "benchmark": options.load_from_anywhere(given["benchmark"]),
             "entries": entries,
             "split": SPLITS[given["split"]],
-            "models": select_group(ModelOptions, given).names,
-            "budget": select_group(BudgetOptions, given).budget,
+            "models": options.select_group(options.ModelOptions, given).names,
+            "budget": options.select_group(options.BudgetOptions, given).budget,
             "tasks": USUAL[command] if given["tasks"] is None else given["tasks"],
             **{name: given[name] for name in ("seed", "concurrency", "calls_per_task", "grading_timeout")},
-            **select_group(GradingOptions, given).fields,
-            "langsmith": select_group(ResultOptions, given).langsmith_setting,
+            **options.select_group(options.GradingOptions, given).fields,
+            "langsmith": options.select_group(options.ResultOptions, given).langsmith_setting,
             **more,
         }
     )
@@ -246,9 +230,9 @@ def run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, A
         lines = _measure(run, home, workers)
         found = build_results_table(run, lines)
         _add_results(run, lines, found)
-        show_standings(found)
+        output.show_standings(found)
         if markdown:
-            write_markdown(found, markdown)
+            output.write_markdown(found, markdown)
     return lines
 
 
@@ -292,7 +276,7 @@ def _measure(run: OpenEvaluation, home: Path | None, workers: WorkerOptions) -> 
 
 
 def _choose_workers(request: EvaluateSpec, given: Mapping[str, Any]) -> WorkerOptions:
-    asked = select_group(WorkerChoice, given).options
+    asked = options.select_group(options.WorkerChoice, given).options
     if asked.executor == "ray":
         refuse_unusable_cluster(request, asked)
         return asked

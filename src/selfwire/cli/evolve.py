@@ -13,16 +13,6 @@ from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.json_output import add_result
 from selfwire.cli.memory import TRAIN
-from selfwire.cli.options import (
-    BudgetOptions,
-    load_from_anywhere,
-    parse_changes,
-    parse_config_fields,
-    refuse_unused,
-    refuse_without_resume,
-    to_local_folder,
-)
-from selfwire.cli.output import show_estimate
 from selfwire.cli.progress import EvolutionProgress
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import topology
@@ -146,7 +136,7 @@ def evolve(
     config: options.ConfigFields = None,
     router: options.RouterName = None,
     without: options.Without = None,
-    limits: BudgetOptions,
+    limits: options.BudgetOptions,
     calls_per_task: options.CallsSetAside = 60,
     dry_run: options.DryRun = False,
     details: Annotated[
@@ -156,24 +146,24 @@ def evolve(
     home: options.Home = None,
 ) -> None:
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
-    folder = to_local_folder(home)
+    folder = options.to_local_folder(home)
 
     def reopen(run: str, changes: ResumeChanges = ResumeChanges(), *, retry_failed: bool = False) -> Opened:
         place = choose_place(workers.options, retry_failed=retry_failed)
         return resume_evolution(run, folder, place=place, changes=changes)
 
     if resume is not None:
-        changes = parse_changes(ctx)
+        changes = options.parse_changes(ctx)
         _run_with_answers(reopen(resume, changes, retry_failed=retry_failed), home, details, reopen)
         return
-    refuse_without_resume(ctx)
+    options.refuse_without_resume(ctx)
     if gate in ("off", "mean"):
-        refuse_unused(ctx, [] if prune else ["error", "objective", "anyway"], f"--gate {gate} proves nothing")
+        options.refuse_unused(ctx, [] if prune else ["error", "objective", "anyway"], f"--gate {gate} proves nothing")
     if gate == "off" and not prune and not (method and find_method(method).fits_held_out):
-        refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
+        options.refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
     request = parse_request(ctx.params, models, grading, limits)
     if dry_run:
-        show_estimate(estimate_evolution(request, folder))
+        output.show_estimate(estimate_evolution(request, folder))
         return
     _refuse_without_terminal(request)
     refuse_unusable_cluster(request, workers.options)
@@ -198,7 +188,7 @@ def prune(
     freeze: options.Freeze = None,
     grading: options.GradingOptions,
     config: options.ConfigFields = None,
-    limits: BudgetOptions,
+    limits: options.BudgetOptions,
     calls_per_task: options.CallsSetAside = 60,
     dry_run: options.DryRun = False,
     home: options.Home = None,
@@ -208,14 +198,14 @@ def prune(
     Each is left out once on the train tasks; what is worth nothing there goes if held-out tasks prove that the smaller
     team loses at most the margin. `show NAME` has the worth of every part. A stopped run goes on by `evolve --resume`.
     """
-    folder = to_local_folder(home)
+    folder = options.to_local_folder(home)
     if benchmark is None:
         raise ConfigError("prune needs --benchmark, with tasks of the kind that the team works on")
     team, version = options.with_library(home, lambda library: load_saved(name, library))
     usual = Sizes(train=max(20, batch), gate=240)
     request = EvolveSpec(
         method=team.method,
-        benchmark=load_from_anywhere(benchmark),
+        benchmark=options.load_from_anywhere(benchmark),
         models=models.names,
         sizes=usual,
         evolution=EvolutionConfig(
@@ -229,7 +219,7 @@ def prune(
             seed=seed,
             calls_per_task=calls_per_task,
         ),
-        config=parse_config_fields(config or [], None),
+        config=options.parse_config_fields(config or [], None),
         budget=limits.budget,
         seed_team=name,
         baselines=False,
@@ -238,7 +228,7 @@ def prune(
     sizes = {"--train": usual.train, "--gate-size": gate_size, "--test": test}
     request = options.tell(fit_evolution(request, sizes))
     if dry_run:
-        show_estimate(estimate_evolution(request, folder))
+        output.show_estimate(estimate_evolution(request, folder))
         return
     with start_evolution(request, folder) as run:
         _run_and_report(run, home, details=False)
@@ -248,7 +238,7 @@ def parse_request(
     given: Mapping[str, Any],
     models: options.ModelOptions,
     grading: options.GradingOptions,
-    limits: BudgetOptions,
+    limits: options.BudgetOptions,
 ) -> EvolveSpec:
     """Make a request of the command's options.
 
@@ -264,7 +254,7 @@ def parse_request(
         "iterations", "batch", "gate", "gate_tasks", "margin", "error", "objective", "anyway",
         "seed", "concurrency", "calls_per_task", "guide",
     )  # fmt: skip
-    config, usual = parse_config_fields(given["config"] or [], given["router"]), Sizes()
+    config, usual = options.parse_config_fields(given["config"] or [], given["router"]), Sizes()
     if (graph_method := given["graph_method"]) is not None:
         if not is_graph(method):
             raise ConfigError(f"--method says how a graph of your own evolves, and {method} is none; leave it out")
@@ -272,7 +262,7 @@ def parse_request(
     pruning = PruningConfig() if given["prune"] else None
     request = EvolveSpec(
         method=method,
-        benchmark=load_from_anywhere(benchmark),
+        benchmark=options.load_from_anywhere(benchmark),
         models=models.names,
         sizes=usual.replace(gate=usual.gate + (pruning.gate_size if pruning else 0)),
         evolution=EvolutionConfig.model_validate(

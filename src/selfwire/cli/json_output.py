@@ -35,7 +35,6 @@ OPTIONS: dict[str, dict[str, str]] = {
     "EvaluateSpec": {},
     "SystemSpec": {"name": "the name before ="},
     "Study": {},
-    "ErrandStudy": {},
     "TrainConfig": {},
 }
 """By the class of a request: options whose names differ from the names of their fields."""

@@ -15,16 +15,6 @@ from rich.text import Text
 
 from selfwire.cli import options, output
 from selfwire.cli.json_output import add_json_option, add_result
-from selfwire.cli.options import (
-    ConfigFields,
-    Home,
-    ModelOptions,
-    Ref,
-    parse_config_fields,
-    to_local_folder,
-    with_library,
-)
-from selfwire.cli.output import write_text
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core.errors import ConfigError, TaskError, format_first_fault
 from selfwire.core.protocols import Embedder
@@ -75,9 +65,9 @@ def build() -> typer.Typer:
     return group
 
 
-def list_insights(ref: Ref, home: Home = None) -> None:
+def list_insights(ref: options.Ref, home: options.Home = None) -> None:
     """List the insights of a team, the best first, with the trajectories that they came from."""
-    found = with_library(home, lambda library: get_insights(library, ref))
+    found = options.with_library(home, lambda library: get_insights(library, ref))
     add_result(insights=to_json(found))
     if not found:
         typer.echo(f"{ref} has learned no insights")
@@ -92,14 +82,14 @@ def list_insights(ref: Ref, home: Home = None) -> None:
 
 
 def export_insights(
-    ref: Ref,
+    ref: options.Ref,
     file: Annotated[Path, typer.Argument(help="A .json file; `-` writes to standard output.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
-    home: Home = None,
+    home: options.Home = None,
 ) -> None:
     """Write the insights of a team to a JSON file; each names the run and the trajectories that it came from."""
-    found = with_library(home, lambda library: get_insights(library, ref))
-    origin = with_library(home, lambda library: get_origin(library, ref))
+    found = options.with_library(home, lambda library: get_insights(library, ref))
+    origin = options.with_library(home, lambda library: get_origin(library, ref))
     body = json.dumps({"format": FORMAT, "origin": origin, "insights": to_json(found)}, indent=2)
     add_result(insights=len(found), file=str(file))
     if str(file) == "-":
@@ -114,7 +104,7 @@ def export_insights(
 def import_from_file(
     name: Annotated[str, typer.Argument(help="Name of a saved team.")],
     file: Annotated[Path, typer.Argument(help="A file that `insights export` wrote.")],
-    home: Home = None,
+    home: options.Home = None,
 ) -> None:
     """Merge insights into a team as a new version; what both have gets the evidence of both, counted once."""
     given, origin = read_insights(file)
@@ -132,7 +122,7 @@ def import_from_file(
         version = await library.save(name, now, run=f"import-{secrets.token_hex(3)}", step=0, facts=facts)
         return version, len(before), len(after)
 
-    done = with_library(home, merged)
+    done = options.with_library(home, merged)
     if done is None:
         typer.echo(f"{name} has taken in these insights before, with all their evidence; nothing is changed")
         return
@@ -221,17 +211,17 @@ def selection(
     tools: Annotated[str | None, typer.Option(help=f"Tools that agents may call: {FORMS}.")] = None,
     mcp: options.Mcp = None,
     training: Annotated[bool, typer.Option("--training", help="All versions, on the states of this run.")] = False,
-    models: ModelOptions,
+    models: options.ModelOptions,
     seed: options.Seed = 0,
     svg: Annotated[Path | None, typer.Option(help="Write the picture to this file as well.")] = None,
     data: Annotated[Path | None, typer.Option(help="Write the probabilities to this JSON file as well.")] = None,
-    config: ConfigFields = None,
-    home: Home = None,
+    config: options.ConfigFields = None,
+    home: options.Home = None,
 ) -> None:
     """Run a question and show the selection probabilities per stage and layer (EvoMAS, Fig. 5 and 7)."""
     if training and workflow.endswith(".json"):
         raise ConfigError("an exported team has no other versions; name a saved one, or leave out --training")
-    loaded = load_models(models.names, to_local_folder(home))
+    loaded = load_models(models.names, options.to_local_folder(home))
     for notice in loaded.notices:
         typer.echo(notice, err=True)
     names = options.name_tools(tools, mcp)
@@ -239,7 +229,7 @@ def selection(
     chat = loaded.meter(Journal.memory(), Ledger())
     with open_library(home, create=False) as library:
         team = run_sync(library.load(workflow))
-        fields = {**describe_router(team.method).config, **parse_config_fields(config or [])}
+        fields = {**describe_router(team.method).config, **options.parse_config_fields(config or [])}
         method = make_method(team.method, fields)
         refuse_missing_tools(team, toolbox, f"team {workflow!r}", "; lend the tools with --benchmark or --tools")
         ctx = method.make_ctx(chat, toolbox, loaded.embedder, at=Scope(run="selection", seed=seed, phase="run"))
@@ -321,7 +311,7 @@ def write_svg(columns: Mapping[str, Sequence[Selection]], path: Path) -> None:
     """
     console = Console(record=True, width=130, file=StringIO(), force_terminal=True)
     console.print(draw_selection(columns))
-    write_text(path, console.export_svg(title="selection probabilities"), "the picture")
+    output.write_text(path, console.export_svg(title="selection probabilities"), "the picture")
 
 
 TRAIN = "/rollout"
@@ -331,7 +321,7 @@ def measures(
     run: Annotated[str, typer.Argument(help="Name of a run, of any method.")],
     window: Annotated[int, typer.Option(min=1, help="Queries of a sliding window.")] = WINDOW,
     curve: Annotated[bool, typer.Option("--curve", help="Score and tokens of every query instead.")] = False,
-    home: Home = None,
+    home: options.Home = None,
 ) -> None:
     """Show the topology measures of a run's training, by quarter and by sort of question, or its learning curve."""
     found = [done for place, done in read_trajectories(home, run) if place.endswith(TRAIN)]

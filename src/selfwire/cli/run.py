@@ -11,7 +11,6 @@ import typer
 from selfwire.cli import options
 from selfwire.cli.commands import STOPPED
 from selfwire.cli.json_output import add_result
-from selfwire.cli.options import ConfigFields, Home, ModelOptions, RouterName, parse_config_fields, to_local_folder
 from selfwire.cli.output import format_spend, list_spend_by_model, print_answer
 from selfwire.cli.trajectories import show_notes, show_plan, show_steps
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
@@ -50,7 +49,7 @@ def run(
     ],
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     team: options.StartTeam = None,
-    models: ModelOptions,
+    models: options.ModelOptions,
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark, such as archive.")] = None,
     tools: Annotated[str | None, typer.Option(help=f"Tools that agents may call: {FORMS}.")] = None,
     mcp: options.Mcp = None,
@@ -60,13 +59,13 @@ def run(
     ] = None,
     seed: options.Seed = 0,
     budget_calls: options.BudgetCalls = None,
-    config: ConfigFields = None,
-    router: RouterName = None,
+    config: options.ConfigFields = None,
+    router: options.RouterName = None,
     show: Annotated[bool, typer.Option("--show", help="Show messages, routing scores and reasons.")] = False,
     page: Annotated[
         Path | None, typer.Option("--report", help="Write an HTML page of who worked and what was said.")
     ] = None,
-    home: Home = None,
+    home: options.Home = None,
 ) -> None:
     """Put one question to a team and print its answer; nothing evolves and nothing is saved."""
     text = typer.get_text_stream("stdin").read().strip() if question == "-" else question.strip()
@@ -78,9 +77,9 @@ def run(
         is_offline = False
     else:
         origin += describe_other_model(found.model, models.model)
-    loaded = load_models(names, to_local_folder(home))
+    loaded = load_models(names, options.to_local_folder(home))
     toolbox, held = _load_tools(benchmark, options.name_tools(tools, mcp), corpus, retriever, loaded.embedder)
-    fields = parse_config_fields(config or [], router)
+    fields = options.parse_config_fields(config or [], router)
     budget = options.make_budget({"calls": budget_calls})
     asked = open_question(found, loaded, toolbox=toolbox, held=held, budget=budget, config=fields)
     hints = explain_offline(target, text, benchmark) if is_offline and names.calls_no_server and corpus is None else ()

@@ -7,7 +7,6 @@ import time
 import typer
 
 from selfwire.cli.app import build
-from selfwire.extras.cluster.peak_memory import measure_peak
 from selfwire.extras.pages.page import write_report
 from selfwire.runs.record import list_run_names
 
@@ -16,6 +15,16 @@ ARGUMENTS = (
     "--iterations", "10", "--batch", "10", "--gate-tasks", "30",
     "--train", "100", "--gate-size", "150", "--test", "150",
 )  # fmt: skip
+
+
+def measure_peak() -> int:
+    """The most memory that this process has held, in bytes; 0 on Windows, where Python cannot tell."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def main() -> int:

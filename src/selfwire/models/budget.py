@@ -282,7 +282,7 @@ class Ledger:
         Raises:
             BudgetError: there is not enough left.
         """
-        task_ledger = self._make_task_ledger(budget, spent)
+        task_ledger = Ledger(budget, self, spent, clock=self._clock)
         limits = ResourceAmount(budget.calls or 0, budget.tokens or 0, budget.dollars or 0)
         task_ledger._reserved_kinds = frozenset(name for name in ALL_KINDS if getattr(budget, name) is not None)
         task_ledger._reserved_rest = limits.less(ResourceAmount.of(spent)).only(task_ledger._reserved_kinds)
@@ -290,9 +290,7 @@ class Ledger:
         with self._take_from_pool(task_ledger._reserved_rest, where), self._lock:
             self._refuse(task_ledger._reserved_rest, where)
             self._add_reserved(task_ledger._reserved_rest)
-            self.release_task(scope)
-            self._shares[scope.iteration, scope.phase, scope.task] = task_ledger
-        return task_ledger
+            return self._replace_task_ledger(scope, task_ledger)
 
     def limit_task(self, scope: Scope, budget: Budget, spent: Usage = ZERO_USAGE) -> "Ledger":
         """Limit a task as `reserve_task` does, without reserving its budget: each call takes from what this ledger has.
@@ -300,15 +298,13 @@ class Ledger:
         Args:
             spent: the task's cost before a resume, which this ledger has counted.
         """
-        task_ledger = self._make_task_ledger(budget, spent)
+        return self._replace_task_ledger(scope, Ledger(budget, self, spent, clock=self._clock))
+
+    def _replace_task_ledger(self, scope: Scope, task_ledger: "Ledger") -> "Ledger":
+        task_ledger._is_of_task = True
         with self._lock:
             self.release_task(scope)
             self._shares[scope.iteration, scope.phase, scope.task] = task_ledger
-        return task_ledger
-
-    def _make_task_ledger(self, budget: Budget, spent: Usage) -> "Ledger":
-        task_ledger = Ledger(budget, self, spent, clock=self._clock)
-        task_ledger._is_of_task = True
         return task_ledger
 
     def release_task(self, scope: Scope) -> None:

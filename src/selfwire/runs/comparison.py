@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from textwrap import shorten
 from typing import Any
@@ -21,7 +21,7 @@ from selfwire.evals.table import (
 )
 from selfwire.graphs.method import find_method, parse_config
 from selfwire.models.sync import run_sync
-from selfwire.runs.evaluation import Event, OpenEvaluation, fit_evaluation, start_or_resume
+from selfwire.runs.evaluation import OpenEvaluation, fit_evaluation, start_or_resume
 from selfwire.runs.open import CallOptions, FoundTeam, Given, TaskSets, Teamlike
 from selfwire.runs.record import make_run_name, open_in_thread, shorten_name
 from selfwire.runs.results import FAULT, Comparison, Evaluation
@@ -31,14 +31,7 @@ USUAL = {"eval": 100, "compare": 60}
 """Tasks by command, where their number is not given."""
 
 
-async def evaluate_team(
-    team: Teamlike,
-    tasks: TaskSets,
-    setting: CallOptions,
-    config: Mapping[str, Any],
-    run: str | None,
-    on_event: Callable[[Event], None] | None,
-) -> Evaluation:
+async def evaluate_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, config: Mapping[str, Any]) -> Evaluation:
     """Measure a team on tasks, once or several times; see `selfwire.evaluate`.
 
     Args:
@@ -48,9 +41,9 @@ async def evaluate_team(
     name = found.name if is_id(found.name) else shorten_name(found.name)
     fields = {**config, "command": "eval"}
     names = [name, *(f"{name}-{number}" for number in range(2, fields.pop("repeats") + 1))]
-    manager = await asyncio.to_thread(open_evaluation, dict.fromkeys(names, found), tasks, setting, fields, run)
+    manager = await asyncio.to_thread(open_evaluation, dict.fromkeys(names, found), tasks, setting, fields)
     async with open_in_thread(manager) as opened:
-        lines = await opened.execute(on_event or (lambda event: None))
+        lines = await opened.execute(setting.on_event or (lambda event: None))
         return Evaluation(
             run=opened.run,
             folder=opened.folder,
@@ -63,12 +56,7 @@ async def evaluate_team(
 
 
 async def compare_teams(
-    teams: Mapping[str, Teamlike] | Sequence[Teamlike],
-    tasks: TaskSets,
-    setting: CallOptions,
-    config: Mapping[str, Any],
-    run: str | None,
-    on_event: Callable[[Event], None] | None,
+    teams: Mapping[str, Teamlike] | Sequence[Teamlike], tasks: TaskSets, setting: CallOptions, config: Mapping[str, Any]
 ) -> Comparison:
     """Measure several teams on the same tasks; see `selfwire.compare`.
 
@@ -83,9 +71,9 @@ async def compare_teams(
     if unusable := [name for name in by_name if not is_id(name)]:
         raise ConfigError(f"a team is called by up to 64 letters, digits, _ and -, not {unusable[0]!r}")
     fields = {**config, "command": "compare"}
-    manager = await asyncio.to_thread(open_evaluation, by_name, tasks, setting, fields, run)
+    manager = await asyncio.to_thread(open_evaluation, by_name, tasks, setting, fields)
     async with open_in_thread(manager) as opened:
-        lines = await opened.execute(on_event or (lambda event: None))
+        lines = await opened.execute(setting.on_event or (lambda event: None))
         return Comparison(
             run=opened.run,
             folder=opened.folder,
@@ -98,13 +86,12 @@ async def compare_teams(
 
 
 def open_evaluation(
-    teams: Mapping[str, FoundTeam], tasks: TaskSets, setting: CallOptions, config: Mapping[str, Any], run: str | None
+    teams: Mapping[str, FoundTeam], tasks: TaskSets, setting: CallOptions, config: Mapping[str, Any]
 ) -> AbstractContextManager[OpenEvaluation]:
     """Start the evaluation of some teams, or resume the run of this name; blocks.
 
     Args:
         config: fields of `EvaluateSpec`.
-        run: by default a new one.
     """
     data, evolved_with = tasks.find(setting.tools), {team.model for team in teams.values()}
     names, models = setting.find_models(evolved_with.pop() if len(evolved_with) == 1 else "")
@@ -123,7 +110,7 @@ def open_evaluation(
         },
     )
     request, note = fit_evaluation(request, {"--tasks": None}, given)
-    name = run or make_run_name(command, benchmark=request.benchmark)
+    name = setting.run_name or make_run_name(command, benchmark=request.benchmark)
     return start_or_resume(request, setting.folder, name, given, notices=(note,) if note else ())
 
 

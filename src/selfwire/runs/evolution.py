@@ -762,14 +762,7 @@ async def measure_trivial_baseline(run: OpenEvolution, tasks: Sequence[Task]) ->
     return summarise_trajectories(TRIVIAL, await asyncio.gather(*map(answer, tasks)))
 
 
-async def evolve_team(
-    team: Teamlike,
-    tasks: TaskSets,
-    setting: CallOptions,
-    config: Mapping[str, Any],
-    run: str | None,
-    on_event: Callable[[Event], None] | None,
-) -> Evolution:
+async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, config: Mapping[str, Any]) -> Evolution:
     """Evolve a team; see `selfwire.evolve`.
 
     Args:
@@ -800,9 +793,9 @@ async def evolve_team(
         sizes = {"--train": data.sizes.get("train"), "--gate-size": data.sizes.get("gate")}
         whole = None if not data.sizes else data.sizes.get("test", 0)
         request, note = fit_evolution(request, {**sizes, "--test": whole}, given)
-        run_name = run or make_run_name(found.method, benchmark=request.benchmark)
+        run_name = setting.run_name or make_run_name(found.method, benchmark=request.benchmark)
         return start_or_resume(request, setting.folder, run_name, given, notices=(note,) if note else ())
 
     async with open_in_thread(await asyncio.to_thread(prepare)) as opened:
-        final = await opened.execute(on_event or (lambda event: None))
+        final = await opened.execute(setting.on_event or (lambda event: None))
         return await read_result(opened, final)

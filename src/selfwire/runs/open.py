@@ -154,7 +154,7 @@ def _list_options(method: Method[Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CallOptions:
-    """Arguments that all verbs share: models, tools, limits and the home folder; see `selfwire.run`."""
+    """Arguments that verbs share: models, tools, limits, the home folder, and of a run its name; see `selfwire.run`."""
 
     model: ChatModel | None = None
     meta: ChatModel | None = None
@@ -164,6 +164,8 @@ class CallOptions:
     budget: Budget | Mapping[str, float] | None = None
     home: str | Path | None = None
     models: Mapping[str, ChatModel] | None = None
+    run_name: str | None = None
+    on_event: Callable[[dict[str, Any]], None] | None = None
 
     @property
     def limits(self) -> Budget:

@@ -60,8 +60,8 @@ INTERRUPTED = "interrupted"
 ENDED = ("finished", "stopped")
 """First words of the statuses of a run that has ended."""
 
-ABLATION, WORLD, LEARNING = "ablate", "ablate --world", "train --family"
-STUDIES = (ABLATION, WORLD, LEARNING)
+ABLATION, WORLD = "ablate", "ablate --world"
+STUDIES = (ABLATION, WORLD)
 """Commands of studies; the same command again continues them."""
 
 

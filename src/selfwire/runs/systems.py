@@ -22,7 +22,6 @@ from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, to_plain_j
 from selfwire.evals.baselines import BASELINES, CUT, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
-from selfwire.extras.cluster.noted_blobs import load_noted_blobs, note_blobs
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method, find_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
@@ -42,6 +41,7 @@ from selfwire.runs.open import (
     refuse_unreadable_memory,
 )
 from selfwire.runs.spec import SystemSpec
+from selfwire.store.files import encode_blob, find_blob, find_blob_references, load_blob
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library
 from selfwire.tools.ready import end_servers
@@ -393,3 +393,32 @@ async def ask_team(
 
     with end_servers():
         return await (await asyncio.to_thread(opened)).ask(question, seed=seed, config=config)
+
+
+BLOBS = "blobs"
+"""Notes are called blobs/<reference>."""
+
+
+async def note_blobs(journal: Journal, team: Team) -> None:
+    """Keep the bytes that this process has."""
+    for reference in find_blob_references(team.memory):
+        note = f"{BLOBS}/{reference}"
+        if find_blob(reference) is not None and await journal.get_note(note) is None:
+            await journal.put_note(note, await journal.put_body(encode_blob(reference)))
+
+
+async def load_noted_blobs(journal: Journal, team: Team) -> None:
+    """Give this process the bytes that it lacks.
+
+    Raises:
+        JournalError: they have been changed.
+    """
+    for reference in find_blob_references(team.memory):
+        digest = await journal.get_note(f"{BLOBS}/{reference}")
+        if digest is not None and find_blob(reference) is None:
+            try:
+                load_blob(reference, await journal.get_body(digest))
+            except (ValueError, TypeError):
+                raise JournalError(
+                    f"the bytes {reference[:19]}... of a team have been changed in run {journal.run!r}"
+                ) from None

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import pytest
 
-from selfwire.extras.cluster import worker_processes
+from selfwire.extras.cluster import evaluation_workers
+from selfwire.extras.cluster.evaluation_workers import run_on_workers
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.jobs import Ended, Event, Job, LocalExecutor
-from selfwire.extras.cluster.worker_processes import run_on_workers
 from selfwire.runs.evaluation import resume_evaluation, start_evaluation
 from selfwire.runs.langsmith import upload_if_requested
 from tests.commands import call
@@ -83,8 +83,8 @@ def test_a_dead_worker_and_a_resumed_run_go_on_with_the_experiment(
     langsmith_server: LangSmithServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANGSMITH_API_KEY", SECRET)
-    monkeypatch.setattr(worker_processes, "SLICES", 5)
-    monkeypatch.setattr(worker_processes, "open_workers", lambda options: nullcontext(MortalExecutor()))
+    monkeypatch.setattr(evaluation_workers, "SLICES", 5)
+    monkeypatch.setattr(evaluation_workers, "open_workers", lambda options: nullcontext(MortalExecutor()))
     asked, options = request("dytopo", tasks=5, langsmith="questions"), WorkerOptions(workers=1)
     with (
         start_evaluation(asked, tmp_path, run="r") as run,

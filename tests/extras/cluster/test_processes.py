@@ -13,19 +13,24 @@ from selfwire.core.errors import BudgetError, JournalError, OutageError
 from selfwire.core.usage import Budget
 from selfwire.evals.baselines import make_single_team
 from selfwire.evals.table import Header, TaskRow, read_results
-from selfwire.extras.cluster import worker_jobs
+from selfwire.extras.cluster import evaluation_workers
+from selfwire.extras.cluster.evaluation_workers import (
+    PAUSE,
+    WORKERS,
+    choose_worker_count,
+    create_shard,
+    open_shard,
+    report_seldom,
+    run_on_workers,
+)
 from selfwire.extras.cluster.executors import WorkerOptions
-from selfwire.extras.cluster.noted_blobs import BLOBS
 from selfwire.extras.cluster.shards import SystemShard
-from selfwire.extras.cluster.slices import create_shard, open_shard
-from selfwire.extras.cluster.worker_jobs import PAUSE, report_seldom
-from selfwire.extras.cluster.worker_processes import WORKERS, choose_worker_count, run_on_workers
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import load_plan, resume_evaluation, start_evaluation
 from selfwire.runs.evolution import resume_evolution
 from selfwire.runs.record import ResumeChanges
 from selfwire.runs.spec import EvaluateSpec, Models, PreEvolutionSpec
-from selfwire.runs.systems import LoadedTeam, load_noted_teams, note_teams
+from selfwire.runs.systems import BLOBS, LoadedTeam, load_noted_teams, note_teams
 from selfwire.store import files
 from selfwire.store.files import put_blob
 from selfwire.store.journal import Journal
@@ -114,7 +119,7 @@ def test_weights_come_with_a_run_s_workflows_unless_they_were_changed(
 
 
 def test_the_first_event_is_passed_on_by_a_machine_that_has_just_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_jobs, "time", SimpleNamespace(monotonic=lambda: PAUSE / 2))
+    monkeypatch.setattr(evaluation_workers, "time", SimpleNamespace(monotonic=lambda: PAUSE / 2))
     heard = list[dict[str, Any]]()
     report = report_seldom(heard.append, lambda event: event["done"] == 9)
     for done in (1, 2, 9):
@@ -231,7 +236,7 @@ def test_after_a_fault_in_a_process_the_run_says_that_it_stopped_and_can_go_on(
 
     plain = request("single", "cot", tasks=2, command="compare", calls_per_task=4)
     with start_evaluation(plain, tmp_path, run="r") as run, monkeypatch.context() as patched:
-        patched.setattr(worker_jobs, "open_shard", fail)
+        patched.setattr(evaluation_workers, "open_shard", fail)
         with pytest.raises(OutageError, match="the provider is down"):
             run_on_workers(run, tmp_path, WorkerOptions(workers=1))
     assert "stopped" in call(tmp_path, "runs").output

@@ -11,10 +11,10 @@ import pytest
 from selfwire.cli.commands import STOPPED
 from selfwire.core.errors import WorkerError
 from selfwire.evals.table import TaskRow, read_results
-from selfwire.extras.cluster import worker_processes
+from selfwire.extras.cluster import evaluation_workers
+from selfwire.extras.cluster.evaluation_workers import run_on_workers
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.jobs import DEATHS, Ended, Event, Job, LocalExecutor
-from selfwire.extras.cluster.worker_processes import run_on_workers
 from selfwire.models.providers import make_chat_model
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import start_evaluation
@@ -42,7 +42,7 @@ def to_bytes(rows: Sequence[TaskRow]) -> bytes:
 
 
 def test_rows_of_slices_are_those_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_processes, "SLICES", 4)
+    monkeypatch.setattr(evaluation_workers, "SLICES", 4)
     asked = request("hiva", "cot", tasks=5, command="compare", calls_per_task=6)
     _, expected = evaluated(tmp_path, asked, "whole")
     assert to_bytes(on_workers(tmp_path, asked, WorkerOptions(workers=1))) == to_bytes(expected)
@@ -91,8 +91,8 @@ def test_a_task_at_which_workers_die_becomes_an_error_and_the_others_are_done(
     _, expected = evaluated(tmp_path, asked, "whole")
     deadly = expected[-2].task
     executor = DyingExecutor(deadly)
-    monkeypatch.setattr(worker_processes, "SLICES", 2)
-    monkeypatch.setattr(worker_processes, "open_workers", lambda options: nullcontext(executor))
+    monkeypatch.setattr(evaluation_workers, "SLICES", 2)
+    monkeypatch.setattr(evaluation_workers, "open_workers", lambda options: nullcontext(executor))
     found = on_workers(tmp_path, asked, WorkerOptions(workers=1))
     [lost] = [row for row in found if row.error]
     assert (lost.target, lost.task, lost.score, lost.solved) == ("single", deadly, None, None)
@@ -124,7 +124,7 @@ def test_calls_of_workers_that_died_at_an_evolution_are_counted(
 ) -> None:
     evolving = PreEvolutionSpec(names=("hiva",), iterations=1, batch=2, train=4, gate_size=4, gate="mean", gate_tasks=2)
     asked = request("hiva", tasks=2, evolving=evolving)
-    monkeypatch.setattr(worker_processes, "open_workers", lambda options: nullcontext(DyingAfterwards(always=always)))
+    monkeypatch.setattr(evaluation_workers, "open_workers", lambda options: nullcontext(DyingAfterwards(always=always)))
     with start_evaluation(asked, tmp_path, run="r") as evaluation:
         with pytest.raises(WorkerError) if always else nullcontext():
             run_on_workers(evaluation, tmp_path, WorkerOptions(workers=1))

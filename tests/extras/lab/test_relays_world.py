@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 from selfwire.evolvers.router.config import HeadConfig
-from selfwire.extras.lab.worlds.errand_runs import list_sets, run_errand
 from selfwire.extras.lab.worlds.evomas import heads, relays, taught
+from selfwire.extras.lab.worlds.evomas.relay_runs import run_relays
 from selfwire.extras.lab.worlds.evomas.relay_tasks import (
+    IDS,
     KINDS,
     MASTERS,
-    RULES,
     RelayTask,
     compute_stage_chances,
     draw_pairs,
     generate_relays,
+    list_layers,
     settle_relays,
 )
 from selfwire.extras.lab.worlds.evomas.relays import (
@@ -63,7 +64,7 @@ def test_an_opener_needs_situation_and_day_and_a_closer_the_opener_alone() -> No
 
 def test_exact_chances_are_how_often_stages_settle() -> None:
     pairs, random = draw_pairs(0, "others"), np.random.default_rng(0)
-    sets = list_sets(RULES)
+    sets = list_layers()
     first, second = 4, 9  # two sets of two
     assert {len(sets[first]), len(sets[second])} == {2}
     exact = compute_stage_chances(pairs)[first][second]
@@ -89,16 +90,16 @@ def test_the_oracle_settles_everything_and_chance_what_it_must(world: RelayWorld
     day = np.mean([task.situations[0] < KINDS for task in world.test[1]])
     assert found == pytest.approx(day)  # it knows the pairs of the other kind of stand-ins
     tasks = show(world.test, RouterSystem()) * 300
-    chance = [run_errand(tasks, choose_by_chance, np.random.default_rng(0), world.get_rules())[0]]
-    assert np.mean(chance) == pytest.approx(1 / len(RULES.ids) ** 2, abs=0.02)
+    chance = [run_relays(tasks, choose_by_chance, np.random.default_rng(0), world.get_rules())[0]]
+    assert np.mean(chance) == pytest.approx(1 / len(IDS) ** 2, abs=0.02)
 
 
 def test_a_look_up_draws_a_layer_by_the_one_before_it(world: RelayWorld) -> None:
     task: RelayTask = world.learn[1][0]
     random, rules = np.random.default_rng(0), world.get_rules()
-    _, episodes = run_errand([task] * 600, choose_by_chance, random, rules)
+    _, episodes = run_relays([task] * 600, choose_by_chance, random, rules)
     choose = LayerLookup(lambda rows: np.ones((len(rows), 1), dtype=np.float32), episodes)
-    solved, _ = run_errand([task] * 300, choose, random, rules)
+    solved, _ = run_relays([task] * 300, choose, random, rules)
     assert solved.mean() > 0.4
 
 
@@ -128,7 +129,10 @@ def test_designs_are_told_the_right_agents() -> None:
     system = RouterSystem(HeadConfig(design="linear"), taught.LIKELIHOOD, stand_ins="each other")
     world = asyncio.run(make_world(study, 0, HashingEmbedder(32), [system]))
     assert measure(world, make_oracle(world, "each other"), system)["solved"] == 1
-    assert taught.teach(world, system)["solved"] > measure(world, choose_by_chance, system)["solved"] + 0.1
+    assert (
+        run_system(world, system, make_oracle(world, "each other"))["solved"]
+        > measure(world, choose_by_chance, system)["solved"] + 0.1
+    )
     assert {one for claim in taught.WORLD.claims for one in (claim.main, claim.control) if one} <= set(taught.SYSTEMS)
 
 

@@ -1,6 +1,5 @@
-"""Pages of worlds and learning tests, and studies as runs that pages follow while they go on."""
+"""Pages of worlds, and studies as runs that pages follow while they go on."""
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -8,24 +7,21 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.errors import BudgetError, JournalError
-from selfwire.extras.lab.ablation.plan import Study
+from selfwire.extras.lab.ablation.plan import Study, WorldStudy
 from selfwire.extras.lab.ablation.record import NoteRow, RecordedStudy, record_study
-from selfwire.extras.lab.ablation.subjects import LearningTest, WorldStudy
 from selfwire.extras.lab.worlds.catalogue import load_world
-from selfwire.extras.lab.worlds.errands import Curve, ErrandStudy, SeedResult
 from selfwire.extras.lab.worlds.gains import WorldResult
 from selfwire.extras.pages.ablation import describe_study
 from selfwire.extras.pages.comparison_charts import draw_mechanisms
 from selfwire.extras.pages.page import render_page
 from selfwire.extras.pages.reading import read_report
 from selfwire.extras.pages.view.site import Site, describe_live
-from selfwire.extras.pages.worlds import describe_learning_test, describe_world
+from selfwire.extras.pages.worlds import describe_world
 from selfwire.graphs.method import FULL
 from tests.commands import call
 from tests.extras.pages.stored_runs import HOSTILE, assert_harmless, make_row
 
 GROWTH = WorldStudy(method="hiva", world="growth")
-LEARNING = LearningTest(method="evomas", errands=ErrandStudy(updates=90))
 
 
 def make_results(seeds: int, extra: str = "") -> list[WorldResult]:
@@ -41,15 +37,6 @@ def make_results(seeds: int, extra: str = "") -> list[WorldResult]:
 
     return [
         WorldResult(seed=seed, figures={name: make(score, seed) for name, score in scores.items()})
-        for seed in range(seeds)
-    ]
-
-
-def make_lessons(seeds: int) -> list[SeedResult]:
-    curve = Curve(reward=(0.2,) * 45 + (0.8,) * 45, entropy=(1.0,) * 90, gradient_norm=(1.0,) * 90)
-    solved = {"trained": 0.8, "untrained": 0.3, "knows the truth": 1.0}
-    return [
-        SeedResult(seed=seed, solved={**solved, "untrained": 0.3 + seed / 100}, positive=0.25, curve=curve)
         for seed in range(seeds)
     ]
 
@@ -78,35 +65,18 @@ def test_a_world_shows_what_each_mechanism_is_worth_and_what_there_was_to_gain()
 
 @pytest.mark.parametrize("seeds", [0, 1])
 def test_a_study_has_a_page_before_anything_can_be_compared(seeds: int) -> None:
-    world, lessons = make_results(seeds), make_lessons(seeds)
+    world = make_results(seeds)
     study = Study(variants=(FULL,))
     assert "Nothing to compare yet" in render_page(describe_world(GROWTH, world, "w"))
-    assert "No result yet" in render_page(describe_learning_test(LEARNING, lessons, "l"))
     assert "Nothing to compare yet" in render_page(describe_study(study, [make_row(FULL, 0, 0.5)] * seeds, "a"))
-
-
-def test_a_learning_test_shows_its_ways_to_route_and_the_course_of_the_trainings() -> None:
-    report = describe_learning_test(LEARNING, make_lessons(3), "errands.jsonl")
-    assert report.verdict.startswith("The router got better: 0.31 → 0.80 of held-out errands solved, +0.49")
-    gains = {line.name: line.gain and round(line.gain.value, 2) for line in report.systems}
-    assert gains == {"trained": None, "untrained": -0.49, "knows the truth": 0.2}
-    assert report.learning is not None
-    assert len(report.learning.updates) == 30
-    assert [one.number for one in report.learning.updates][-1] == 90
-    page = render_page(report)
-    assert "Score of the runs of each update" in page
-    assert "What the router learned" not in page  # no agent's probabilities are kept
 
 
 def test_hostile_names_of_a_world_stay_texts() -> None:
     assert_harmless(render_page(describe_world(GROWTH, make_results(2, HOSTILE), HOSTILE)))
 
 
-@pytest.mark.parametrize(("subject", "rows"), [(GROWTH, make_results(2)), (LEARNING, make_lessons(2))])
-def test_a_page_is_followed_while_a_study_goes_on(
-    tmp_path: Path, subject: WorldStudy | LearningTest, rows: Sequence[WorldResult | SeedResult]
-) -> None:
-    site, study = Site(tmp_path), RecordedStudy(head=subject, total=3)
+def test_a_page_is_followed_while_a_study_goes_on(tmp_path: Path) -> None:
+    site, study, rows = Site(tmp_path), RecordedStudy(head=GROWTH, total=3), make_results(2)
 
     def record() -> AbstractContextManager[NoteRow]:
         return record_study(tmp_path, None, study, "key")

@@ -23,7 +23,6 @@ from selfwire.core.usage import Usage
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.extras.cluster.executors import WorkerOptions, open_workers
 from selfwire.extras.cluster.jobs import Ended, Event, Executor, Job, JobSettings, Report, run_jobs, try_again
-from selfwire.extras.cluster.noted_blobs import load_noted_blobs, note_blobs
 from selfwire.extras.cluster.shards import OpenShards, Shard, cut_tasks, refuse_missing_shard
 from selfwire.extras.cluster.shared_ledger import open_ledger, share_ledger
 from selfwire.extras.cluster.worker_budgets import choose_budget_address
@@ -37,6 +36,7 @@ from selfwire.runs.evolution import HERE, EvolutionPlan, OpenEvolution, TaskPlac
 from selfwire.runs.open import LoadedModels, load_models
 from selfwire.runs.record import get_runs_folder, load_request
 from selfwire.runs.spec import EvolveSpec, Models
+from selfwire.runs.systems import load_noted_blobs, note_blobs
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library
 

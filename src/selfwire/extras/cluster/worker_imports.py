@@ -6,7 +6,7 @@ from importlib import import_module
 gc.disable()  # what imports make stays, so looking through it again and again finds nothing
 try:
     for name in (
-        "selfwire.extras.cluster.worker_jobs",
+        "selfwire.extras.cluster.evaluation_workers",
         "selfwire.extras.cluster.evolution_workers",
         "selfwire.extras.offline.model",
         "bm25s",

@@ -1,5 +1,6 @@
 """The command that compares a method with its ablations and controls: ablate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,21 +10,19 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.json_output import add_result
-from selfwire.cli.output import show_estimate
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import method_names
+from selfwire.core.values import FrozenModel
 from selfwire.evals.readers import PREFIX, pin_commit
 from selfwire.evals.tasks import is_own_data, read_tasks
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.lab.ablation.files import keep_study
-from selfwire.extras.lab.ablation.plan import Study, fit_study
+from selfwire.extras.lab.ablation.plan import Study, Subject, WorldStudy, fit_study
 from selfwire.extras.lab.ablation.record import Record, record_study
 from selfwire.extras.lab.ablation.run import run_ablation
-from selfwire.extras.lab.ablation.subjects import WorldStudy
 from selfwire.extras.lab.ablation.table import build_table
 from selfwire.extras.lab.result_pages import keep_world
 from selfwire.extras.lab.seeds import run_world
-from selfwire.extras.lab.study_output import tell, write_page
 from selfwire.extras.lab.worlds.catalogue import list_worlds, load_world
 from selfwire.runs.estimates import estimate_ablation
 
@@ -132,25 +131,46 @@ def ablate(
     if is_own_data(study.benchmark):
         typer.echo("\n".join(read_tasks(study.benchmark, study.own_data).notes), err=True)
     if results.dry_run:
-        show_estimate(estimate_ablation(study))
+        output.show_estimate(estimate_ablation(study))
         return
     file = results.out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
-    rows = run_ablation(study, file, workers.options.with_usual(WORKERS), tell, results.record_in(file))
+    rows = run_ablation(study, file, workers.options.with_usual(WORKERS), _tell, results.record_in(file))
     add_result(method=method, benchmark=benchmark, rows=rows, file=str(file))
     output.make_console().print(build_table(study, rows, output.get_command_line()))
     if results.keep is not None:
         keep_study(study, rows, results.keep)
     typer.echo(f"results are in {file}; `selfwire report {file}` makes a page of them", err=True)
-    write_page(study, rows, file, results.page)
+    _write_page(study, rows, file, results.page)
 
 
 def _run_world(about: WorldStudy, seeds: int, workers: WorkerOptions, results: StudyResults) -> None:
     found = load_world(about.method, about.world)
     if seeds < 2:
         raise ConfigError(f"an interval over seeds needs two of them, not {seeds}; give --seeds 2 or more")
-    rows = run_world(about, seeds, workers, results.out, tell, results.record_in(results.out))
+    rows = run_world(about, seeds, workers, results.out, _tell, results.record_in(results.out))
     if results.keep is not None:
         keep_world(rows, results.keep)
     add_result(method=about.method, world=about.world, rows=rows)
     output.make_console().print(f"{found.format_tables(rows)}\n\n`{output.get_command_line()}`")
-    write_page(about, rows, results.out, results.page)
+    _write_page(about, rows, results.out, results.page)
+
+
+def _tell(line: str) -> None:
+    """Print a line on how a study goes on."""
+    typer.echo(line, err=True)
+
+
+def _write_page(subject: Subject, rows: Sequence[FrozenModel], file: Path | None, page: Path | None) -> None:
+    """Write the page of a study if one is asked for.
+
+    Args:
+        file: of its rows, by which the page is named.
+    """
+    if page is None:
+        return
+    from selfwire.extras.pages.page import save_page  # most studies need no page
+    from selfwire.extras.pages.studies import describe_rows
+
+    name = file.name if file else page.name
+    written = save_page(describe_rows(subject, [row.model_dump(mode="json") for row in rows], name), page)
+    _tell(f"its page is {written.resolve()}")

@@ -22,17 +22,18 @@ from selfwire.extras.langgraph_file.planning_parts import (
     select_insights,
 )
 from selfwire.extras.langgraph_file.source import write_comment, write_literal
-from selfwire.extras.langgraph_file.team_file import GRAPH, FileStep, Helper, TeamFile, list_steps, quote_id
+from selfwire.extras.langgraph_file.team_file import (
+    GRAPH,
+    QUESTION_AND_ANSWER,
+    FileStep,
+    Helper,
+    TeamFile,
+    list_steps,
+    quote_id,
+)
 from selfwire.graphs.team import Layout
 
-STATE = '''
-class Question(TypedDict):
-    question: str
-
-
-class Answer(TypedDict):
-    answer: str
-
+STATE = f'''{QUESTION_AND_ANSWER}
 
 class State(Question, Answer):
     """A question, the planned steps, what they have said so far by their names, and the answer."""

@@ -60,14 +60,15 @@ def CALCULATOR(expression: Annotated[str, "The expression."]) -> str:
     """Evaluate an arithmetic expression such as (3 + 4) * 2; knows abs, round, min, max, sqrt."""
     return str(calculate(expression))
 '''
-STATE = '''
+QUESTION_AND_ANSWER = """
 class Question(TypedDict):
     question: str
 
 
 class Answer(TypedDict):
     answer: str
-
+"""
+STATE = f'''{QUESTION_AND_ANSWER}
 
 class State(Question, Answer):
     """A question, what the agents have said so far by their names, and the answer."""

@@ -22,7 +22,7 @@ def report(
         str,
         typer.Argument(
             metavar="RUN|NAME|FILE",
-            help="A run, a saved team: the run that made it, or the .jsonl of `ablate` or `train --family`.",
+            help="A run, a saved team: the run that made it, or the .jsonl of `ablate`.",
         ),
     ],
     out: Annotated[

@@ -6,14 +6,12 @@ from typing import Any
 
 from selfwire.core.errors import ConfigError
 from selfwire.extras.lab.ablation.files import parse_study_rows, read_subject
-from selfwire.extras.lab.ablation.plan import Study
+from selfwire.extras.lab.ablation.plan import Study, Subject
 from selfwire.extras.lab.ablation.record import STUDY_ROWS, RecordedStudy
-from selfwire.extras.lab.ablation.subjects import Subject, WorldStudy
-from selfwire.extras.lab.worlds.errands import SeedResult
 from selfwire.extras.lab.worlds.gains import WorldResult
 from selfwire.extras.pages.ablation import describe_study
 from selfwire.extras.pages.data import RunReport
-from selfwire.extras.pages.worlds import describe_learning_test, describe_world
+from selfwire.extras.pages.worlds import describe_world
 
 
 def read_study_file(rows: Path) -> RunReport:
@@ -49,6 +47,4 @@ def describe_rows(head: Subject, rows: Sequence[Any], name: str) -> RunReport:
     if isinstance(head, Study):
         return describe_study(head, parse_study_rows(head, rows), name)
     results = [row.get("result", row) for row in rows]
-    if isinstance(head, WorldStudy):
-        return describe_world(head, [WorldResult.model_validate(result) for result in results], name)
-    return describe_learning_test(head, [SeedResult.model_validate(result) for result in results], name)
+    return describe_world(head, [WorldResult.model_validate(result) for result in results], name)

@@ -1,19 +1,14 @@
-"""Reads studies without a language model: a method's world, and the learning test of a router."""
+"""Reads the results of a method's world."""
 
 from collections.abc import Sequence
 
 from selfwire.core.values import format_count
 from selfwire.evals.statistics import compute_mean, compute_student_interval
-from selfwire.extras.lab.ablation.subjects import LearningTest, WorldStudy
+from selfwire.extras.lab.ablation.plan import WorldStudy
 from selfwire.extras.lab.worlds.catalogue import load_world
-from selfwire.extras.lab.worlds.errands import SeedResult
 from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_decisions
-from selfwire.extras.pages.data import MechanismLine, RouterLearning, RunReport, SystemLine, UpdateLine
-from selfwire.extras.pages.verdicts import describe_gain, estimate_scores, format_gain, name_gains
-
-_POINTS = 40
-"""Most updates that are drawn apart; of more, neighbours are drawn as one."""
-_TRAINED, _START = "trained", "untrained"
+from selfwire.extras.pages.data import MechanismLine, RunReport, SystemLine
+from selfwire.extras.pages.verdicts import estimate_scores, name_gains
 
 
 def describe_world(about: WorldStudy, results: Sequence[WorldResult], name: str) -> RunReport:
@@ -109,81 +104,4 @@ def _describe_possible(results: Sequence[WorldResult], scale: Scale) -> str:
     return (
         f"{format_count(len(results), 'seed')}. “{scale.least}” scores {least:.2f} and “{scale.most}” {most:.2f}: the "
         f"possible gain is {most - least:.2f}. Differences are from “{scale.main}”, paired by seed, with 95 % interval."
-    )
-
-
-def describe_learning_test(about: LearningTest, results: Sequence[SeedResult], name: str) -> RunReport:
-    """Build the page of a router's learning test."""
-    study = about.errands
-    lines = tuple(_make_way(way, results) for way in results[0].solved) if results else ()
-    positive = f"{compute_mean([result.positive for result in results]):.1%}" if results else "unknown"
-    return RunReport(
-        run=name,
-        title=f"learning test of {about.method}'s router",
-        verdict=_describe_learning(results),
-        standfirst=f"{format_count(study.tasks, 'held-out errand')} per seed, worded as no errand for learning is, "
-        f"{format_count(len(results), 'seed')}. Differences are from the trained router, paired by seed, "
-        "with 95 % interval.",
-        facts=(
-            ("method", about.method),
-            ("embedder", study.embedder),
-            ("training", f"{study.updates} updates of {study.batch} episodes"),
-            ("an errand", format_count(study.length, "situation")),
-            ("rewarded by chance", f"{positive} of runs"),
-            ("model", "none: agents are simulated"),
-        ),
-        learning=_average_curves(results, study.batch),
-        systems=lines,
-        systems_title="Ways to route on held-out errands",
-        counted="seeds",
-    )
-
-
-def _make_way(way: str, results: Sequence[SeedResult]) -> SystemLine:
-    samples = [result.solved[way] for result in results]
-    differences = [result.solved[way] - result.solved[_TRAINED] for result in results]
-    return SystemLine(
-        name=way,
-        score=estimate_scores(samples),
-        calls=0,
-        tokens=None,
-        tasks=len(results),
-        gain=compute_student_interval(differences).clip(-1, 1) if way != _TRAINED and len(results) > 1 else None,
-        main=way == _TRAINED,
-        samples=tuple(samples),
-    )
-
-
-def _describe_learning(results: Sequence[SeedResult]) -> str:
-    if len(results) < 2:
-        return "No result yet: the learning test needs two seeds."
-    before, after = ([result.solved[way] for result in results] for way in (_START, _TRAINED))
-    gain = compute_student_interval([b - a for a, b in zip(before, after, strict=True)]).clip(-1, 1)
-    scores = f"{compute_mean(before):.2f} → {compute_mean(after):.2f} of held-out errands solved"
-    return f"{describe_gain('The router', gain)}: {scores}, {format_gain(gain)}."
-
-
-def _average_curves(results: Sequence[SeedResult], batch: int) -> RouterLearning | None:
-    """The course of the trainings, averaged over seeds, and over neighbouring updates where there are many."""
-    updates = min((len(result.curve.reward) for result in results), default=0)
-    if not updates:
-        return None
-    size = -(-updates // _POINTS)
-    starts = range(0, updates, size)
-    return RouterLearning(
-        updates=tuple(_average(results, at, size, batch) for at in starts), shares=(), span=1, chance=0
-    )
-
-
-def _average(results: Sequence[SeedResult], at: int, size: int, batch: int) -> UpdateLine:
-    rewards = [compute_mean(result.curve.reward[at : at + size]) for result in results]
-    entropies = [compute_mean(result.curve.entropy[at : at + size]) for result in results]
-    return UpdateLine(
-        number=min(at + size, len(results[0].curve.reward)),
-        score=estimate_scores(rewards),
-        entropy=compute_mean(entropies),
-        episodes=batch * size * len(results),
-        errors=0,
-        skipped=False,
-        shares={},
     )

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.table import write_lines
-from selfwire.extras.lab.ablation.plan import Study
+from selfwire.extras.lab.ablation.plan import Study, StudyHead, Subject
 from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, VariantRow, append_row
-from selfwire.extras.lab.ablation.subjects import StudyHead, Subject
 
 
 def begin_study(study: Subject, out: Path) -> None:
@@ -40,7 +39,7 @@ def read_study(path: Path) -> tuple[Study, list[VariantRow]]:
     try:
         if isinstance(head, Study):
             return head, parse_study_rows(head, rows)
-        why = "it is of a world or of a learning test"
+        why = "it is of a world"
     except ValueError as error:
         why = str(error)
     raise ConfigError(f"{path} holds no variants of a method: {why}; `selfwire ablate --keep` writes such files")

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import DEFAULT_METHOD
-from selfwire.core.values import FrozenJson, FrozenMap, fingerprint, to_plain_json
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, to_plain_json
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.method import FULL, RANDOM, Variant, find_method
 from selfwire.runs.evaluation import load_request_tasks
@@ -139,6 +139,22 @@ class Study(RunSpec):
             seed=seed,
             concurrency=self.concurrency,
         )
+
+
+class WorldStudy(FrozenModel):
+    """A method's world, whose mechanisms a study measures."""
+
+    method: str
+    world: str
+
+
+Subject = Study | WorldStudy
+
+
+class StudyHead(FrozenModel):
+    """The first line of a study's rows: what it is about."""
+
+    head: Subject
 
 
 def fit_study(study: Study, given: GivenSizes) -> tuple[Study, str]:

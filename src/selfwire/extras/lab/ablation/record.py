@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.core.values import FrozenModel, fingerprint
-from selfwire.extras.lab.ablation.plan import Study
-from selfwire.extras.lab.ablation.subjects import LearningTest, Subject, WorldStudy
+from selfwire.extras.lab.ablation.plan import Study, Subject, WorldStudy
 from selfwire.models.sync import run_sync
 from selfwire.runs.record import (
     ABLATION,
     JOURNAL,
-    LEARNING,
     SUMMARY,
     WORLD,
     get_runs_folder,
@@ -96,5 +94,3 @@ def _describe(subject: Subject) -> _Labels:
             return _Labels(ABLATION, subject.method, subject.benchmark, subject.models.agent)
         case WorldStudy():
             return _Labels(WORLD, subject.method, subject.world)
-        case LearningTest():
-            return _Labels(LEARNING, subject.method, "errands")

@@ -8,19 +8,14 @@ from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_st
 from selfwire.evals.table import Column, build_table, format_difference
 
 
-class SeedOutcome(FrozenModel):
-    """A result of one seed."""
-
-    seed: int
-
-
-class WorldResult(SeedOutcome):
+class WorldResult(FrozenModel):
     """Figures of a seed.
 
     Args:
         figures: numbers by name, of each system; which ones is the world's matter. `made` and `free` are decisions.
     """
 
+    seed: int
     figures: Mapping[str, Mapping[str, float]]
 
 

@@ -7,6 +7,7 @@ the opener alone.
 """
 
 from functools import lru_cache
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -16,15 +17,14 @@ from selfwire.core.scope import Scope
 from selfwire.evals.benchmarks.errands import POOL, RIGHT, Errand, generate_errands
 from selfwire.evolvers.evomas.state import Assessment, Subtask, TaskState, to_rows
 from selfwire.evolvers.router.config import SamplingConfig
-from selfwire.extras.lab.worlds.errand_runs import Rules, list_sets
 
 KINDS = 4
 """Situations; number `KINDS * day + situation` is one on a day."""
 MASTERS = 2
 """Agents who settle these on ordinary days, two each."""
 HELPERS = POOL[: 2 * MASTERS]
-RULES = Rules(ids=tuple(helper.id for helper in HELPERS), sampling=SamplingConfig(layers=2))
-"""Two layers; the number of stages is the task's matter."""
+IDS = tuple(helper.id for helper in HELPERS)
+SAMPLING = SamplingConfig(layers=2)
 STAGES = {1: 1, 2: 3}
 """Most stages, by errands of a task."""
 NOTICES = (
@@ -126,8 +126,15 @@ def settle_relays(pairs: Integers, situations: Integers, order: Integers, random
     return settled
 
 
+def list_layers() -> list[tuple[int, ...]]:
+    """All sets of agents that a layer may hold."""
+    count = len(HELPERS)
+    width = min(SAMPLING.width or count, count)
+    return [chosen for size in range(1, width + 1) for chosen in combinations(range(count), size)]
+
+
 def compute_stage_chances(pairs: Integers) -> list[npt.NDArray[np.float64]]:
     """Probability that a stage settles each situation, (W, situations), for all workflows by their first layer."""
-    members = np.array([[helper in layer for helper in range(len(HELPERS))] for layer in list_sets(RULES)])
+    members = np.array([[helper in layer for helper in range(len(HELPERS))] for layer in list_layers()])
     shares = members / members.sum(axis=1, keepdims=True)
     return [first[pairs[:, 0]] * shares[:, pairs[:, 1]] for first in shares]

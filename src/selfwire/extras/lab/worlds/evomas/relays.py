@@ -6,7 +6,7 @@ combinations of the same wordings.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -14,27 +14,29 @@ import numpy as np
 
 from selfwire.core.errors import refuse_missing
 from selfwire.core.protocols import Embedder
+from selfwire.core.values import FrozenModel
 from selfwire.evolvers.router.choosers import DrawnLayers, draw_layers_by_chance
 from selfwire.evolvers.router.config import PAPER_HEAD, HeadConfig, TrainConfig, paper_training
 from selfwire.evolvers.router.decisions import Episode
 from selfwire.evolvers.router.heads import Vectors
 from selfwire.extras.lab.worlds.catalogue import World
-from selfwire.extras.lab.worlds.errand_runs import (
+from selfwire.extras.lab.worlds.evomas.relay_runs import (
     Choose,
-    ErrandEmbeddings,
-    ErrandStage,
+    RelayEmbeddings,
+    RelayStage,
     Rows,
     Rules,
-    embed_errands,
+    draw_tasks,
+    embed_relays,
     find_best_solved,
     make_head_chooser,
-    run_errand,
+    run_relays,
     to_units,
 )
-from selfwire.extras.lab.worlds.errands import TrainingSizes, draw_tasks, train_head
 from selfwire.extras.lab.worlds.evomas.relay_tasks import (
     HELPERS,
-    RULES,
+    IDS,
+    SAMPLING,
     STAGES,
     Integers,
     RelayTask,
@@ -49,7 +51,7 @@ from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
 from selfwire.models.embeddings import load_embedder
 
 NEAREST, EXAMPLES, SHARP = 1000, 10_000, 0.03
-"""Neighbours, examples and softness of the look-ups, as of those of errands."""
+"""Neighbours, examples and softness of the look-ups."""
 FIRST_SEED = 100
 """What is drawn from seed 0 was looked at while sizes and rates were chosen."""
 REPEATS = 4
@@ -96,7 +98,7 @@ SYSTEMS: Mapping[str, RouterSystem] = {
 """The routers that are trained. Rewards are sparse where both of two errands have to be settled in three stages."""
 
 
-class RelayStudy(TrainingSizes):
+class RelayStudy(FrozenModel):
     """The world.
 
     Args:
@@ -123,12 +125,12 @@ class RelayWorld:
     learn: Mapping[int, Sequence[RelayTask]]
     test: Mapping[int, Sequence[RelayTask]]
     pairs: Mapping[StandIns, Integers]
-    embeddings: ErrandEmbeddings
+    embeddings: RelayEmbeddings
 
     def get_rules(self, system: RouterSystem = RouterSystem()) -> Rules:
         """The rules of a system's tasks."""
         settle = partial(settle_relays, self.pairs[system.stand_ins])
-        return replace(RULES, settle=settle, stages=STAGES[system.errands], partial=system.training.partial)
+        return Rules(settle, STAGES[system.errands], system.training.partial)
 
 
 async def make_world(
@@ -143,7 +145,7 @@ async def make_world(
     seen = [task.replace(view=view) for task in tasks for view in ("all", "objective")]
     heads = list({system.head.state: system.head for system in systems if system.head.reads != "subtask"}.values())
     pairs: dict[StandIns, Integers] = {who: draw_pairs(seed, who) for who in ("others", "each other")}
-    return RelayWorld(study, seed, learn, test, pairs, await embed_errands(seen, embedder, heads, HELPERS))
+    return RelayWorld(study, seed, learn, test, pairs, await embed_relays(seen, embedder, heads))
 
 
 def run_seed(study: RelayStudy, seed: int) -> WorldResult:
@@ -176,18 +178,22 @@ def run_systems(world: RelayWorld, systems: Mapping[str, RouterSystem]) -> dict[
     return {**figures, RANDOM: measure(world, choose_by_chance), ORACLE: measure(world, make_oracle(world))}
 
 
-def run_system(world: RelayWorld, system: RouterSystem) -> dict[str, float]:
-    """Train a router, and measure it."""
-    head, _ = train_head(
-        world.study,
-        show(world.learn, system),
-        world.embeddings,
-        system.head.replace(seed=world.seed),
-        system.training.replace(rate=world.study.rate),
-        process=system.process,
-        rules=world.get_rules(system),
-    )
-    return measure(world, make_head_chooser(head, world.embeddings, RULES), system)
+def run_system(world: RelayWorld, system: RouterSystem, teacher: Choose | None = None) -> dict[str, float]:
+    """Train a router by the rewards of its own runs, or of a teacher's, and measure it on held-out tasks."""
+    from selfwire.evolvers.router.head import RoutingHead
+    from selfwire.evolvers.router.reinforce import Learner
+
+    study, rules, tasks = world.study, world.get_rules(system), show(world.learn, system)
+    head = RoutingHead(world.embeddings.agents.shape[1], system.head.replace(seed=world.seed))
+    training = system.training.replace(rate=study.rate)
+    learner = Learner(head, training, SAMPLING, stages=rules.stages, process=system.process)
+    choose = make_head_chooser(head, world.embeddings)
+    for number in range(study.updates):
+        drawn = draw_tasks(tasks, study.batch, world.seed, number)
+        random = np.random.default_rng(0 if teacher else [world.seed, 4, number])
+        _, episodes = run_relays(drawn, teacher or choose, random, rules)
+        learner.update(episodes, world.embeddings.by_agent, world.embeddings.texts)
+    return measure(world, choose, system)
 
 
 def show(tasks: Mapping[int, Sequence[RelayTask]], system: RouterSystem) -> list[RelayTask]:
@@ -195,30 +201,30 @@ def show(tasks: Mapping[int, Sequence[RelayTask]], system: RouterSystem) -> list
     return [task.replace(view=system.view) for task in tasks[system.errands]]
 
 
-def choose_by_chance(stage: ErrandStage, random: np.random.Generator) -> DrawnLayers:
+def choose_by_chance(stage: RelayStage, random: np.random.Generator) -> DrawnLayers:
     """Draw by the same rule from a uniform p."""
-    return draw_layers_by_chance(len(stage.rows), len(HELPERS), sampling=RULES.sampling, random=random)
+    return draw_layers_by_chance(len(stage.rows), len(HELPERS), sampling=SAMPLING, random=random)
 
 
 def measure(world: RelayWorld, choose: Choose, system: RouterSystem = RouterSystem()) -> dict[str, float]:
     """Share of held-out tasks solved, and decisions: one per layer."""
     counted = {"made": 0.0, "free": 0.0}
 
-    def count(stage: ErrandStage, random: np.random.Generator) -> DrawnLayers:
+    def count(stage: RelayStage, random: np.random.Generator) -> DrawnLayers:
         drawn = choose(stage, random)
         counted["made"] += drawn.order.shape[0] * drawn.order.shape[1]
         counted["free"] += float(((drawn.probabilities > 0).sum(axis=2) > 1).sum())
         return drawn
 
     random = np.random.default_rng([world.seed, 1])
-    solved, _ = run_errand(show(world.test, system) * REPEATS, count, random, world.get_rules(system))
+    solved, _ = run_relays(show(world.test, system) * REPEATS, count, random, world.get_rules(system))
     return {"solved": float(solved.mean()), **counted}
 
 
 def make_oracle(world: RelayWorld, stand_ins: StandIns = "others") -> Choose:
     """Make the chooser that knows the situation, the day and the pairs."""
 
-    def choose(stage: ErrandStage, random: np.random.Generator) -> DrawnLayers:
+    def choose(stage: RelayStage, random: np.random.Generator) -> DrawnLayers:
         order = world.pairs[stand_ins][stage.situations][..., None]
         return DrawnLayers(order, np.zeros((*order.shape[:2], len(HELPERS))), np.zeros(len(order)))
 
@@ -228,7 +234,7 @@ def make_oracle(world: RelayWorld, stand_ins: StandIns = "others") -> Choose:
 def run_lookups(world: RelayWorld) -> dict[str, dict[str, float]]:
     """Look-ups on rewards of as many runs by chance as the routers have runs of their own."""
     tasks = draw_tasks(world.learn[1], world.study.updates * world.study.batch, world.seed)
-    _, episodes = run_errand(tasks, choose_by_chance, np.random.default_rng([world.seed, 3]), world.get_rules())
+    _, episodes = run_relays(tasks, choose_by_chance, np.random.default_rng([world.seed, 3]), world.get_rules())
     texts = world.embeddings.texts
 
     def read_subtask(rows: Sequence[Rows]) -> Vectors:
@@ -250,10 +256,10 @@ class LayerLookup:
         self.read, self.table = read, read([decision.rows for decision, _ in kept])
         self.rewards = np.array([reward for _, reward in kept])
         self.chosen = np.array(
-            [[[name in layer for name in RULES.ids] for layer in decision.layered.layers] for decision, _ in kept]
+            [[[name in layer for name in IDS] for layer in decision.layered.layers] for decision, _ in kept]
         )  # (examples, layers, agents)
 
-    def __call__(self, stage: ErrandStage, random: np.random.Generator) -> DrawnLayers:
+    def __call__(self, stage: RelayStage, random: np.random.Generator) -> DrawnLayers:
         """Draw one agent per layer."""
         states = self.read(list(dict.fromkeys(stage.rows)))
         place = {rows: number for number, rows in enumerate(dict.fromkeys(stage.rows))}
@@ -262,7 +268,7 @@ class LayerLookup:
         near = np.argpartition(-likeness, few - 1, axis=1)[:, :few][[place[rows] for rows in stage.rows]]
         order, shares = [], []
         known = np.ones(near.shape, dtype=np.bool_)
-        for layer in range(RULES.sampling.layers):
+        for layer in range(SAMPLING.layers):
             mine = self.chosen[near, layer] & known[..., None]
             counts = np.maximum(mine.sum(axis=1), 1)
             raised = np.exp((mine * self.rewards[near][..., None]).sum(axis=1) / counts / SHARP)

@@ -6,24 +6,19 @@ too slowly for the rewards of `relays` to show it.
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from selfwire.evolvers.router.config import PAPER_HEAD, HeadConfig, TrainConfig
 from selfwire.extras.lab.worlds.catalogue import World
-from selfwire.extras.lab.worlds.errand_runs import make_head_chooser, run_errand
-from selfwire.extras.lab.worlds.errands import draw_tasks
-from selfwire.extras.lab.worlds.evomas.relay_tasks import RULES, StandIns
+from selfwire.extras.lab.worlds.evomas.relay_tasks import StandIns
 from selfwire.extras.lab.worlds.evomas.relays import (
     ORACLE,
     RANDOM,
     RelayStudy,
-    RelayWorld,
     RouterSystem,
     choose_by_chance,
     load_world,
     make_oracle,
     measure,
-    show,
+    run_system,
 )
 from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
 
@@ -56,25 +51,11 @@ SYSTEMS: Mapping[str, RouterSystem] = {
 def run_seed(study: RelayStudy, seed: int) -> WorldResult:
     """All designs on one seed's tasks."""
     world = load_world(study, seed, SYSTEMS.values())
-    figures = {name: teach(world, system) for name, system in SYSTEMS.items()}
+    figures = {
+        name: run_system(world, system, make_oracle(world, system.stand_ins)) for name, system in SYSTEMS.items()
+    }
     figures |= {RANDOM: measure(world, choose_by_chance), ORACLE: measure(world, make_oracle(world))}
     return WorldResult(seed=seed, figures=figures)
-
-
-def teach(world: RelayWorld, system: RouterSystem) -> dict[str, float]:
-    """Raise the likelihood of the right agents on the tasks for learning, and measure the router on held-out ones."""
-    from selfwire.evolvers.router.head import RoutingHead
-    from selfwire.evolvers.router.reinforce import Learner
-
-    study, rules, tasks = world.study, world.get_rules(system), show(world.learn, system)
-    head = RoutingHead(world.embeddings.agents.shape[1], system.head.replace(seed=world.seed))
-    learner = Learner(head, system.training.replace(rate=study.rate), rules.sampling, stages=rules.stages)
-    choose = make_oracle(world, system.stand_ins)
-    for number in range(study.updates):
-        drawn, random = draw_tasks(tasks, study.batch, world.seed, number), np.random.default_rng(0)
-        _, episodes = run_errand(drawn, choose, random, rules)
-        learner.update(episodes, world.embeddings.by_agent, world.embeddings.texts)
-    return measure(world, make_head_chooser(head, world.embeddings, RULES), system)
 
 
 STUDY = RelayStudy(routers="taught")

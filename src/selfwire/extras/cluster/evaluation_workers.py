@@ -3,38 +3,60 @@
 The rows are the same however many workers there are and wherever they run, and a run can be resumed with others.
 """
 
+import math
 import os
+import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from selfwire.core.errors import JournalError, WorkerError
 from selfwire.core.task import Task
 from selfwire.core.usage import Budget, Usage
+from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.table import SystemSummary
 from selfwire.extras.cluster.executors import WorkerOptions, open_workers
-from selfwire.extras.cluster.jobs import DEATHS, Ended, Job, JobSettings, run_jobs, try_again
-from selfwire.extras.cluster.shards import OpenShards, SystemShard, cut_tasks
-from selfwire.extras.cluster.shared_ledger import share_ledger
-from selfwire.extras.cluster.slices import create_shard
+from selfwire.extras.cluster.jobs import DEATHS, Ended, Event, Job, JobSettings, Report, run_jobs, try_again
+from selfwire.extras.cluster.shards import OpenShards, SystemShard, cut_tasks, refuse_missing_shard
+from selfwire.extras.cluster.shared_ledger import open_ledger, share_ledger
 from selfwire.extras.cluster.worker_budgets import choose_budget_address
-from selfwire.extras.cluster.worker_jobs import evolve_system, measure_slice
 from selfwire.models.limits import ResourceAmount
 from selfwire.models.sync import run_sync
 from selfwire.runs.estimates import estimate_evolution_calls
-from selfwire.runs.evaluation import EvaluationPlan, Event, OpenEvaluation, load_plan
-from selfwire.runs.pre_evolution import PreEvolution, compute_left
-from selfwire.runs.record import get_runs_folder, note_status, raise_if_unanswered, to_stop_status
-from selfwire.runs.spec import EvaluateSpec
-from selfwire.runs.systems import note_teams
+from selfwire.runs.evaluation import (
+    RESULTS,
+    SLICE,
+    EvaluationPlan,
+    OpenEvaluation,
+    UploadedDataset,
+    load_plan,
+    load_request_tasks,
+    make_plan,
+)
+from selfwire.runs.pre_evolution import PreEvolution, compute_left, make_evolutions
+from selfwire.runs.record import (
+    JOURNAL,
+    ContaminatedTasks,
+    get_runs_folder,
+    load_request,
+    note_status,
+    raise_if_unanswered,
+    to_stop_status,
+)
+from selfwire.runs.spec import EvaluateSpec, Slice
+from selfwire.runs.systems import LoadedTeam, note_teams
+from selfwire.store.journal import Journal
 
 MANY = 4
 """Number of systems from which worker processes are faster."""
 WORKERS = 2
 """Processes by default."""
+PAUSE = 0.2
+"""Seconds between two events of a job."""
 SLICES = 6
 """Slices per worker, so that none waits long for the last one."""
 
@@ -232,3 +254,133 @@ class _EvaluationWork:
 def _estimate_calls(evolution: PreEvolution, run: OpenEvaluation) -> float:
     team = run.workflows[evolution.entry.name].workflow
     return sum(estimate_evolution_calls(evolution.evolve_request, team).values())
+
+
+def evolve_system(report: Report, run: str, name: str, budget: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Evolve a system of an evaluation.
+
+    Args:
+        budget: the limits of the evolution, its cost so far included.
+        settings: as `JobSettings`.
+
+    Raises:
+        OutageError, ModelError: it stopped; what it has done is in its own journal.
+    """
+    shared = JobSettings(**settings)
+    users = shared.folder
+    folder = get_runs_folder(users) / run
+    request = load_request(folder / JOURNAL, EvaluateSpec).alone(name)
+    [evolution] = make_evolutions(request, folder, users)
+    iterations = evolution.evolve_request.evolution.iterations
+    report = report_seldom(report, lambda event: event["phase"] == "save")
+
+    def tell(event: Event) -> None:
+        report({**event, "target": name, "iterations": iterations})
+
+    with closing(open_ledger(shared.budget_address)) as ledger:
+        evolution.run(Budget.model_validate(budget), ledger, tell, retry_failed=shared.retry_failed)
+
+
+def measure_slice(
+    report: Report, job: str, name: str, path: str, dataset: list[Any] | None, settings: dict[str, Any]
+) -> None:
+    """Measure a system on the tasks of a shard, whose journal gets the rows.
+
+    Args:
+        dataset: an `UploadedDataset`, if the run reports to LangSmith.
+        settings: as `JobSettings`.
+
+    Raises:
+        ConfigError: this worker does not reach LangSmith.
+        OutageError, ModelError: it stopped; what it has done is in the journal.
+    """
+    report = report_seldom(report, lambda event: event["done"] == event["total"])
+
+    def tell(event: Event) -> None:
+        if event["target"] == name:
+            report({"job": job, "target": name, "done": event["done"], "total": event["total"]})
+
+    shared = JobSettings(**settings)
+    home, retry_failed, budget_address = shared.folder, shared.retry_failed, shared.budget_address
+    with open_shard(Path(path), home, retry_failed=retry_failed, budget_address=budget_address) as run:
+        with _upload_if_requested(run, dataset):
+            run_sync(run.measure(tell))
+
+
+def _upload_if_requested(run: OpenEvaluation, dataset: list[Any] | None) -> AbstractContextManager[None]:
+    if dataset is None:
+        return nullcontext()
+    from selfwire.runs.langsmith import upload_slice  # takes long to import
+
+    return upload_slice(run, UploadedDataset(*dataset))
+
+
+def report_seldom(report: Report, is_last: Callable[[Event], bool]) -> Report:
+    """Wrap a report: it leaves out events that follow another one soon and are not the last."""
+    latest = -math.inf
+
+    def seldom(event: Event) -> None:
+        nonlocal latest
+        if is_last(event) or time.monotonic() - latest > PAUSE:
+            latest = time.monotonic()
+            report(event)
+
+    return seldom
+
+
+def create_shard(
+    whole: EvaluationPlan, shard: SystemShard, team: LoadedTeam, tasks: Sequence[Task], *, with_rule: bool
+) -> None:
+    """Make the journal of a shard.
+
+    Args:
+        whole: the run.
+        team: of the system.
+
+    Raises:
+        JournalError: it cannot be made.
+    """
+    plan = replace(
+        whole,
+        request=whole.request.alone(shard.name),
+        workflows={shard.name: team},
+        tasks=tuple(tasks),
+        out=shard.own.with_name(RESULTS),
+        part=Slice(whole=whole.request, tasks=tuple(task.id for task in tasks), with_rule=with_rule),
+    )
+    plan.create_journal(shard.own, shard.run).close()
+
+
+@contextmanager
+def open_shard(
+    path: Path, home: Path | None, *, retry_failed: bool, budget_address: str | None = None
+) -> Iterator[OpenEvaluation]:
+    """A shard by its journal; tasks and scopes of calls are the run's.
+
+    Args:
+        budget_address: where the run's budget is shared; None if it has none.
+
+    Raises:
+        ConfigError: there is no such file.
+        JournalError: it cannot be used.
+    """
+    refuse_missing_shard(path)
+    with closing(Journal.open_read_only(path)) as journal:
+        part = Slice.model_validate(run_sync(journal.get_note(SLICE)))
+    whole, own = make_plan(part.whole, path, home, partial(_load_tasks, path.parent.parent)), set(part.tasks)
+    plan = replace(
+        whole,
+        request=load_request(path, EvaluateSpec),
+        tasks=tuple(task for task in whole.tasks if task.id in own),
+        part=part,
+        retry_failed=retry_failed,
+        budget_address=budget_address,
+    )
+    with plan.resume(path, retry_failed=retry_failed) as run:
+        yield run
+
+
+@lru_cache(maxsize=1)
+def _load_tasks(parts: Path, request: EvaluateSpec, known: ContaminatedTasks) -> tuple[Benchmark, tuple[Task, ...]]:
+    """The benchmark and the tasks of a run, which a worker loads once for all its shards in a folder."""
+    return load_request_tasks(request, known)

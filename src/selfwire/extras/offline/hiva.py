@@ -137,8 +137,9 @@ def topology_decision(brief: CriticInput) -> dict[str, Any]:
 
 
 def program_edit(brief: CriticInput) -> dict[str, Any]:
-    """Insert nothing: what a program of a user's lacks is not known here."""
-    return {"place": "", "name": "", "description": "", "reason": "Nothing in the feedback concerns the program."}
+    """Change nothing: what a program of a user's lacks is not known here."""
+    reason = "Nothing in the feedback concerns the program."
+    return {"place": "", "name": "", "description": "", "merge": "", "reason": reason}
 
 
 def self_criticism(brief: CriticInput) -> dict[str, Any]:

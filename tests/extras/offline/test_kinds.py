@@ -33,8 +33,9 @@ def families(schema: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 def requested_schemas() -> list[type[BaseModel]]:
     """Every schema of the project that is asked for as a whole."""
-    for file in sorted((Path(__file__).parents[3] / "evolvers").glob("*/schemas.py")):
-        importlib.import_module(f"selfwire.evolvers.{file.parent.name}.schemas")
+    for file in sorted((Path(__file__).parents[3] / "evolvers").glob("*/*.py")):
+        if "(ReplySchema" in file.read_text(encoding="utf-8"):
+            importlib.import_module(f"selfwire.evolvers.{file.parent.name}.{file.stem}")
     for answers, checks, tools in product((False, True), repeat=3):
         turn_schema(answers=answers, checks=checks, tools=tools)
     found = [one for one in families(ReplySchema) if one.__module__.startswith("selfwire.")]

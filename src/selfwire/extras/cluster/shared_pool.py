@@ -49,7 +49,7 @@ class SharedPool:
         self._store, self._budget, self._is_owner, self._clock = store, budget, is_owner, clock
         self._limited = frozenset(name for name in ResourceAmount._fields if getattr(budget, name) is not None)
         self._process, self._beat = secrets.token_hex(8), 0
-        self._lock = threading.Lock()
+        self._lock, self._exchanging = threading.Lock(), threading.Lock()
         self._spent, self._held, self._under_way = UsageAccumulator(), ResourceAmount(), 0
         self._places, self._pauses = Counter[str](), dict[str, float]()
         self._corrections: list[tuple[str, int, float]] = []
@@ -277,7 +277,8 @@ class SharedPool:
                 return self._decide(state, granted)
 
         try:
-            self._store.exchange(decide)
+            with self._exchanging:  # a connection has one transaction at a time, whichever thread asks
+                self._store.exchange(decide)
         except BaseException:
             self._is_dirty = True
             raise

@@ -330,6 +330,7 @@ def test_a_result_without_a_score_says_why() -> None:
         ({"budget": 3}, r"budget 3 cannot be used: .*; write it as budget=\{\"calls\": 100\}"),
         ({"budget": {"euros": 3}}, r"budget \{'euros': 3\} cannot be used: a budget has no euros"),
         ({"limit": 0}, "limit must be 1 or more, not 0"),
+        ({"repeats": 0}, "repeats is 0; each task is put to the team at least once, so give 1 or more"),
         ({"concurrency": 0}, "config of eval: concurrency: Input should be greater than or equal to 1, not 0"),
     ],
 )

@@ -36,11 +36,16 @@ async def evaluate_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, c
 
     Args:
         config: fields of `EvaluateSpec`, and `repeats`.
+
+    Raises:
+        ConfigError: `repeats` is less than 1.
     """
     found = await asyncio.to_thread(setting.find_team, team)
     name = found.name if is_id(found.name) else shorten_name(found.name)
     fields = {**config, "command": "eval"}
-    names = [name, *(f"{name}-{number}" for number in range(2, fields.pop("repeats") + 1))]
+    if (repeats := fields.pop("repeats")) < 1:
+        raise ConfigError(f"repeats is {repeats}; each task is put to the team at least once, so give 1 or more")
+    names = [name, *(f"{name}-{number}" for number in range(2, repeats + 1))]
     manager = await asyncio.to_thread(open_evaluation, dict.fromkeys(names, found), tasks, setting, fields)
     async with open_in_thread(manager) as opened:
         lines = await opened.execute(setting.on_event or (lambda event: None))

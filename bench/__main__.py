@@ -93,7 +93,8 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
 
 def measure_evaluation() -> list[Row]:
     """The rows of the evaluation harness, measured in a fresh process."""
-    return next(map_in_processes(harness.measure_evaluation_harness, [harness.TASKS], workers=1))
+    [rows] = map_in_processes(harness.measure_evaluation_harness, [harness.TASKS], workers=1)
+    return rows
 
 
 def measure_asking_team() -> list[Row]:

@@ -61,7 +61,8 @@ def measure(many: int = MANY) -> list[Row]:
     parts = {f"an evaluation of {many:,} tasks": sample_evaluation, f"{many:,} invocations of one graph": sample_graph}
     rows = []
     for what, sample in parts.items():
-        rows += make_rows(what, many, next(map_in_processes(sample, [many], workers=1)))
+        [sampled] = map_in_processes(sample, [many], workers=1)
+        rows += make_rows(what, many, sampled)
     return rows
 
 

@@ -1,8 +1,6 @@
 """Agents are inserted on edges of a graph of the user's own, and taken home into its source."""
 
 import asyncio
-import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -20,7 +18,7 @@ from selfwire.graphs.insertions import INSERTED, list_insertions
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.store.library import open_library
 from tests.commands import call
-from tests.wire.server import WireServer, by_kind
+from tests.graphs.desk import FEW, evolve, open_shop, score
 
 APP = '''
 import os
@@ -123,31 +121,19 @@ def shop() -> Shop:
 
 @pytest.fixture
 def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.chdir(tmp_path)
-    Path("shop_app.py").write_text(APP, encoding="utf-8")
     names = list(DESKS)
     rows = [
         {"input": f"Message {n} is about {names[n % 3]}. Which desk?", "reference": DESKS[names[n % 3]]}
         for n in range(60)
     ]
-    Path("desk.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    with WireServer(by_kind(shop)) as server:
-        monkeypatch.setenv("MY_MODEL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "k")
-        yield tmp_path / "home"
-
-
-def evolve(home: Path, *more: str, typed: str = "", code: int = 0) -> Any:
-    model = ("--model", "openai:critic", "--base-url", os.environ["MY_MODEL"], "--retries", "0")
-    tasks = ("--benchmark", "desk.jsonl", "--iterations", "1", "--batch", "3", "--name", "desk")
-    return call(home, "evolve", "shop_app.py:graph", *tasks, *model, *more, code=code, stdin=typed)
+    with open_shop(APP, {"desk.jsonl": rows}, shop, tmp_path, monkeypatch) as folder:
+        yield folder
 
 
 def measure(home: Path, shop: Shop, graph: str) -> tuple[float, set[str]]:
     """The score of a graph, and its requests."""
     before = len(shop.asked)
-    found = json.loads(call(home, "eval", graph, "--benchmark", "desk.jsonl", "--json", "--tasks", "60").stdout)
-    return float(found["systems"][-1]["score"]), {asked["text"] for asked in shop.asked[before:]}
+    return score(home, graph, tasks=60), {asked["text"] for asked in shop.asked[before:]}
 
 
 @pytest.mark.slow
@@ -181,9 +167,6 @@ def test_a_vague_prompt_and_a_missing_checker_are_mended_and_taken_home(home: Pa
     assert requests <= patched_requests  # a saved team is not measured on the tasks that it learned from
     taken = call(home, "export", "desk", "again.patch", code=2)
     assert "the source of the graph has no edge decide -> END any more" in " ".join(taken.stderr.split())
-
-
-FEW = ("--test", "0", "--gate", "mean", "--gate-size", "12")
 
 
 def test_the_prompt_alone_mends_two_desks_of_three_where_edges_are_frozen(home: Path, shop: Shop) -> None:

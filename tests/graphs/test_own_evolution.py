@@ -1,10 +1,10 @@
 """A graph of the user's own is evolved: its prompts change in what is sent, and nothing else does."""
 
-import json
 import os
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ import selfwire
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.patch import make_patch
 from tests.commands import call
-from tests.wire.server import WireServer, by_kind
+from tests.graphs.desk import DESKS, open_shop, score
+from tests.graphs.desk import evolve as evolve_once
 
 APP = '''
 import os
@@ -56,9 +57,9 @@ builder.add_edge("read", "decide")
 builder.add_edge("decide", END)
 graph = builder.compile()
 '''
+evolve = partial(evolve_once, model="mine", iterations=2)
 RULE = "Write the name of the desk and nothing else."
 GOOD = "You sort messages of a shop. " + RULE + "\n\nWhat the customer wants: {wish}\n\n{question}"
-DESKS = ("billing", "tech", "sales")
 
 
 MARKED = """
@@ -126,22 +127,11 @@ def shop() -> Shop:
 
 @pytest.fixture
 def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.chdir(tmp_path)
-    Path("shop_app.py").write_text(APP, encoding="utf-8")
     rows = [
         {"input": f"Message {n} is about {DESKS[n % 3]}. Which desk?", "reference": DESKS[n % 3]} for n in range(90)
     ]
-    Path("desk.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    with WireServer(by_kind(shop)) as server:
-        monkeypatch.setenv("MY_MODEL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "k")
-        yield tmp_path / "home"
-
-
-def evolve(home: Path, *more: str, code: int = 0) -> Any:
-    model = ("--model", "openai:mine", "--base-url", os.environ["MY_MODEL"], "--retries", "0")
-    tasks = ("--benchmark", "desk.jsonl", "--iterations", "2", "--batch", "3", "--name", "desk")
-    return call(home, "evolve", "shop_app.py:graph", *tasks, *model, *more, code=code)
+    with open_shop(APP, {"desk.jsonl": rows}, shop, tmp_path, monkeypatch) as folder:
+        yield folder
 
 
 def test_a_prompt_is_mended_and_taken_home(home: Path, shop: Shop) -> None:
@@ -289,8 +279,3 @@ def test_what_a_graph_of_your_own_is_not(home: Path) -> None:
         "0",
     )
     assert "not a graph of your own" in call(home, "export", "h", "h.patch", code=2).stderr
-
-
-def score(home: Path, graph: str, tasks: int = 30) -> float:
-    found = json.loads(call(home, "eval", graph, "--benchmark", "desk.jsonl", "--json", "--tasks", str(tasks)).stdout)
-    return float(found["systems"][-1]["score"])

@@ -25,7 +25,8 @@ from selfwire.graphs.own_graph import OwnGraph
 from selfwire.graphs.own_hera import show_texts, write_text
 from selfwire.models.text_layer import LayerText
 from tests.commands import call
-from tests.graphs.test_own_evolution import APP, DESKS, RULE, Shop, home, score
+from tests.graphs.desk import DESKS, score
+from tests.graphs.test_own_evolution import APP, RULE, Shop, home
 from tests.kills import run_of, start
 from tests.processes import kill_when
 

@@ -1,7 +1,6 @@
 """Nodes are taken out of a graph of the user's own where they spoil what stood there, and the source follows."""
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.graphs.insertions import list_removals
 from selfwire.graphs.own_graph import OwnGraph
 from tests.commands import call
-from tests.wire.server import WireServer, by_kind
+from tests.graphs.desk import DESKS, FEW, evolve, open_shop, score
 
 APP = '''
 import os
@@ -62,7 +61,6 @@ builder.add_edge("decide", END)
 graph = builder.compile()
 """
 TERSE = "You leave an answer of a shop as it is.\n\n{answer}"
-DESKS = ("billing", "tech", "sales")
 
 
 class Shop:
@@ -110,40 +108,24 @@ def shop() -> Shop:
 
 @pytest.fixture
 def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.chdir(tmp_path)
-    Path("shop_app.py").write_text(APP, encoding="utf-8")
     rows = [
         {"input": f"Message {n} is about {DESKS[n % 3]}. Which desk?", "reference": DESKS[n % 3]} for n in range(72)
     ]
-    for file, part in {"desk.jsonl": rows[:60], "fresh.jsonl": rows[60:]}.items():
-        Path(file).write_text("\n".join(map(json.dumps, part)), encoding="utf-8")
-    with WireServer(by_kind(shop)) as server:
-        monkeypatch.setenv("MY_MODEL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "k")
-        yield tmp_path / "home"
-
-
-FEW = ("--test", "0", "--gate", "mean", "--gate-size", "12")
-
-
-def evolve(home: Path, *more: str, typed: str = "", code: int = 0) -> Any:
-    model = ("--model", "openai:critic", "--base-url", os.environ["MY_MODEL"], "--retries", "0")
-    tasks = ("--benchmark", "desk.jsonl", "--iterations", "1", "--batch", "3", "--name", "desk")
-    return call(home, "evolve", "shop_app.py:graph", *tasks, *model, *FEW, *more, code=code, stdin=typed)
+    with open_shop(APP, {"desk.jsonl": rows[:60], "fresh.jsonl": rows[60:]}, shop, tmp_path, monkeypatch) as folder:
+        yield folder
 
 
 def measure(home: Path, shop: Shop, graph: str) -> tuple[float, float]:
     """The score of a graph, and its calls per task."""
     begun = len(shop.asked)
-    found = json.loads(call(home, "eval", graph, "--benchmark", "fresh.jsonl", "--json", "--tasks", "12").stdout)
-    return float(found["systems"][-1]["score"]), (len(shop.asked) - begun) / 12
+    return score(home, graph, tasks=12, file="fresh.jsonl"), (len(shop.asked) - begun) / 12
 
 
 @pytest.mark.slow
 def test_a_node_that_spoils_answers_is_taken_out_and_the_patched_program_runs_without_it(
     home: Path, shop: Shop
 ) -> None:
-    done = evolve(home)
+    done = evolve(home, *FEW)
     [asked] = shop.list_asked("ProgramEdit")
     assert "at polish: It spoils what was right before it." in asked
     assert "<removals>\nwithout polish: polish is taken out, and what decide hands on goes to END as it is\n" in asked
@@ -171,14 +153,14 @@ def test_a_node_that_spoils_answers_is_taken_out_and_the_patched_program_runs_wi
 def test_with_frozen_edges_only_the_prompt_changes_and_every_task_costs_the_call_that_the_node_makes(
     home: Path, shop: Shop
 ) -> None:
-    evolve(home, "--freeze", "edges")
+    evolve(home, *FEW, "--freeze", "edges")
     assert not shop.list_asked("ProgramEdit")
     assert measure(home, shop, "desk") == (1, 2)
 
 
 def test_a_frozen_node_stays_and_nothing_is_mended(home: Path, shop: Shop) -> None:
     shop.wishes = ["without polish", "without polish"]
-    assert "nothing was evolved" in evolve(home, "--freeze", "agent:polish").output
+    assert "nothing was evolved" in evolve(home, *FEW, "--freeze", "agent:polish").output
     first, again = shop.list_asked("ProgramEdit")
     assert "<removals>\nnone\n</removals>" in first
     assert "refused" not in first
@@ -187,7 +169,7 @@ def test_a_frozen_node_stays_and_nothing_is_mended(home: Path, shop: Shop) -> No
 
 def test_what_was_refused_may_be_chosen_better(home: Path, shop: Shop) -> None:
     shop.wishes = ["without decide", "without polish"]
-    evolve(home)
+    evolve(home, *FEW)
     _, again = shop.list_asked("ProgramEdit")
     assert "'without decide' cannot be done: its prompt is the first of the program" in again
     assert [removal.node for removal in list_removals(selfwire.load("desk", home=home))] == ["polish"]
@@ -195,7 +177,7 @@ def test_what_was_refused_may_be_chosen_better(home: Path, shop: Shop) -> None:
 
 def test_a_person_is_asked_before_a_node_is_taken_out(home: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "has_terminal", lambda: True)
-    done = evolve(home, "--approve", "edits", typed="r\nit stays\n")
+    done = evolve(home, *FEW, "--approve", "edits", typed="r\nit stays\n")
     assert "- agent polish" in done.output
     assert "nothing was evolved" in done.output
 

@@ -1,7 +1,5 @@
 """An agent works beside a node of a graph of the user's own, where one behind the node would be led by its text."""
 
-import json
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ from selfwire.graphs.insertions import list_insertions, list_specialists
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.graphs.pruning import list_parts
 from tests.commands import call
-from tests.wire.server import WireServer, by_kind
+from tests.graphs.desk import DESKS, FEW, evolve, open_shop, score
 
 APP = '''
 import os
@@ -49,7 +47,6 @@ graph = builder.compile()
 '''
 JUDGE = "You judge how urgent a message is: urgent or normal."
 JOIN = "You write the desk and the urgency, with a comma between them."
-DESKS = ("billing", "tech", "sales")
 
 
 class Shop:
@@ -95,8 +92,6 @@ def shop() -> Shop:
 
 @pytest.fixture
 def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.chdir(tmp_path)
-    Path("shop_app.py").write_text(APP, encoding="utf-8")
     rows = [
         {
             "input": f"Message {n} is about {DESKS[n % 3]}.{' Hurry!' if n % 2 else ''} Which desk, and how urgent?",
@@ -104,31 +99,19 @@ def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         }
         for n in range(72)
     ]
-    for file, part in {"desk.jsonl": rows[:60], "fresh.jsonl": rows[60:]}.items():
-        Path(file).write_text("\n".join(map(json.dumps, part)), encoding="utf-8")
-    with WireServer(by_kind(shop)) as server:
-        monkeypatch.setenv("MY_MODEL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "k")
-        yield tmp_path / "home"
-
-
-def evolve(home: Path, *more: str, typed: str = "") -> Any:
-    model = ("--model", "openai:critic", "--base-url", os.environ["MY_MODEL"], "--retries", "0")
-    tasks = ("--benchmark", "desk.jsonl", "--iterations", "1", "--batch", "3", "--name", "desk")
-    gate = ("--test", "0", "--gate", "mean", "--gate-size", "12")
-    return call(home, "evolve", "shop_app.py:graph", *tasks, *model, *gate, *more, stdin=typed)
+    with open_shop(APP, {"desk.jsonl": rows[:60], "fresh.jsonl": rows[60:]}, shop, tmp_path, monkeypatch) as folder:
+        yield folder
 
 
 def measure(home: Path, shop: Shop, graph: str) -> tuple[float, set[str]]:
     """The score of a graph, and its requests."""
     begun = len(shop.asked)
-    found = json.loads(call(home, "eval", graph, "--benchmark", "fresh.jsonl", "--json", "--tasks", "12").stdout)
-    return float(found["systems"][-1]["score"]), {text for _, text, _ in shop.asked[begun:]}
+    return score(home, graph, tasks=12, file="fresh.jsonl"), {text for _, text, _ in shop.asked[begun:]}
 
 
 @pytest.mark.slow
 def test_an_agent_beside_a_node_mends_what_one_behind_it_cannot_and_is_taken_home(home: Path, shop: Shop) -> None:
-    evolve(home)
+    evolve(home, *FEW)
     [asked] = shop.list_asked("ProgramEdit")
     assert (
         "<specialists>\nbeside decide.answer: a second agent reads question as decide does, and what it writes is "
@@ -157,18 +140,18 @@ def test_an_agent_beside_a_node_mends_what_one_behind_it_cannot_and_is_taken_hom
 
 def test_an_agent_behind_the_node_is_led_by_its_text_and_is_right_on_half_of_the_tasks(home: Path, shop: Shop) -> None:
     shop.edit = {**shop.edit, "place": "decide.answer", "merge": ""}
-    evolve(home)
+    evolve(home, *FEW)
     assert measure(home, shop, "desk")[0] == 0.5
 
 
 def test_with_frozen_edges_nothing_is_mended(home: Path, shop: Shop) -> None:
-    assert "nothing was evolved" in evolve(home, "--freeze", "edges").output
+    assert "nothing was evolved" in evolve(home, *FEW, "--freeze", "edges").output
     assert not shop.list_asked("ProgramEdit")
 
 
 def test_without_a_way_to_join_both_texts_it_is_refused_and_the_critic_reads_why(home: Path, shop: Shop) -> None:
     shop.edit["merge"] = " "
-    assert "nothing was evolved" in evolve(home).output
+    assert "nothing was evolved" in evolve(home, *FEW).output
     _, again = shop.list_asked("ProgramEdit")
     assert "Your last choice was refused: the new agent has no merge." in again
 
@@ -177,7 +160,7 @@ def test_a_person_is_asked_before_and_both_agents_go_together(
     home: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(options, "has_terminal", lambda: True)
-    evolve(home, "--approve", "edits", typed="a\n")
+    evolve(home, *FEW, "--approve", "edits", typed="a\n")
     team = selfwire.load("desk", home=home)
     [found], [merge] = list_specialists(team), list_insertions(team)
     assert (found.agent, found.merge, merge.agent) == ("urgency-judge", "urgency-judge-merge", "urgency-judge-merge")

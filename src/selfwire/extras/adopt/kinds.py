@@ -24,6 +24,7 @@ from selfwire.extras.adopt.source import (
     is_text,
     list_assignments,
     list_decorators,
+    parse_expression,
     read_key,
 )
 
@@ -291,13 +292,10 @@ def _open_starred(program: Program, part: ast.expr, at: Surroundings) -> list[Tr
 
 def find_literals(program: Program, annotation: ast.expr | None, at: Surroundings) -> tuple[str, ...]:
     """Find the values of `Literal[...]` in an annotation, through aliases and `Command[Literal[...]]`."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        annotation = parse_expression(annotation.value)
     if annotation is None:
         return ()
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except SyntaxError:
-            return ()
     if isinstance(annotation, ast.Name | ast.Attribute):
         found = [value for value in program.trace(annotation, at) if isinstance(value.node, ast.Subscript | ast.BinOp)]
         return tuple(text for value in found for text in find_literals(program, value.node, value.at))

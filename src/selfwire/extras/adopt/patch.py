@@ -16,6 +16,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.edge_patch import SourceEdit, list_edge_edits
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_places, split_description
+from selfwire.extras.adopt.source import parse_expression
 from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, quote_text, split_marks, split_template
 from selfwire.graphs.insertions import GraphEdits
 from selfwire.models.text_layer import LayerText
@@ -176,7 +177,7 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     for written in (quote_text(value, literal.prefix, is_docstring=is_docstring), single):
         again = _find_form(written, place, new)
         is_same = again is not None and again[0].holes == literal.holes
-        if is_same and parse_module(whole[:begin] + written + whole[end:]) is not None:
+        if is_same and is_module(whole[:begin] + written + whole[end:]):
             return written
     raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
 
@@ -202,9 +203,8 @@ def read_literals(source: str, kind: str, holes: Sequence[str] = ()) -> Iterator
     Args:
         holes: words of a text that the program replaces are holes too.
     """
-    try:
-        node = ast.parse(f"({source})", mode="eval").body
-    except SyntaxError:
+    node = parse_expression(f"({source})")
+    if node is None:
         return
     if (text := join_constants(node)) is not None:
         for mode in TEMPLATES if kind == "template" or (kind == "default" and holes) else [""]:
@@ -290,12 +290,13 @@ def _load_yaml(source: str) -> Any:
     return found.strip() if isinstance(found, str) else found
 
 
-def parse_module(source: str) -> ast.Module | None:
-    """Parse a module; None if it is no valid Python."""
+def is_module(source: str) -> bool:
+    """Whether a text is a module of valid Python."""
     try:
-        return ast.parse(source)
+        ast.parse(source)
     except SyntaxError:
-        return None
+        return False
+    return True
 
 
 def _locate(source: str, place: ProgramText) -> tuple[int, int]:

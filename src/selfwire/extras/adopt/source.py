@@ -1438,9 +1438,8 @@ class Program:
                     known = True
                     yield from self.trace(part.node, part.at, base.call or key.call)
         is_loaded = any(isinstance(base.node, ast.Subscript) for base in self.trace(node.func.value, at))
-        has_default = len(node.args) > 1 and (
-            known or keys[0].node is not None
-        )  # else a store's, whose second is a key
+        is_of_dict = known or keys[0].node is not None  # else a store's, whose second argument is a key
+        has_default = len(node.args) > 1 and is_of_dict
         if has_default:
             yield from self.trace(node.args[1], at)
         if not known and (is_loaded or not has_default):

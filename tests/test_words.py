@@ -76,6 +76,20 @@ def documented_names(doc: str, head: str) -> Iterator[str]:
         yield from names.split(", ")
 
 
+def test_attributes_in_docstrings_exist() -> None:
+    wrong = []
+    found = [(place, node) for place, node in nodes(ast.ClassDef) if isinstance(node, ast.ClassDef)]
+    own = {
+        node.name: set(re.findall(r"\w+", "\n".join(ast.unparse(part) for part in node.body[1:]))) for _, node in found
+    }
+    for place, node in found:
+        bases = re.findall(r"\w+", " ".join(map(ast.unparse, node.bases)))
+        known = own[node.name].union(*(own.get(base, set()) for base in bases))
+        named = documented_names(ast.get_docstring(node) or "", "Attributes")
+        wrong += [f"{place} {name}" for name in named if name not in known]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_arguments_in_docstrings_exist() -> None:
     wrong = []
     for place, node in nodes(ast.FunctionDef, ast.AsyncFunctionDef):

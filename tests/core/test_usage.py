@@ -76,6 +76,7 @@ def test_what_exceeds_a_limit_is_refused(budget: Budget, spent: Usage, wanted: U
     with pytest.raises(BudgetError, match=message) as refusal:
         refuse_beyond(budget, spent, wanted, "rollout")
     assert "in 'rollout'" in str(refusal.value)
+    assert "resume" not in str(refusal.value)  # a served graph is no run that could be resumed
 
 
 @pytest.mark.parametrize(

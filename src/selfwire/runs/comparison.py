@@ -180,7 +180,10 @@ def _remarks(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> Iterator[st
 
 def _describe_runs(line: SystemSummary) -> Iterator[str]:
     """Describe a method's runs by its own measures, and why they ended."""
-    if measures := [f"{name} {mean:.3f} (s.e. {error:.3f})" for name, (mean, error) in line.measures.items()]:
+    measures = [
+        f"{name} {mean:.2f}{f' (s.e. {error:.2f})' * (error > 0)}" for name, (mean, error) in line.measures.items()
+    ]
+    if measures:
         yield f"{line.name}: {', '.join(measures)}"
     if line.ends:
         words = find_method(line.contestant.method).end_reasons

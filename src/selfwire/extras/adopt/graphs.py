@@ -44,7 +44,7 @@ class NodeDraft:
 
     Attributes:
         code: what it runs; None if that is not known.
-        where: the call that adds it.
+        place: file, first and last line of what it runs, or of the call that adds it.
     """
 
     name: str

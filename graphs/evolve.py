@@ -290,7 +290,8 @@ class EvolutionLoop:
     @cached_property
     def pruned_method(self) -> Method[Any]:
         """The method, which proposes to take parts out."""
-        return make_pruned(self.method, self.model_prices)
+        sentences = self.config.pruning.sentences if self.config.pruning else 0
+        return make_pruned(self.method, self.model_prices, sentences=sentences)
 
     def _choose_method(self, state: EvolutionState) -> Method[Any]:
         return self.pruned_method if "pruned_from" in state else self.method

@@ -143,6 +143,11 @@ class PruningRecord(FrozenModel):
         return cls.model_validate(team.memory.get(KEY, {}))
 
     @property
+    def agent_values(self) -> dict[str, float]:
+        """The value of each agent that has been left out, by id."""
+        return {part.name: part.value for part in self.parts if part.kind == "agent" and part.value is not None}
+
+    @property
     def tried_sentences(self) -> frozenset[str]:
         """Names of the sentences that have been left out on train tasks."""
         return frozenset(part.name for part in self.parts if part.kind == "sentence")
@@ -388,6 +393,7 @@ def choose_group(
 ) -> tuple[TeamPart, ...]:
     """Choose the parts to take out next: of the first kind that has harmless ones, those of the least value.
 
+    Of agents of equal value the one with the most calls goes first.
     Each is one of the team without the parts before it, so that all of them together can be taken out. Models and
     sentences go in another order, which saves most: the agent with the dearest calls first, and the cheapest model for
     it; the longest sentence first.
@@ -396,9 +402,10 @@ def choose_group(
     parts = list_parts(team, frozen, models)
     place = {name: number for number, name in enumerate(parts)}
 
-    def rank(worth: PartWorth) -> tuple[float, str]:
+    def rank(worth: PartWorth) -> tuple[float, int, str]:
         by_place = worth.kind in ("model", "sentence")
-        return (place.get(worth.name, 0), "") if by_place else (worth.value or 0.0, worth.name)
+        calls = record.costs.get(worth.name, ZERO_USAGE).calls
+        return (place.get(worth.name, 0), 0, "") if by_place else (worth.value or 0.0, -calls, worth.name)
 
     for kind in KINDS:
         group = list[TeamPart]()

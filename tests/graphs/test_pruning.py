@@ -162,6 +162,15 @@ async def test_of_parts_that_stand_in_for_each_other_one_stays() -> None:
     assert not [said for said in why if "not proved" in said]  # the group was halved on train tasks, before the gate
 
 
+def test_of_agents_of_equal_value_the_one_with_the_most_calls_goes_first() -> None:
+    worth = {"b": 0.0, "c": 0.0, "d": -0.1}
+    record = PruningRecord(
+        parts=tuple(compute_part_worth("agent", name, [value] * 40) for name, value in worth.items()),
+        costs={"b": Usage(calls=40), "c": Usage(calls=80), "d": Usage(calls=40)},
+    )
+    assert [part.name for part in choose_group(record, DIAMOND)] == ["d", "c", "b"]
+
+
 async def test_a_group_that_the_gate_rejects_is_halved_and_its_last_part_stays() -> None:
     async def propose(record: PruningRecord, team: Team) -> PruningRecord:
         method = make_pruned(Scripted())

@@ -12,6 +12,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 import selfwire
+from selfwire.cli.workflows import build_worth_table
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Grant, Rewiring, RewritePrompt, SetModel
 from selfwire.core.errors import BudgetError, ConfigError, EditError
@@ -534,6 +535,15 @@ def test_a_saved_team_is_pruned_and_its_parts_are_shown(tmp_path: Path) -> None:
     assert all(word in shown.output for word in ("aggregator", "all together", "±"))
     outcomes = call(tmp_path, "history", "desk").output
     assert "PRUNE" in outcomes
+
+
+def test_the_table_of_worth_cuts_long_sentences_and_says_which_have_gone() -> None:
+    gone, there = f'a: "{"Mind every word. " * 9}"', f'a: "{TWICE}"'
+    parts = tuple(compute_part_worth("sentence", name, [0.0, 0.0]) for name in (gone, there))
+    rows = build_worth_table(PruningRecord(run="r", runs=1, parts=parts).save_to(PAIR)).rows
+    assert [row[0].endswith("(taken out)") for row in rows[:2]] == [True, False]
+    assert rows[1][0] == there
+    assert len(rows[0][0]) < 100 < len(gone)
 
 
 def test_evolve_prune_says_what_it_took_out_and_needs_gate_tasks(tmp_path: Path) -> None:

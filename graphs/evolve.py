@@ -39,7 +39,7 @@ from selfwire.evolvers.gate import (
 )
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult, Method
-from selfwire.graphs.pruning import PruningConfig, list_model_changes, make_pruned
+from selfwire.graphs.pruning import PruningConfig, PruningRecord, list_model_changes, make_pruned
 from selfwire.graphs.rollouts import (
     RolloutContext,
     RolloutRunner,
@@ -290,7 +290,8 @@ class EvolutionLoop:
     @cached_property
     def pruned_method(self) -> Method[Any]:
         """The method, which proposes to take parts out."""
-        return make_pruned(self.method, self.model_prices)
+        sentences = self.config.pruning.sentences if self.config.pruning else 0
+        return make_pruned(self.method, self.model_prices, sentences=sentences)
 
     def _choose_method(self, state: EvolutionState) -> Method[Any]:
         return self.pruned_method if "pruned_from" in state else self.method
@@ -326,7 +327,9 @@ class EvolutionLoop:
         at = self._scope("evolve", state["iteration"])
         find_copy = partial(self.train_texts.find_copy, known=list_own_texts(team))
         ctx = replace(self.ctx, at=at, grade_run=grade, frozen=self.config.freeze, guide=self.guide)
-        ctx = replace(ctx, find_copy=find_copy)
+        ctx = replace(
+            ctx, find_copy=find_copy, objective=self.config.rule.objective if self.config.rule else Objective()
+        )
         method = self._choose_method(state)
         evolved = self._refuse_frozen(method, team, await method.propose(team, trajectories, ctx))
         evolved = self._refuse_copies(method, team, evolved)
@@ -689,7 +692,8 @@ class EvolutionLoop:
                 update["pruned_dollars"] = [state.get("pruned_dollars", dollars)[0], dollars[1]]
             return {**update, "evolved": await self.journal.put_body({**evolved, "applied": applied})}
         kept = self._choose_method(state).keep_memory(incumbent, candidate)
-        removal = self.method.propose_pruning(kept) if verdict.try_pruning else None
+        worth = PruningRecord.of(kept).agent_values
+        removal = self.method.propose_pruning(kept, worth) if verdict.try_pruning else None
         if removal is not None and not (self.config.freeze and self._changes_frozen(kept.apply(removal))):
             smaller = kept.apply(removal)
             after = await self._run(smaller, tasks, self._gate_scope(state, "pruned"))

@@ -16,7 +16,7 @@ question, both halves run, for as many rounds as are allowed. `characterize` nam
 bandit has a choice to make (D21). The state holds one team and one batch of runs, each overwritten.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from langgraph.config import get_config
@@ -313,7 +313,14 @@ async def update_beliefs(state: HivaState, ctx: HivaCtx) -> Update:
     """Update beliefs, synergy and knowledge once by the whole batch."""
     passes = state.passes or [None] * len(state.losses)
     lessons = [
-        make_lesson(done, found, made, await match_noted(done, state.ran, ctx.embed, ctx.find_copy), state.ran)
+        make_lesson(
+            done,
+            found,
+            made,
+            await match_noted(done, state.ran, ctx.embed, ctx.find_copy),
+            state.ran,
+            ctx.objective,
+        )
         for done, found, made in zip(state.trajectories, state.losses, passes, strict=True)
     ]
     return state.update(workflow=learn_lessons(state.workflow, lessons, config=ctx.options.routing))
@@ -426,7 +433,7 @@ class Hiva(Method[HivaConfig]):
         "Tang et al., *HiVA: Self-organized Hierarchical Variable Agent via Goal-driven Semantic-Topological "
         "Evolution*, arXiv 2509.00189"
     )
-    departures = "D1-D34"
+    departures = "D1-D35"
 
     @staticmethod
     def estimate_calls(config: HivaConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
@@ -544,9 +551,9 @@ class Hiva(Method[HivaConfig]):
         """The kept team with the rejected one's beliefs about agents and edges that both have."""
         return carry_over_learning(kept, rejected)
 
-    def propose_pruning(self, team: Team) -> Rewiring | None:
-        """The rewiring that removes the agent of the lowest belief; None if nothing can go."""
-        return propose_least_helpful_removal(team)
+    def propose_pruning(self, team: Team, worth: Mapping[str, float]) -> Rewiring | None:
+        """The rewiring that removes the agent of the least worth, then of the lowest belief; None if nothing can go."""
+        return propose_least_helpful_removal(team, worth)
 
 
 def get_critic(ctx: HivaCtx) -> PromptedModel:

@@ -31,7 +31,7 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.team import Team
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Objective, Usage
 from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, is_id
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.graphs.checkpoints import MethodStateGraph
@@ -407,6 +407,7 @@ class Ctx(Generic[OptionsT]):
         grade_run: grades further runs on questions of a batch, for methods that make some as they learn.
         frozen: parts of the team that must not change (`evolvers.frozen`), for methods that ask for no change of them.
         guide: what critics and rewriters are told beside their prompts.
+        objective: the price of calls, for methods that learn from rewards; none by default.
         find_copy: finds the passage of a text that copies a train task, which no memory may keep; "" if there is none.
         ask_graph: puts a question to a team whose agents are texts of a graph of the user's own; None where agents work
             one by one.
@@ -424,6 +425,7 @@ class Ctx(Generic[OptionsT]):
     grade_run: TrajectoryGrader | None = None
     frozen: tuple[str, ...] = ()
     guide: str = ""
+    objective: Objective = field(default_factory=Objective)
     find_copy: Callable[[str], str] = lambda text: ""
     ask_graph: "GraphRunner | None" = None
 

@@ -453,8 +453,12 @@ class Method(Generic[Config]):
         """The team with notes of its parts that may be taken out, by runs where there are any; by default itself."""
         return team
 
-    def propose_pruning(self, team: Team) -> Rewiring | None:
-        """The rewiring that removes the least helpful agent; None, as by default, if none can be removed."""
+    def propose_pruning(self, team: Team, worth: Mapping[str, float]) -> Rewiring | None:
+        """The rewiring that removes the least helpful agent; None, as by default, if none can be removed.
+
+        Args:
+            worth: of the agents that an earlier pruning has left out: the score that they add.
+        """
         return None
 
 

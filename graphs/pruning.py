@@ -1,25 +1,38 @@
 """Pruning: how much each part of a team is worth, and what can be taken out of it without a loss.
 
-A part is an agent, an edge, a tool that an agent holds, or the model that an agent asks where a cheaper one is named.
-Its worth is measured by leaving it out, or by asking the cheaper model: the mean paired difference of the scores with
-and without it, on train tasks. Then the parts that are worth nothing are taken out, agents first, and the gate compares
-the smaller team with the whole on held-out tasks; one with other models must also cost fewer dollars there. Parts that
-stand in for each other are each worth nothing and together much, so that a group is measured as a whole before. The
-entry and the sink of a team stay, and may be given cheaper models.
+A part is an agent, an edge, a tool that an agent holds, the model that an agent asks where a cheaper one is named, or a
+sentence of an agent's prompt. Its worth is measured by leaving it out, or by asking the cheaper model: the mean paired
+difference of the scores with and without it, on train tasks. Then the parts that are worth nothing are taken out,
+agents first, and the gate compares the smaller team with the whole on held-out tasks; one with other models must also
+cost fewer dollars there. Parts that stand in for each other are each worth nothing and together much, so that a group
+is measured as a whole before. The entry and the sink of a team stay, and may be given cheaper models. A run tries a
+number of sentences, once no other part can go: the longest, which cost most tokens.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from selfwire.core.agent import OWN_MODEL, Agent
-from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Revoke, Rewiring, SetModel
+from selfwire.core.edits import (
+    AddEdge,
+    Edit,
+    RemoveAgent,
+    RemoveEdge,
+    RemoveNode,
+    Revoke,
+    Rewiring,
+    RewritePrompt,
+    SetModel,
+)
 from selfwire.core.errors import EditError
 from selfwire.core.plugins import is_graph
 from selfwire.core.task import Question
 from selfwire.core.team import Team
+from selfwire.core.text import split_sentences
 from selfwire.core.topology import find_dead_nodes, find_reachable
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
@@ -37,10 +50,12 @@ LOOK = 5
 OWN_CALLS = "(the method)"
 """Row of the calls that no agent made."""
 
-Kind = Literal["agent", "edge", "tool", "model"]
-KINDS: tuple[Kind, ...] = ("agent", "edge", "tool", "model")
+Kind = Literal["agent", "edge", "tool", "model", "sentence"]
+KINDS: tuple[Kind, ...] = ("agent", "edge", "tool", "model", "sentence")
 ModelsByPrice = Mapping[str, Sequence[str]]
 """By agent, names of models for it, from the cheapest to the one that it asks."""
+ANSWER_FORM = r"answer\w*|repl(?:y|ies)|respon\w+|returns?|outputs?|form(?:at\w*)?|json|tools?"
+"""Words of sentences that stay in a prompt: of the form of the answer, and of tools."""
 
 
 class PruningConfig(FrozenModel):
@@ -49,12 +64,15 @@ class PruningConfig(FrozenModel):
     Args:
         iterations: most times that parts are taken out.
         batch: train tasks on which every part is left out once.
+        sentences: most sentences of prompts that are left out on so many train tasks, over all iterations; 0 leaves
+            prompts as they are.
         margin: loss of score that does not count.
         gate_size: gate tasks that it has for itself after rewritings; with none it has all.
     """
 
     iterations: int = Field(default=6, ge=1)
     batch: int = Field(default=20, ge=1)
+    sentences: int = Field(default=8, ge=0)
     margin: float = Field(default=0.05, ge=0, lt=1)
     gate_size: int = Field(default=240, ge=1)
 
@@ -63,7 +81,7 @@ class TeamPart(NamedTuple):
     """A part of a team that can be taken out.
 
     Attributes:
-        name: an agent's id, "source -> target", "agent: tool", or "agent asks model".
+        name: an agent's id, "source -> target", "agent: tool", "agent asks model", or 'agent: "sentence"'.
         removal: the rewiring that takes it out, which is legal in its team.
     """
 
@@ -124,13 +142,23 @@ class PruningRecord(FrozenModel):
         """The record of a team; an empty one if it was never pruned."""
         return cls.model_validate(team.memory.get(KEY, {}))
 
+    @property
+    def agent_values(self) -> dict[str, float]:
+        """The value of each agent that has been left out, by id."""
+        return {part.name: part.value for part in self.parts if part.kind == "agent" and part.value is not None}
+
+    @property
+    def tried_sentences(self) -> frozenset[str]:
+        """Names of the sentences that have been left out on train tasks."""
+        return frozenset(part.name for part in self.parts if part.kind == "sentence")
+
     def save_to(self, team: Team) -> Team:
         """The team with this record."""
         return team.with_memory(**{KEY: self.model_dump(mode="json")})
 
 
 def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = FrozenMap()) -> dict[str, TeamPart]:
-    """The parts that can be taken out, by name: agents, then edges, then tools, then models with cheaper ones.
+    """The parts that can be taken out, by name: agents, edges, tools, models with cheaper ones, and sentences.
 
     Of a graph of the user's own these are the agents that were inserted, and the nodes that its method has noted.
 
@@ -145,6 +173,7 @@ def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = F
         *(TeamPart("edge", str(edge), _rewire(RemoveEdge(edge.source, edge.target))) for edge in topology.edges),
         *(TeamPart("tool", f"{a.id}: {tool}", _rewire(Revoke(a.id, tool))) for a in team.agents for tool in a.tools),
         *(_give_model(a, m) for name in models if (a := team.agents_by_id.get(name)) for m in _list_cheaper(a, models)),
+        *list_sentences(team),
     ]
     if is_graph(team.method):
         beside = {place.agent: place.merge for place in list_specialists(team)}
@@ -202,6 +231,23 @@ def list_model_changes(before: Team, after: Team) -> list[str]:
         for agent in after.agents
         if agent.id in old and agent.model != old[agent.id].model
     ]
+
+
+def list_sentences(team: Team) -> list[TeamPart]:
+    """List the sentences that prompts may lose, the longest first; a prompt's last one stays.
+
+    What names a tool that the agent holds stays too, and what speaks of the form of its answer (`ANSWER_FORM`).
+    """
+    found = list[tuple[int, TeamPart]]()
+    for agent in team.agents:
+        kept = re.compile("|".join([rf"\b(?:{ANSWER_FORM})\b", *map(re.escape, agent.tools)]), re.IGNORECASE)
+        sentences = [(" ".join(text.split()), text) for text in split_sentences(agent.prompt)]
+        for sentence in dict.fromkeys(name for name, _ in sentences):
+            rest = "".join(text for name, text in sentences if name != sentence).strip()
+            if rest and not kept.search(sentence):
+                removal = _rewire(RewritePrompt(agent.id, rest))
+                found.append((-len(sentence), TeamPart("sentence", f'{agent.id}: "{sentence}"', removal)))
+    return [part for _, part in sorted(found, key=lambda pair: pair[0])]
 
 
 def _give_model(agent: Agent, model: str) -> TeamPart:
@@ -265,15 +311,18 @@ class Pruning(Method[Any]):
 
     Attributes:
         model_prices: of the models that agents may be given, by name.
+        sentences: most sentences of prompts that are left out on train tasks.
     """
 
     model_prices: Mapping[str, Price] = FrozenMap()
+    sentences: int = 0
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
         """Take out a group of parts that are worth nothing; the evolution is finished when there is none left.
 
         Every part is left out on each task of the batch, or until it is seen to be needed, in the first iteration and
-        after parts have gone. A group that is worth something together is halved until it is not.
+        after parts have gone; sentences of prompts once, when nothing else is left. A group that is worth something
+        together is halved until it is not.
         """
         given, team = team, self.note_parts(team, runs)
         record = PruningRecord.of(team)
@@ -281,9 +330,14 @@ class Pruning(Method[Any]):
         if rejected := [name for name in record.pending if name in there]:
             kept = (*record.kept, *rejected) if len(rejected) == 1 else record.kept
             record = record.replace(kept=kept, size=max(1, len(rejected) // 2))
-        elif record.pending or record.run != ctx.at.run:
+        elif record.run != ctx.at.run or not record.tried_sentences.issuperset(record.pending):
             record = await self._measure(team, runs, ctx)
         group = choose_group(record, team, ctx.frozen, rank_models(team, record.costs, self.model_prices))
+        if not group and not record.tried_sentences:
+            longest = [part for part in list_parts(team, ctx.frozen).values() if part.kind == "sentence"]
+            worth = await gather_all(self._leave_out([part], team, runs, ctx) for part in longest[: self.sentences])
+            record = record.replace(parts=(*record.parts, *worth), size=0)
+            group = choose_group(record, team, ctx.frozen)
         while len(group) > 1 and ((await self._leave_out(group, team, runs, ctx)).value or 0.0) > 0:
             group = group[: len(group) // 2]
         record = record.replace(pending=tuple(part.name for part in group))
@@ -300,7 +354,7 @@ class Pruning(Method[Any]):
         kept = PruningRecord.of(team).kept if PruningRecord.of(team).run == ctx.at.run else ()
         costs = sum_costs(runs)
         there = list_parts(team, ctx.frozen, rank_models(team, costs, self.model_prices))
-        parts = [part for name, part in there.items() if name not in kept]
+        parts = [part for name, part in there.items() if part.kind != "sentence" and name not in kept]
         worth = await gather_all(self._leave_out([part], team, runs, ctx) for part in parts)
         return PruningRecord(run=ctx.at.run, parts=tuple(worth), costs=costs, runs=len(runs), kept=kept)
 
@@ -339,15 +393,19 @@ def choose_group(
 ) -> tuple[TeamPart, ...]:
     """Choose the parts to take out next: of the first kind that has harmless ones, those of the least value.
 
-    Each is one of the team without the parts before it, so that all of them together can be taken out. Models go in
-    another order, which saves most: the agent with the dearest calls first, and the cheapest model for it.
+    Of agents of equal value the one with the most calls goes first.
+    Each is one of the team without the parts before it, so that all of them together can be taken out. Models and
+    sentences go in another order, which saves most: the agent with the dearest calls first, and the cheapest model for
+    it; the longest sentence first.
     """
     harmless = [worth for worth in record.parts if worth.harmless and worth.name not in record.kept]
     parts = list_parts(team, frozen, models)
     place = {name: number for number, name in enumerate(parts)}
 
-    def rank(worth: PartWorth) -> tuple[float, str]:
-        return (place.get(worth.name, 0), "") if worth.kind == "model" else (worth.value or 0.0, worth.name)
+    def rank(worth: PartWorth) -> tuple[float, int, str]:
+        by_place = worth.kind in ("model", "sentence")
+        calls = record.costs.get(worth.name, ZERO_USAGE).calls
+        return (place.get(worth.name, 0), 0, "") if by_place else (worth.value or 0.0, -calls, worth.name)
 
     for kind in KINDS:
         group = list[TeamPart]()
@@ -363,13 +421,14 @@ def choose_group(
     return ()
 
 
-def make_pruned(method: Method[Any], model_prices: Mapping[str, Price] = FrozenMap()) -> Pruning:
+def make_pruned(method: Method[Any], model_prices: Mapping[str, Price] = FrozenMap(), *, sentences: int = 0) -> Pruning:
     """Make a method that prunes the teams of another; they run, learn parameters and are gated as before.
 
     Args:
         model_prices: of the models that agents may be given, by name; "" is the run's own.
+        sentences: most sentences of prompts that are left out on train tasks.
     """
     given = (method.name, method.config.model_dump()) if is_graph(method.name) else (method.config,)
     made: Pruning = type(f"Pruned{type(method).__name__}", (Pruning, type(method)), {})(*given)
-    made.model_prices = model_prices
+    made.model_prices, made.sentences = model_prices, sentences
     return made

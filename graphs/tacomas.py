@@ -8,7 +8,7 @@
 
 A judge or meta-model that fails ends the run with what was answered until then, from whichever of the three nodes.
 `refine` is the fast loop F^C, `birth_death` the slow loop F^T. The state knows a question and never a task. Equations,
-prompts and budgets are in `selfwire.evolvers.tacomas`, where the departures D1 to D23 stand too.
+prompts and budgets are in `selfwire.evolvers.tacomas`, where the departures D1 to D24 stand too.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Message, Step, Trajectory
-from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.usage import ZERO_USAGE, Objective, Usage, sum_usages
 from selfwire.core.values import FrozenMap
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.fast import (
@@ -53,6 +53,7 @@ from selfwire.evolvers.tacomas.report import END_REASONS, draw_run, format_notes
 from selfwire.evolvers.tacomas.rounds import (
     Figures,
     RunSoFar,
+    StopReason,
     TacomasRound,
     begin_round,
     compute_figures,
@@ -195,7 +196,8 @@ async def judge(state: TacomasState, ctx: TacomasCtx) -> Update:
     try:
         if done.answer is not None:
             found = await judge_answer(done, state.checklist, ctx.critic, threshold=config.threshold, scope=at)
-        if not found.confirmed and len(state.rounds) < config.rounds:  # else no round would use them (D12)
+        judged = with_judgement(last, found, (), fault=None, cost=Usage())
+        if find_end((*before, judged), state, ctx) is None:  # else no round would use them (D12)
             scores, usage = await assess_contributions(done, roles, ctx.critic, each=config.fast.judge_each, scope=at)
     except ModelError as error:
         fault, usage = format_error(error), get_error_cost(error)
@@ -248,12 +250,18 @@ def finish_round(
     state: TacomasState, ctx: TacomasCtx, more: Usage, *, rounds: tuple[TacomasRound, ...], best: Trajectory | None
 ) -> Update:
     """The rounds, the answer so far, and the figures if this was the run's last step."""
-    usage, stop = add_usage(state.usage, more, ctx.budget), find_stop_reason(rounds, limit=ctx.options.rounds)
+    usage, stop = add_usage(state.usage, more, ctx.budget), find_end(rounds, state, ctx)
     error = None if best else f"no round ended with an answer; the last one: {rounds[-1].error}"
     update = state.update(rounds=rounds, best=best, usage=usage, answer=best.answer if best else None, error=error)
     if stop is not None:
         update |= state.update(figures=compute_figures(rounds, stop=stop, calls=usage.calls))
     return update
+
+
+def find_end(rounds: Sequence[TacomasRound], state: TacomasState, ctx: TacomasCtx) -> StopReason | None:
+    """Why the run ends after these rounds; None if it goes on. Another round costs what the team's last one did."""
+    price = Objective.parse(ctx.options.objective).compute_price(ZERO_USAGE, state.so_far.done.usage)
+    return find_stop_reason(rounds, limit=ctx.options.rounds, price=price)
 
 
 def list_offered_tools(team: Team, ctx: TacomasCtx) -> dict[str, Tool]:
@@ -302,7 +310,7 @@ def weigh_inboxes(
 def rewire_or_refine(state: TacomasState, ctx: TacomasCtx) -> str:
     """`birth_death` every K rounds, and when the slow update before asked for it.
 
-    END after a confirmed answer, a failure or the last round.
+    END after a confirmed answer, a failure or the last round, and where another would not pay for its calls.
     """
     config = ctx.options
     slow = config.topology and is_slow(state.rounds, interval=config.interval, threshold=config.threshold)
@@ -368,7 +376,7 @@ class Tacomas(Method[TacomasConfig]):
         "Xu et al., *TacoMAS: Test-Time Co-Evolution of Topology and Capability in LLM-based Multi-Agent Systems*, "
         "arXiv 2605.09539"
     )
-    departures = "D1-D23"
+    departures = "D1-D24"
 
     @staticmethod
     def estimate_calls(config: TacomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:

@@ -11,6 +11,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import DecisionCount, Routing, Step, Trajectory
+from selfwire.core.usage import ZERO_USAGE, Objective, sum_usages
 from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.gradients import Backward, Loss
@@ -158,6 +159,7 @@ def make_lesson(
     passed: Backward | None = None,
     match: TaskMatch | None = None,
     team: Team | None = None,
+    objective: Objective = Objective(),
 ) -> TrajectoryLesson | None:
     """A trajectory's lesson on agents and edges; None after an infrastructure error (D13).
 
@@ -166,6 +168,10 @@ def make_lesson(
 
     Args:
         team: the team that ran; without it the lesson says nothing about lambda and eta.
+        objective: the price of an agent's calls (D35); none by default.
+
+    Raises:
+        ValueError: dollars count, and the price of a model is not known.
     """
     if judged.solved is None or get_fault(trajectory) is not None or (passed is not None and passed.error is not None):
         return None
@@ -176,6 +182,7 @@ def make_lesson(
         task=trajectory.question.id,
         solved=judged.solved,
         rewards=dict(sorted(rewards.items())),
+        prices=compute_prices(trajectory, rewards, objective),
         edges=tuple(dict.fromkeys(trajectory.edges)),
         receivers={step.node: step.agent for step in trajectory.steps},
         matches={agent: match.matches.get(agent, 0.0) for agent in rewards} if match else {},
@@ -183,6 +190,14 @@ def make_lesson(
         left_out=sum(count_left_out(step.routing) for step in trajectory.steps if step.routing),
         sample=make_score_sample(trajectory, team, match, judged.solved) if match and team else None,
     )
+
+
+def compute_prices(trajectory: Trajectory, agents: Iterable[Id], objective: Objective) -> dict[Id, float]:
+    """Score that the calls of each agent cost in a run; nothing without a price."""
+    if not objective.prices:
+        return {}
+    costs = {agent: sum_usages(s.usage for s in trajectory.steps if s.agent == agent) for agent in sorted(agents)}
+    return {agent: objective.compute_price(ZERO_USAGE, cost) for agent, cost in costs.items()}
 
 
 def learn_lessons(team: Team, outcomes: Sequence[TrajectoryLesson | None], *, config: KabbConfig) -> Team:

@@ -39,12 +39,12 @@ class Belief(FrozenModel):
 
 
 class Observation(FrozenModel):
-    """A run of a selected agent: the reward r, and KM, the overlap of its concepts with the task's.
+    """A run of a selected agent: r less the price of its calls (D35), and KM, how its concepts overlap with the task's.
 
     Without a match, as the task was not characterised, only r moves the belief (D21).
     """
 
-    reward: int = Field(ge=0, le=1)
+    reward: float = Field(ge=0, le=1)
     match: float | None = Field(default=0.0, ge=0, le=1)
 
 
@@ -105,7 +105,7 @@ class EdgeRecord(FrozenModel):
     """Statistics of an edge.
 
     Args:
-        belief: without decay, from the receiving agent's rewards.
+        belief: without decay, from the receiving agent's rewards less the price of its calls.
         synergy: C_syn in [1, 2].
         solved, runs: runs that used the edge, and how many of them solved their task.
     """
@@ -135,6 +135,7 @@ class TrajectoryLesson(FrozenModel):
     Args:
         solved: whether the task was solved (without an environment: in the aggregator's own opinion).
         rewards: r in {0, 1} of each agent that ran and was judged.
+        prices: score that the calls of each of them cost; none without a price.
         edges: the (source, target) pairs of nodes that were used.
         receivers: agent by node, for the nodes that ran.
         matches: KM of the agents, in [0, 1]; none where the task was not characterised.
@@ -146,12 +147,18 @@ class TrajectoryLesson(FrozenModel):
     task: str
     solved: bool
     rewards: Mapping[Id, int]
+    prices: Mapping[Id, float] = Field(default_factory=dict)
     edges: tuple[tuple[Id, Id], ...] = ()
     receivers: Mapping[Id, Id] = Field(default_factory=dict)
     matches: Mapping[Id, float] = Field(default_factory=dict)
     concepts: TaskConcepts | None = None
     left_out: int = Field(default=0, ge=0)
     sample: ScoreSample | None = None
+
+    @property
+    def net_rewards(self) -> dict[Id, float]:
+        """R of each agent less the price of its calls, in [0, 1] (D35)."""
+        return {agent: max(0.0, reward - self.prices.get(agent, 0.0)) for agent, reward in self.rewards.items()}
 
 
 class Retired(FrozenModel):
@@ -264,7 +271,7 @@ class HivaMemory(FrozenModel):
     def _beliefs_after(self, outcomes: Sequence[TrajectoryLesson], config: KabbConfig) -> dict[Id, Belief]:
         seen: dict[Id, list[Observation]] = {agent: [] for agent in self.beliefs}
         for outcome in outcomes:
-            for agent, reward in outcome.rewards.items():
+            for agent, reward in outcome.net_rewards.items():
                 observed = Observation(reward=reward, match=outcome.matches.get(agent))
                 seen.setdefault(agent, []).append(observed)
         return {
@@ -324,7 +331,7 @@ def edge_key(source: Id, target: Id) -> str:
 
 
 def _edge_after(record: EdgeRecord, target: Id, runs: Sequence[TrajectoryLesson], config: KabbConfig) -> EdgeRecord:
-    judged = [o.rewards.get(o.receivers.get(target, target)) for o in runs]
+    judged = [o.net_rewards.get(o.receivers.get(target, target)) for o in runs]
     seen = [Observation(reward=reward, match=0.0) for reward in judged if reward is not None]
     return EdgeRecord(
         belief=update_belief(record.belief, seen, decay=1.0, match_weight=0.0),

@@ -242,21 +242,26 @@ def _prune_failing(topology: Topology, learned: HivaMemory, config: HivaConfig) 
     return None
 
 
-def propose_least_helpful_removal(team: Team) -> Rewiring | None:
-    """The rewiring that removes the inner node whose agent has the lowest belief; None if none can go.
+def propose_least_helpful_removal(team: Team, worth: Mapping[Id, float]) -> Rewiring | None:
+    """The rewiring that removes the inner node whose agent is worth least; None if none can go.
 
-    Neighbours that only this node connected are connected directly.
+    Of agents of equal worth, and of those that were never left out, whose worth counts 0, the one of the lowest belief
+    goes. Neighbours that only this node connected are connected directly.
+
+    Args:
+        worth: of the agents that were left out: the score that they add.
     """
     topology, learned = team.topology, HivaMemory.of(team)
     inner = [node for node in topology.nodes if node.id not in (topology.entry, topology.sink)]
-    for node in sorted(inner, key=lambda n: (learned.belief(n.agent).mean, n.id)):
-        rewiring = _contract(team, node.id)
+    for node in sorted(inner, key=lambda n: (worth.get(n.agent, 0.0), learned.belief(n.agent).mean, n.id)):
+        known = f"worth {worth[node.agent]:+.2f}, " if node.agent in worth else ""
+        rewiring = _contract(team, node.id, f"{known}belief {learned.belief(node.agent).mean:.2f}")
         if not team.apply_legal([rewiring])[1]:
             return rewiring
     return None
 
 
-def _contract(team: Team, node: str) -> Rewiring:
+def _contract(team: Team, node: str, known: str) -> Rewiring:
     topology, agent = team.topology, team.topology.agents[node]
     before, after = topology.predecessors[node], topology.successors[node]
     bridges = [
@@ -268,8 +273,7 @@ def _contract(team: Team, node: str) -> Rewiring:
     ]
     alone = sum(n.agent == agent for n in topology.nodes) == 1
     edits: list[Edit] = [RemoveNode(node), *([RemoveAgent(agent)] if alone else []), *bridges]
-    belief = HivaMemory.of(team).belief(agent)
-    return Rewiring(*edits, why=f"{node} helps least: belief {belief.mean:.2f}", operation="PRUNE", by="gate")
+    return Rewiring(*edits, why=f"{node} helps least: {known}", operation="PRUNE", by="gate")
 
 
 def is_failing(record: EdgeRecord, learned: HivaMemory, config: HivaConfig) -> bool:

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from selfwire.core.usage import Objective
+from selfwire.core.usage import RunObjective
 from selfwire.core.values import FrozenModel
 
 ROUTER = "router"
@@ -76,20 +76,12 @@ class TrainConfig(FrozenModel):
     clip: float | None = Field(default=1.0, gt=0)
     skip_equal: bool = True
     partial: bool = True
-    objective: str = "score"
+    objective: RunObjective = "score"
     process_weight: float = Field(default=0.2, ge=0, le=10)
     batch: int = Field(default=64, ge=1, le=100_000)
     updates: int = Field(default=50, ge=0, le=1_000_000)
     checkpoint_every: int = Field(default=10, ge=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
-
-    @field_validator("objective")
-    @classmethod
-    def _check_objective(cls, given: str) -> str:
-        found = Objective.parse(given)
-        if found.cheapest or found.dollars:
-            raise ValueError("a router's objective counts score, calls, tokens and seconds")
-        return given
 
 
 class RouterConfig(FrozenModel):

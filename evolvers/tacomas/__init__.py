@@ -11,7 +11,7 @@ of the paper:
     s_t        share of the checklist that passes                          judge.checklist_score  (Alg. 1, Sec. 5.1)
     slow       T_{t+K} = F^T(T_t; Phi, xi), every K rounds while s < tau   meta.propose_slow_update (Eq. 1, Sec. 3.4)
     Eq. 4      |dV| <= B_V, |dE| <= B_E, |V| <= 20                         slow.enforce_budgets   (Sec. 3.4)
-    stop       s_t >= tau, or t = R - 1, or the meta-model says so         rounds.find_stop_reason (Sec. 3.4)
+    stop       s_t >= tau, or t = R - 1, or the meta-model says so         rounds.find_stop_reason (Sec. 3.4; D24)
     m_t        mean contribution per round and its changes                 rounds.compute_figures (App. C.3)
 
 Beyond the paper, off by default:
@@ -53,4 +53,6 @@ Departures (a test is named after each):
     D22 The slow loop comes before the coach, who is not asked before a stop or about the dead; Alg. 1 coaches first.
         Items of the checklist that the task allows no answer to pass do not count, at most half of them.
     D23 After the messages an agent reads its own output of the round before, and the sink the best answer so far.
+    D24 A run with a price also ends where the gain that another round lets one expect is below the price of the team's
+        calls in the last round; nobody is scored or coached then. Without a price, as usual, no run ends so.
 """

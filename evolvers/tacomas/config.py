@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from selfwire.core.usage import RunObjective
 from selfwire.core.values import FrozenModel
 
 
@@ -66,6 +67,9 @@ class TacomasConfig(FrozenModel):
         interval: K, rounds between two slow updates; 1 is the ablation of one time scale. Paper and ours: 2.
         threshold: tau, the judge's score that ends a run once it is confirmed. Paper: per task. Ours: 0.85, so that
             none of the five items that a checklist has as a rule may fail.
+        objective: s_t less the price of a round's calls, tokens or seconds, such as "score - 0.01*calls": a run ends
+            where another round is not expected to pay for the team's calls (`rounds.compute_expected_gain`). Paper: no
+            price. Ours: none.
         lessons: whether `evolve` keeps structural lessons in the team; slow updates see the kept lessons, these and
             earlier ones. Beyond the paper. Ours: off.
         temperature: of every call in [0, 2]. Paper: unstated. Ours: 1.0, so that a second judgement may differ.
@@ -78,6 +82,7 @@ class TacomasConfig(FrozenModel):
     rounds: int = Field(default=10, ge=1, le=100)
     interval: int = Field(default=2, ge=1, le=100)
     threshold: float = Field(default=0.85, gt=0, le=1)
+    objective: RunObjective = "score"
     lessons: bool = False
     temperature: float = Field(default=1.0, ge=0, le=2)
     fast: FastConfig = FastConfig()

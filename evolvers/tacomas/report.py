@@ -18,6 +18,7 @@ ANSWER_LENGTH = 300
 END_REASONS = {
     "threshold": "the judge's score reached the threshold twice",
     "rounds": "no round was left",
+    "price": "another round was not expected to pay for its calls",
     "stop": "the meta-model stopped it",
     "failure": "the judge or the meta-model failed",
     "stopped": "a budget or an outage stopped it",

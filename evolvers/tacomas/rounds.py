@@ -17,9 +17,9 @@ from selfwire.evolvers.tacomas.schemas import TimeControl
 from selfwire.evolvers.tacomas.slow import Delta, RefusedChange
 from selfwire.evolvers.tacomas.work import Notes
 
-StopReason = Literal["threshold", "rounds", "stop", "failure", "stopped"]
-"""A confirmed score reached tau; R rounds are over; the meta-model stopped; a model outside the team failed; a budget
-or an outage has stopped the run."""
+StopReason = Literal["threshold", "rounds", "price", "stop", "failure", "stopped"]
+"""A confirmed score reached tau; R rounds are over; another round was not expected to pay for its calls; the meta-model
+stopped; a model outside the team failed; a budget or an outage has stopped the run."""
 
 
 class TacomasRound(FrozenModel):
@@ -201,11 +201,22 @@ def find_best_round(rounds: Sequence[TacomasRound]) -> int | None:
     return best.number
 
 
-def find_stop_reason(rounds: Sequence[TacomasRound], *, limit: int) -> StopReason | None:
+def compute_expected_gain(rounds: Sequence[TacomasRound]) -> float:
+    """Gain of the best score that another round lets one expect (D24): min(1 - max s, (1 - s_0) / n) after n rounds.
+
+    It is the mean gain of the rounds before, what is missing counted as if one more round had brought all of it, and at
+    most what is missing. A round without a score counts 0.
+    """
+    scores = [done.score or 0.0 for done in rounds]
+    return min(1.0 - max(scores), (1.0 - scores[0]) / len(scores))
+
+
+def find_stop_reason(rounds: Sequence[TacomasRound], *, limit: int, price: float = 0.0) -> StopReason | None:
     """Why a run ends after its last round; None if it goes on.
 
     Args:
         rounds: all so far, at least one.
+        price: score that the team's calls in another round cost, as in the last one (D24).
     """
     last = rounds[-1]
     if last.confirmed:
@@ -214,7 +225,9 @@ def find_stop_reason(rounds: Sequence[TacomasRound], *, limit: int) -> StopReaso
         return "failure"
     if last.control == "stop":
         return "stop"
-    return "rounds" if len(rounds) >= limit else None
+    if len(rounds) >= limit:
+        return "rounds"
+    return "price" if compute_expected_gain(rounds) < price else None
 
 
 def render_goal(run: "RunSoFar") -> str:

@@ -209,8 +209,8 @@ async def aevolve(
         objective: of better and no-worse: the score less the price of a task's calls, tokens, dollars or seconds; or
             "cheapest", which keeps what saves calls and is shown to lose at most 0.02.
         anyway: run although there are too few held-out tasks for any proof, so that nothing will be kept.
-        prune: at the end take out agents, edges and tools that the team does no worse without, as `prune` does; it has
-            the last 240 of `valset` for itself.
+        prune: at the end take out agents, edges, tools and sentences of prompts that the team does no worse without, as
+            `prune` does; it has the last 240 of `valset` for itself.
         freeze: parts of the team that stay as they are: "edges", "prompts", "tools", "models", or "agent:NAME".
         guide: a wish that every critic and rewriter is told, such as "keep the tone formal".
         name: that the team is saved under; by default METHOD-TASKS.
@@ -258,6 +258,7 @@ async def aprune(
     testset: Tasks | None = None,
     iterations: int = 6,
     batch: int = 20,
+    sentences: int = 8,
     margin: float = 0.05,
     freeze: Sequence[str] = (),
     name: str | None = None,
@@ -276,13 +277,16 @@ async def aprune(
     budget: Budget | Mapping[str, float] | None = None,
     home: str | Path | None = None,
 ) -> Evolution:
-    """Take agents, edges and tools out of a team that it does no worse without, as proved on held-out tasks.
+    """Take agents, edges, tools and sentences of prompts out of a team that does no worse without them.
+
+    That it does no worse is proved on held-out tasks.
 
     Args:
         team: as for `run`; its entry and its sink stay.
         trainset, valset, testset, grader: as for `evolve`.
         iterations: most times that parts are taken out.
         batch: train tasks on which every part is left out once.
+        sentences: most sentences of prompts that are left out, the longest first; 0 leaves prompts as they are.
         margin: loss of score that does not count.
         limit: most tasks of each split where `trainset` is dealt out.
         freeze, name, run_name, seed, concurrency, on_event, rubric: as for `evolve`.
@@ -301,7 +305,7 @@ async def aprune(
     config = {
         "name": name,
         "iterations": 0,
-        "pruning": PruningConfig(iterations=iterations, batch=batch, margin=margin),
+        "pruning": PruningConfig(iterations=iterations, batch=batch, sentences=sentences, margin=margin),
         "freeze": tuple(freeze),
         "seed": seed,
         "concurrency": concurrency,

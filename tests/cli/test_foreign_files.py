@@ -43,7 +43,7 @@ HARMLESS = {
     "judge-model", "least", "limit", "margin", "max-errors", "max-tokens", "mermaid", "meta-model", "method", "model",
     "models", "name", "objective", "open", "paper", "port", "price", "prices", "process-reward", "prune", "question",
     "reference-field", "requests-at-once", "requests-per-minute", "retries", "retriever", "router", "rubric", "seed",
-    "seeds", "set", "show", "split", "structured", "systems", "task", "tasks", "team", "test", "timeout",
+    "seeds", "sentences", "set", "show", "split", "structured", "systems", "task", "tasks", "team", "test", "timeout",
     "tokens-per-minute", "train", "training", "unrated", "updates", "variants", "window", "without", "workers",
     "world", "worth",
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from selfwire.core.task import Feedback, Question, Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Budget, Objective, Usage
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.gate import OUTCOMES, compute_weight, keep_draft, name_outcome
@@ -35,6 +35,7 @@ from selfwire.graphs.evolve import (
 )
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult, Method, explore_samples, find_method
+from selfwire.graphs.pruning import PartWorth, PruningRecord
 from selfwire.graphs.rollouts import TaskReservations, get_trajectories_note, load_trajectories
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import HashingEmbedder
@@ -87,7 +88,7 @@ class Scripted(Method[Any]):
     def keep_memory(self, kept: Team, rejected: Team) -> Team:
         return kept.with_memory(lessons=rejected.memory["lessons"])
 
-    def propose_pruning(self, team: Team) -> Rewiring | None:
+    def propose_pruning(self, team: Team, worth: Mapping[str, float]) -> Rewiring | None:
         return Rewiring(RewritePrompt("a", "99"), why="smaller")
 
 
@@ -372,6 +373,29 @@ async def test_dear_ties_are_accepted_as_often_as_patience_says_then_pruning_is_
     assert [one["why"] for one in versions[-1].facts["applied"]] == ["smaller"]
     assert [rewiring.why for rewiring in versions[-1].lineage.rewirings] == ["smaller"]
     assert final.memory["lessons"] == 3  # pruning keeps every lesson
+
+
+async def test_the_worth_that_a_pruning_has_measured_is_offered_with_the_price_of_a_proof() -> None:
+    offered, told = list[Mapping[str, float]](), list[Objective]()
+
+    class Asked(Scripted):
+        def propose_pruning(self, team: Team, worth: Mapping[str, float]) -> Rewiring | None:
+            offered.append(worth)
+            return None
+
+        async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+            told.append(ctx.objective)
+            return await super().propose(team, runs, ctx)
+
+    parts = (PartWorth(kind="agent", name="a", value=0.25), PartWorth(kind="edge", name="a->b", value=0.5))
+    measured = PruningRecord(run="before", parts=(*parts, PartWorth(kind="agent", name="b"))).save_to(SEED)
+    made = context(Asked(calls=lambda number: number + 1), patience=0, iterations=1)
+    await evolved(replace(made, seed_team=measured))
+    assert offered == [{"a": 0.25}]
+    assert told == [Objective()]  # the gate mean proves nothing
+    priced = context(Asked(), gate="better", objective="score - 0.01*calls", iterations=1, anyway=True)
+    await evolved(priced)
+    assert told[1:] == [Objective(calls=0.01)]
 
 
 async def test_every_iteration_saves_a_version_with_parent_and_rewirings() -> None:

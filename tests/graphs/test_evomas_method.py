@@ -225,7 +225,7 @@ async def test_what_a_rejected_candidate_has_learned_is_kept() -> None:
     learned = start.with_memory(**{ROUTER: {"weights": "sha256:0"}})
     assert evomas.keep_memory(start, learned).memory == learned.memory
     assert evomas.keep_memory(start, start) == start
-    assert evomas.propose_pruning(start) is None
+    assert evomas.propose_pruning(start, {}) is None
     assert await evomas.fit(start, [], given(evomas)) == start
 
 

@@ -204,7 +204,7 @@ async def test_what_is_rejected_leaves_the_team_and_what_is_pruned_is_legal(name
     evolved = (await made.evolved(await made.explored())).workflow
     kept = made.method.keep_memory(made.start, await made.method.fit(evolved, (), made.ctx))
     assert (kept.agents, kept.topology) == (made.start.agents, made.start.topology)
-    if (removal := made.method.propose_pruning(evolved)) is not None:
+    if (removal := made.method.propose_pruning(evolved, {})) is not None:
         assert evolved.apply(removal).topology.problems(LENIENT) == ()
 
 

@@ -12,12 +12,14 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 import selfwire
+from selfwire.cli.workflows import build_worth_table
 from selfwire.core.agent import Agent
-from selfwire.core.edits import Rewiring, RewritePrompt, SetModel
+from selfwire.core.edits import Grant, Rewiring, RewritePrompt, SetModel
 from selfwire.core.errors import BudgetError, ConfigError, EditError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
 from selfwire.core.team import Team
+from selfwire.core.text import split_sentences
 from selfwire.core.topology import Edge, Node, Topology, find_dead_nodes, find_reachable
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
@@ -87,6 +89,7 @@ class Scripted(Method[Any]):
     async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
         parts = {*team.agents_by_id, *(f"{agent.id}: {tool}" for agent in team.agents for tool in agent.tools)}
         parts |= {str(edge) for edge in team.topology.edges}
+        parts |= {sentence.strip() for agent in team.agents for sentence in split_sentences(agent.prompt)}
         solved = int(question.id[1:]) % 10 < type(self).needs(parts)
         steps = tuple(Step(node=agent, agent=agent, output="x", usage=Usage(calls=1)) for agent in team.agents_by_id)
         done = Trajectory(question=question, workflow=team.fingerprint, steps=steps, overhead=Usage(calls=1))
@@ -160,6 +163,15 @@ async def test_of_parts_that_stand_in_for_each_other_one_stays() -> None:
     assert not [said for said in why if "not proved" in said]  # the group was halved on train tasks, before the gate
 
 
+def test_of_agents_of_equal_value_the_one_with_the_most_calls_goes_first() -> None:
+    worth = {"b": 0.0, "c": 0.0, "d": -0.1}
+    record = PruningRecord(
+        parts=tuple(compute_part_worth("agent", name, [value] * 40) for name, value in worth.items()),
+        costs={"b": Usage(calls=40), "c": Usage(calls=80), "d": Usage(calls=40)},
+    )
+    assert [part.name for part in choose_group(record, DIAMOND)] == ["d", "c", "b"]
+
+
 async def test_a_group_that_the_gate_rejects_is_halved_and_its_last_part_stays() -> None:
     async def propose(record: PruningRecord, team: Team) -> PruningRecord:
         method = make_pruned(Scripted())
@@ -175,6 +187,68 @@ async def test_a_group_that_the_gate_rejects_is_halved_and_its_last_part_stays()
     assert (halved.size, halved.pending, halved.kept) == (1, ("b",), ())
     alone = await propose(halved, DIAMOND)
     assert (alone.size, alone.pending, alone.kept) == (1, ("c",), ("b",))
+
+
+WORDY = (
+    "You look things up. Be careful, as many of the names are much alike. Read every passage twice, from the first "
+    "line to the last.\nCall search for each name. Always name your source.\nEnd with one line, the answer. Be brief."
+)
+CAREFUL, TWICE, LOOK_UP, SOURCE, BRIEF = (
+    "Be careful, as many of the names are much alike.",
+    "Read every passage twice, from the first line to the last.",
+    "You look things up.",
+    "Always name your source.",
+    "Be brief.",
+)
+PAIR = make_team({"a": "b"}, a=["search"])
+PAIR = PAIR.apply(Rewiring(RewritePrompt("a", WORDY), why="w"))
+
+
+def test_sentences_are_tried_longest_first_without_those_on_tools_and_the_form_of_the_answer() -> None:
+    parts = [part for part in list_parts(PAIR).values() if part.kind == "sentence"]
+    assert [part.name for part in parts] == [f'a: "{text}"' for text in (TWICE, CAREFUL, SOURCE, LOOK_UP, BRIEF)]
+    shorter = PAIR.apply(parts[0].removal).agents_by_id["a"].prompt
+    assert shorter == WORDY.replace(f"{TWICE}\n", "")
+    assert [*list_parts(PAIR, ["prompts"])] == [*list_parts(PAIR, ["agent:a"]), "a: search"] == ["a: search"]
+    repeated = PAIR.apply(Rewiring(RewritePrompt("a", f"{BRIEF} Work. {BRIEF}"), why="w"))
+    assert repeated.apply(list_parts(repeated)[f'a: "{BRIEF}"'].removal).agents_by_id["a"].prompt == "Work."
+    alone = PAIR.apply(Rewiring(RewritePrompt("a", f"{BRIEF} {BRIEF}"), why="w"))
+    assert not [part for part in list_parts(alone).values() if part.kind == "sentence"]
+
+
+async def test_of_the_longest_sentences_those_go_that_nobody_needs() -> None:
+    loop = await prune(PAIR, lambda parts: 9 if {SOURCE, "a: search"} <= set(parts) else 4, pruning={"sentences": 4})
+    team, why = await load(loop)
+    assert team.agents_by_id["a"].prompt == (
+        "Call search for each name. Always name your source.\nEnd with one line, the answer. Be brief."
+    )
+    record = PruningRecord.of(team)
+    assert record.tried_sentences == {f'a: "{text}"' for text in (TWICE, CAREFUL, LOOK_UP, SOURCE)}
+    assert [part.name for part in record.parts if part.needed] == ["a: search", f'a: "{SOURCE}"']
+    assert ["is proved" in said for said in why] == [True, False]  # at the second time nothing is left to try
+    assert describe_pruning(PAIR, team, [3, 3]).startswith("pruning: 2 -> 2 agents, 1 -> 1 edge, 3 sentences out of")
+
+
+async def test_sentences_are_tried_once_when_nothing_else_can_go() -> None:
+    tried = list[tuple[int, int]]()
+
+    class Watched(Scripted):
+        needs = staticmethod(lambda parts: 9 if {"a: search", CAREFUL, TWICE} <= set(parts) else 4)
+
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            if ctx.at.phase == "rollout" and len(team.agents_by_id["a"].prompt) < len(WORDY):
+                tried.append((ctx.at.iteration, len(team.agents)))
+            return await super().answer(team, question, ctx)
+
+    whole = DIAMOND.apply(Rewiring(RewritePrompt("a", WORDY), Grant("a", "search"), why="w"))
+    loop = replace(make_loop(whole, lambda parts: 9, pruning={"sentences": 2}), method=Watched())
+    await run_evolution(loop, InMemorySaver(), lambda event: None)
+    assert {*tried} == {(1, 2)}  # both in the second iteration, where b, c and d have gone
+    team, _ = await load(loop)
+    assert team.agents_by_id["a"].prompt == WORDY
+    untouched = replace(make_loop(PAIR, lambda parts: 9, pruning={"sentences": 0}))
+    await run_evolution(untouched, InMemorySaver(), lambda event: None)
+    assert (await load(untouched))[0].agents_by_id["a"].prompt == WORDY
 
 
 async def test_too_few_gate_tasks_take_nothing_out() -> None:
@@ -461,6 +535,15 @@ def test_a_saved_team_is_pruned_and_its_parts_are_shown(tmp_path: Path) -> None:
     assert all(word in shown.output for word in ("aggregator", "all together", "±"))
     outcomes = call(tmp_path, "history", "desk").output
     assert "PRUNE" in outcomes
+
+
+def test_the_table_of_worth_cuts_long_sentences_and_says_which_have_gone() -> None:
+    gone, there = f'a: "{"Mind every word. " * 9}"', f'a: "{TWICE}"'
+    parts = tuple(compute_part_worth("sentence", name, [0.0, 0.0]) for name in (gone, there))
+    rows = build_worth_table(PruningRecord(run="r", runs=1, parts=parts).save_to(PAIR)).rows
+    assert [row[0].endswith("(taken out)") for row in rows[:2]] == [True, False]
+    assert rows[1][0] == there
+    assert len(rows[0][0]) < 100 < len(gone)
 
 
 def test_evolve_prune_says_what_it_took_out_and_needs_gate_tasks(tmp_path: Path) -> None:

@@ -107,6 +107,19 @@ def test_a_confirmed_score_ends_the_run() -> None:
     assert result["answer"] == "answer 10"
 
 
+def test_d24_at_a_price_a_run_ends_before_anybody_is_scored_for_a_round_that_would_not_pay() -> None:
+    def rate(objective: str) -> tuple[str, list[bool]]:
+        result = invoked(scripted(), rounds=6, objective=objective)
+        return result["figures"]["stop"], [bool(one.contributions) for one in rounds_of(result)]
+
+    assert rate("score") == ("rounds", [*[True] * 5, False])
+    # 0.5 is missing after each round, and the five agents make five calls: 0.5 / 4 < 5 * 0.03 <= 0.5 / 3
+    assert rate("score - 0.03*calls") == ("price", [*[True] * 3, False])
+    assert rate("score - 0.2*calls") == ("price", [False])
+    with pytest.raises(ValueError, match="counts score, calls, tokens and seconds"):
+        TacomasConfig(objective="score - dollars")
+
+
 def test_d5_a_score_that_is_not_confirmed_goes_on() -> None:
     doubt = verdict(True, True, True, True)
     result = invoked(scripted(Verdict=[GOOD, doubt, GOOD, TURNED]), rounds=5)
@@ -353,7 +366,7 @@ def make_ctx(method: Tacomas, model: Any, at: Scope = Scope(), toolbox: Mapping[
 def test_it_is_a_method() -> None:
     method: Method[TacomasConfig] = Tacomas()
     assert method.name == "tacomas"
-    assert method.propose_pruning(method.seed()) is None
+    assert method.propose_pruning(method.seed(), {}) is None
 
 
 def told(done: Trajectory) -> Any:

@@ -114,8 +114,8 @@ def evolve(
         bool,
         typer.Option(
             "--prune",
-            help="At the end take out agents, edges and tools that the team does no worse without, as the command "
-            "prune does; the last 240 gate tasks are kept for that.",
+            help="At the end take out agents, edges, tools and sentences of prompts that the team does no worse "
+            "without, as the command prune does; the last 240 gate tasks are kept for that.",
         ),
     ] = False,
     train: options.TrainSize = None,
@@ -178,6 +178,9 @@ def prune(
     models: options.ModelOptions,
     iterations: Annotated[int, typer.Option(help="Most times that parts are taken out.")] = 6,
     batch: Annotated[int, typer.Option(help="Train tasks on which every part is left out once.")] = 20,
+    sentences: Annotated[
+        int, typer.Option(help="Most sentences of prompts that are left out, the longest first; 0 leaves prompts.")
+    ] = 8,
     gate_tasks: Annotated[int, typer.Option(help="Gate tasks per look of a proof.")] = 20,
     margin: Annotated[float, typer.Option(help="Loss of score that does not count.")] = 0.05,
     error: Annotated[float, typer.Option(help="Chance that a run takes out what is worth more.")] = 0.05,
@@ -193,7 +196,7 @@ def prune(
     dry_run: options.DryRun = False,
     home: options.Home = None,
 ) -> None:
-    """Take out what a saved team does not need: agents, edges and tools without which it does no worse.
+    """Take out what a saved team does not need: agents, edges, tools and sentences of prompts that add nothing.
 
     Each is left out once on the train tasks; what is worth nothing there goes if held-out tasks prove that the smaller
     team loses at most the margin. `show NAME` has the worth of every part. A stopped run goes on by `evolve --resume`.
@@ -211,7 +214,7 @@ def prune(
         evolution=EvolutionConfig(
             name=version.name if version else f"{team.method}-{shorten_name(benchmark)}",
             iterations=0,
-            pruning=PruningConfig(iterations=iterations, batch=batch, margin=margin),
+            pruning=PruningConfig(iterations=iterations, batch=batch, sentences=sentences, margin=margin),
             gate_tasks=gate_tasks,
             error=error,
             freeze=freeze or (),

@@ -20,6 +20,7 @@ from selfwire.core.team import Team, diff_teams
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import Column, ResultTable, build_table
+from selfwire.evolvers.trajectory_text import shorten
 from selfwire.graphs.insertions import list_graph_edits
 from selfwire.graphs.own_graph import find_changed, read_texts
 from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_parts
@@ -30,6 +31,9 @@ from selfwire.runs.open import describe_clashes, find_kind, load_saved
 from selfwire.runs.systems import make_seed_team
 from selfwire.store.files import find_blob_references, write_team
 from selfwire.store.library import History, Library, Version
+
+LONGEST_PART = 80
+"""Most characters of a part's name in a table."""
 
 
 def show(
@@ -100,7 +104,7 @@ def build_worth_table(team: Team) -> ResultTable:
 
     rows = [
         (
-            name if name in there else f"{name} (taken out)",
+            shorten(name, LONGEST_PART) if name in there else f"{shorten(name, LONGEST_PART)} (taken out)",
             format_value(worth.get(name)),
             *format_costs(costs.get(name)),
         )

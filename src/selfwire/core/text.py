@@ -42,7 +42,12 @@ def excerpt(text: str, length: int, about: str = "") -> str:
 def _split(paragraph: str, longest: int) -> list[str]:
     if len(paragraph.rstrip()) <= longest:
         return [paragraph]
-    return [found[0] for found in _SENTENCE.finditer(paragraph)]
+    return split_sentences(paragraph)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Split a text into its sentences and lines, each with the white space behind it."""
+    return [found[0] for found in _SENTENCE.finditer(text)]
 
 
 def _rank(passages: list[str], about: str) -> list[int]:

@@ -4,9 +4,9 @@ import ast
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Protocol, Self
+from typing import Annotated, Protocol, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from selfwire.core.values import FrozenModel
 
@@ -210,6 +210,17 @@ class Objective(FrozenModel):
             ValueError: dollars count, and a price is not known.
         """
         return math.fsum(price * subtract_cost(name, before, after) for name, price in self.prices.items())
+
+
+def _check_run_objective(given: str) -> str:
+    found = Objective.parse(given)
+    if found.cheapest or found.dollars:
+        raise ValueError("the objective of a single run counts score, calls, tokens and seconds")
+    return given
+
+
+RunObjective = Annotated[str, AfterValidator(_check_run_objective)]
+"""An objective, as text, that is computed within a run: of score, calls, tokens and seconds."""
 
 
 def subtract_cost(name: str, before: Usage, after: Usage) -> float:

@@ -192,10 +192,13 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
     if settings.screens:  # of three teams on train tasks, and then half of the candidates are worth a proof
         gate = 3 * batch + gate / 2
     runs, pruned = iterations * (batch * during.samples + during.gate_share * gate), 0.0
-    if settings.pruning:  # every part is left out once, about twice
+    if settings.pruning:  # every part is left out once, about twice; a sentence once
         models = 0 if "models" in settings.freeze else len(team.agents) * len(request.models.named)
-        parts, times = len(list_parts(team, settings.freeze)) + models + iterations, settings.pruning.iterations
-        pruned = (times + 2 * parts) * min(settings.pruning.batch, sizes.train) + 2 * times * pruning_tasks
+        there, times = [part.kind for part in list_parts(team, settings.freeze).values()], settings.pruning.iterations
+        sentences = there.count("sentence")
+        parts = len(there) - sentences + models + iterations
+        left_out = 2 * parts + min(sentences, settings.pruning.sentences)
+        pruned = (times + left_out) * min(settings.pruning.batch, sizes.train) + 2 * times * pruning_tasks
     tests = sizes.test if request.tested else 0
     return sum_calls(
         scale_calls(during.question, runs),

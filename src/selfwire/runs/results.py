@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 from selfwire.core.team import Team
+from selfwire.core.text import split_sentences
 from selfwire.core.usage import Usage
 from selfwire.core.values import format_count
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
@@ -177,7 +178,10 @@ def describe_pruning(before: Team, after: Team, calls: Sequence[float], dollars:
         return "pruning took nothing out"
     agents = f"{len(before.agents)} -> {format_count(len(after.agents), 'agent')}"
     edges = f"{len(before.topology.edges)} -> {format_count(len(after.topology.edges), 'edge')}"
-    pruned = f"pruning: {agents}, {edges}, {calls[0]:.1f} -> {calls[1]:.1f} calls per gate task"
+    old = {agent.id: split_sentences(agent.prompt) for agent in before.agents}
+    gone = sum(len(old[a.id]) - len(split_sentences(a.prompt)) for a in after.agents if a.id in old)
+    said = f"{format_count(gone, 'sentence')} out of prompts, " if gone > 0 else ""
+    pruned = f"pruning: {agents}, {edges}, {said}{calls[0]:.1f} -> {calls[1]:.1f} calls per gate task"
     if not (models := list_model_changes(before, after)):
         return pruned
     return f"{pruned}; {', '.join(models)}, ${dollars[0]:.2g} -> ${dollars[1]:.2g} per gate task"

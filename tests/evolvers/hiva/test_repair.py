@@ -123,25 +123,38 @@ def test_repair_leaves_a_valid_topology_and_is_idempotent(workflow: Team) -> Non
 
 def test_the_least_helpful_agent_is_the_one_of_the_lowest_belief() -> None:
     workflow = HivaMemory(beliefs={"a": Belief(alpha=1, beta=4), "b": Belief(alpha=4, beta=1)}).save_to(FORK)
-    rewiring = propose_least_helpful_removal(workflow)
+    rewiring = propose_least_helpful_removal(workflow, {})
     assert rewiring is not None
     assert edges(workflow.apply(rewiring)) == {"s->b", "b->end"}
     assert set(workflow.apply(rewiring).agents_by_id) == {"s", "b", "end"}
 
 
+def test_what_leaving_agents_out_has_shown_comes_before_beliefs() -> None:
+    workflow = HivaMemory(beliefs={"a": Belief(alpha=1, beta=4), "b": Belief(alpha=4, beta=1)}).save_to(FORK)
+
+    def remove(**worth: float) -> tuple[str, set[str]]:
+        rewiring = propose_least_helpful_removal(workflow, worth)
+        assert rewiring is not None
+        return rewiring.why, {"a", "b"} & set(workflow.apply(rewiring).agents_by_id)
+
+    assert remove(a=0.3) == ("b helps least: belief 0.80", {"a"})
+    assert remove(a=0.3, b=0.1) == ("b helps least: worth +0.10, belief 0.80", {"a"})
+    assert remove(a=0.1, b=0.1) == ("a helps least: worth +0.10, belief 0.20", {"b"})
+
+
 def test_removing_a_link_of_a_chain_joins_its_neighbours() -> None:
     line = team(("s", "a"), ("a", "b"), ("b", "end"))
-    rewiring = propose_least_helpful_removal(line)
+    rewiring = propose_least_helpful_removal(line, {})
     assert rewiring is not None
     assert edges(line.apply(rewiring)) == {"s->b", "b->end"}
-    assert propose_least_helpful_removal(team(("s", "end"))) is None
+    assert propose_least_helpful_removal(team(("s", "end")), {}) is None
 
 
 @settings(max_examples=100, deadline=None)
 @given(workflows())
 def test_removing_the_least_helpful_agent_leaves_a_valid_topology(workflow: Team) -> None:
     sound = repair_topology(workflow).workflow
-    rewiring = propose_least_helpful_removal(sound)
+    rewiring = propose_least_helpful_removal(sound, {})
     assert (rewiring is None) == (len(sound.topology.nodes) == 2)
     if rewiring is not None:
         assert sound.apply(rewiring).topology.problems() == ()

@@ -4,6 +4,7 @@ from selfwire.core.edits import AddEdge, RemoveAgent, RemoveNode, Rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.topology import TopologyLimits
+from selfwire.core.usage import Objective, Usage
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.gradients import Backward, Loss
 from selfwire.evolvers.hiva.kabb import (
@@ -17,7 +18,7 @@ from selfwire.evolvers.hiva.kabb import (
     refit_weights,
 )
 from selfwire.evolvers.hiva.knowledge import UNIFORM, TaskConcepts, WeightSample
-from selfwire.evolvers.hiva.memory import HivaMemory, Retired, TrajectoryLesson
+from selfwire.evolvers.hiva.memory import Belief, HivaMemory, Retired, TrajectoryLesson
 from selfwire.evolvers.topology_ops import add_serial, make_newcomer
 from selfwire.graphs.hiva import Hiva
 from tests.evolvers.hiva.doubles import FORK, LINE, gradient, known, run, team
@@ -45,6 +46,28 @@ def test_d2_on_success_all_that_ran_is_rewarded() -> None:
         matches={"a": 0.5, "end": 0.0, "s": 0.0},
         concepts=MATCH.concepts,
     )
+
+
+def test_d35_beliefs_learn_from_rewards_less_the_price_of_an_agent_s_own_calls() -> None:
+    calls = {"s": 1, "a": 3, "end": 200}
+    whole = run(LINE, solved=True)
+    steps = (step.replace(usage=Usage(calls=calls[step.agent])) for step in whole.steps)
+    done = whole.replace(steps=tuple(steps), overhead=Usage(calls=50))
+    lesson = make_lesson(done, Loss(solved=True), objective=Objective.parse("score - 0.01*calls"))
+    assert lesson is not None
+    assert lesson.prices == pytest.approx({"s": 0.01, "a": 0.03, "end": 2})
+    assert lesson.net_rewards == pytest.approx({"s": 0.99, "a": 0.97, "end": 0})
+    learned = HivaMemory.of(update(KEPT, lesson))
+    assert learned.belief("a").model_dump() == pytest.approx({"alpha": 1.97, "beta": 1.03})
+    assert learned.belief("end").model_dump() == {"alpha": 1, "beta": 2}
+    assert learned.edge("s", "a").belief.model_dump() == pytest.approx({"alpha": 1.97, "beta": 1.03})
+    assert (learned.solved, lesson.rewards) == (1, {"a": 1, "end": 1, "s": 1})
+    free = make_lesson(done, Loss(solved=True))
+    assert free is not None
+    assert free.prices == {}
+    assert HivaMemory.of(update(KEPT, free)).belief("end") == Belief(alpha=2, beta=1)
+    failed = lesson.replace(rewards={"a": 0}, solved=False)
+    assert failed.net_rewards == {"a": 0}
 
 
 def test_on_failure_the_sentiments_are_the_rewards() -> None:

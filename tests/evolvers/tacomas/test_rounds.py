@@ -9,6 +9,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.tacomas.rounds import (
     TacomasRound,
     changes,
+    compute_expected_gain,
     compute_figures,
     count_agreement,
     find_best_round,
@@ -50,6 +51,21 @@ def test_slow_updates_follow_rounds_1_3_5_and_7() -> None:
     assert followed(10, 2) == [1, 3, 5, 7]
     assert followed(10, 1) == list(range(9))
     assert followed(10, 3) == [2, 5, 8]
+
+
+def test_d24_expected_is_the_mean_gain_so_far_with_what_is_missing_as_one_round_more() -> None:
+    assert compute_expected_gain(rounds(0.4)) == pytest.approx(0.6)
+    assert compute_expected_gain(rounds(0.4, 0.4, 0.2)) == pytest.approx(0.6 / 3)
+    assert compute_expected_gain(rounds(0.4, 0.9)) == pytest.approx(0.1)  # no more than is missing
+    assert compute_expected_gain(rounds(None, 0.5, None, None)) == pytest.approx(0.25)
+
+
+def test_d24_a_run_ends_where_another_round_is_not_expected_to_pay() -> None:
+    done = rounds(0.4, 0.4, 0.4)
+    assert find_stop_reason(done, limit=9, price=0.19) is None
+    assert find_stop_reason(done, limit=9, price=0.21) == "price"
+    assert find_stop_reason(done, limit=3, price=0.21) == "rounds"
+    assert find_stop_reason([*rounds(0.4, 1.0), done[0]], limit=9) is None  # without a price nothing is too dear
 
 
 def test_another_slow_update_follows_the_next_round_where_it_was_asked_for() -> None:

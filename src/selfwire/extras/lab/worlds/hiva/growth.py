@@ -181,7 +181,7 @@ async def train(hiva: Hiva, world: GrowthWorld, team: Team, ctx: HivaCtx) -> Tea
         used = verdict.patience_used
         if not verdict.accepted:
             candidate = hiva.keep_memory(team, candidate)
-            removal = hiva.propose_pruning(candidate) if verdict.try_pruning else None
+            removal = hiva.propose_pruning(candidate, {}) if verdict.try_pruning else None
             smaller = candidate.apply(removal) if removal else candidate
             if removal and compare(before, await solve(hiva, world, smaller, held_out, at_gate), used).accepted:
                 candidate = hiva.keep_memory(smaller, candidate)

@@ -632,7 +632,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             if any(f"agent:{route.agent}" in ctx.frozen for route in list_routes(team)):  # all have one router
                 return EvolveResult(workflow=team)
             routes = self._find_routes(team, runs)
-            return await learn_routes(team, runs, routes, self._list_source_texts(team), self.config.train, ctx)
+            return await learn_routes(team, runs, routes, self._list_source_texts(team), self.config.train, ctx.embed)
         if self.hera is None:
             return await self._propose_by_gradients(team, runs, ctx)
         from selfwire.graphs.own_hera import learn_by_hera  # HiVA does not need it

@@ -35,7 +35,6 @@ from selfwire.evolvers.router.decisions import (
 from selfwire.evolvers.router.heads import HEADS, with_weights
 from selfwire.evolvers.router.reinforce import update_router
 from selfwire.graphs.insertions import ROUTED, Choose, RoutedFork, list_routes
-from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult
 from selfwire.graphs.router import SHOWN, SINGLE, describe_state
 
@@ -123,7 +122,7 @@ async def learn_routes(
     routes: Sequence[RoutedFork],
     texts: Mapping[str, Sequence[str]],
     train: TrainConfig,
-    ctx: Ctx[Any],
+    embedder: Embedder,
 ) -> EvolveResult:
     """Learn from graded runs in which each successor was alone: the team with its routes, and a trained router.
 
@@ -155,7 +154,7 @@ async def learn_routes(
     if not any(episode.reward is not None for episode in episodes):
         return EvolveResult(workflow=team, notes=notes)
     pool = make_pool(team, kept, texts)
-    pool, weights, update = await update_router(pool, episodes, CONFIG, train, ctx.embed, steps=train.updates)
+    pool, weights, update = await update_router(pool, episodes, CONFIG, train, embedder, steps=train.updates)
     pool = with_weights(pool, weights.without_optimiser())
     routed, rewirings = add_routes(team, kept)
     memory = {ROUTED: routed.memory[ROUTED], ROUTER: pool.memory[ROUTER]}

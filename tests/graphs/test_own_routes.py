@@ -16,9 +16,14 @@ from typing_extensions import TypedDict
 import selfwire
 from selfwire.cli import options
 from selfwire.core.agent import Agent
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Question
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
-from selfwire.evolvers.router.config import ROUTER
+from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.usage import Usage
+from selfwire.evolvers.router.config import ROUTER, TrainConfig
+from selfwire.evolvers.router.decisions import Decision, LayeredWorkflow
 from selfwire.graphs.insertions import (
     INSERTED,
     ROUTED,
@@ -29,6 +34,8 @@ from selfwire.graphs.insertions import (
     list_routes,
     route_by,
 )
+from selfwire.graphs.own_router import learn_routes, make_chooser, make_pool, note_decisions
+from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.text_layer import TextLayer
 from tests.commands import call
 from tests.graphs.desk import open_shop, score
@@ -236,6 +243,49 @@ def test_successors_are_chosen_from_where_the_rest_runs_with_one_of_them(
     assert found == forks
     assert why in "".join(hindrances.values())
     assert bool(why) == bool(hindrances)
+
+
+def make_run(number: int, fork: RoutedFork, end: str, score: float, *, calls: int = 1, error: str = "") -> Trajectory:
+    """A graded run in which a successor was alone."""
+    drawn = LayeredWorkflow(layers=((end,),))
+    made = [Decision(rows=(f"Question: message {number}",), agents=fork.ends, layered=drawn)]
+    return Trajectory(
+        question=Question(id=str(number), input=f"message {number}"),
+        workflow="0",
+        steps=(Step(node=end, agent=end, output="", usage=Usage(calls=calls)),),
+        error=error or None,
+        feedback=None if error else Feedback(score=score, solved=score == 1, text=""),
+        notes=note_decisions(made),
+    )
+
+
+async def test_each_node_learns_from_its_own_runs_and_one_that_fails_alone_keeps_its_successors() -> None:
+    dear = RoutedFork(agent="first", after="s", ends=("a", "b"))
+    broken = RoutedFork(agent="second", after="t", ends=("c", "d"))
+    team = Team(method="x:y", agents=(Agent(id="graph", prompt=""),), topology=make_chain("graph"))
+    runs = [
+        run
+        for number in range(4)
+        for run in (
+            make_run(number, dear, "a", 1, calls=3),
+            make_run(number, dear, "b", 1),
+            make_run(number, broken, "c", 1),
+            make_run(number, broken, "d", 0, error="KeyError: 'notes'"),
+        )
+    ]
+    embedder, train = HashingEmbedder(64), TrainConfig(objective="score - 0.1*calls", updates=20)
+    found = await learn_routes(team, runs, [dear, broken], {"a": ["You are dear."]}, train, embedder)
+    assert list_routes(found.workflow) == [dear]
+    [declined] = found.notes["declined"]
+    assert declined["reason"] == "c cannot be left out, as d alone fails: KeyError: 'notes'"
+    assert found.needs_gate
+    pool = make_pool(found.workflow, [dear], {"a": ["You are dear."]})
+    choose, made = await make_chooser(pool, Question(id="9", input="message 9"), embedder, Scope())
+    assert await choose(dear, {}) == "b"
+    [decision] = made
+    assert decision.layered.probabilities[0]["b"] > 0.9
+    unpriced = await learn_routes(team, runs, [dear], {}, TrainConfig(updates=20), embedder)
+    assert unpriced.notes["update"]["skipped"]
 
 
 class Visits(TypedDict):

@@ -39,6 +39,7 @@ from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.text_layer import TextLayer
 from tests.commands import call
 from tests.graphs.desk import open_shop, score
+from tests.kills import run_of
 
 APP = '''
 import os
@@ -181,6 +182,13 @@ def test_a_router_that_has_learned_nothing_is_not_kept(home: Path, shop: Shop) -
     assert "the fields of train need --method router" in refused.stderr
     refused = call(home, "train", "shop_app.py:graph", "--benchmark", "desk.jsonl", code=2)
     assert "learns by `selfwire evolve shop_app.py:graph --method router`" in " ".join(refused.stderr.split())
+
+
+def test_a_run_that_its_budget_stops_goes_on_and_learns(home: Path, shop: Shop) -> None:
+    assert "budget exhausted" in learn(home, "--budget-calls", "100", code=3).output
+    assert len(shop.asked) <= 100
+    assert "accepted" in call(home, "evolve", "--resume", run_of(home), "--budget-calls", "1000").output
+    assert [fork.ends for fork in list_routes(selfwire.load("desk", home=home))] == [("anna", "ben")]
 
 
 def test_with_frozen_edges_nothing_is_asked(home: Path, shop: Shop) -> None:

@@ -139,9 +139,8 @@ async def learn_routes(
             alone = [run for run in runs if any(is_alone(decision, route, end) for decision in read_decisions(run))]
             if faults := [run.error for run in alone if run.error is not None]:
                 if len(faults) == len(alone):
-                    reason = (
-                        f"{', '.join(set(route.ends) - {end})} cannot be left out, as {end} alone fails: {faults[0]}"
-                    )
+                    others = ", ".join(other for other in route.ends if other != end)
+                    reason = f"{others} cannot be left out, as {end} alone fails: {faults[0]}"
                     declined.append(DeclinedProposal(by=route.agent, operation=OPERATION, reason=reason))
     kept = [route for route in routes if route.agent not in {note.by for note in declined}]
     known = {tuple(map(name_agent, route.ends)) for route in kept}

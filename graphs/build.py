@@ -356,10 +356,16 @@ def compile_graph(
         options: of `build_graph`.
 
     Raises:
-        ConfigError: there is no such method, or an option cannot be used.
+        ConfigError: there is no such method, an option cannot be used, or the team is a graph of the user's own.
     """
+    from selfwire.core.plugins import is_graph
     from selfwire.graphs.method import find_method
 
+    if is_graph(team.method):
+        raise ConfigError(
+            f"{team.method} is a graph of your own, a LangGraph as it is; ask the team that was evolved from it with "
+            "selfwire.run(team, question), or write its changes into your source with `selfwire export`"
+        )
     if method not in (None, team.method):
         team = team.replace(method=method, memory={})
     if isinstance(tools, str):

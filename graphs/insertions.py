@@ -8,12 +8,16 @@ A specialist works beside a node, on what this reads; its words go to an agent t
 one text of theirs.
 
 A node of the program may be left out where one edge leads to it and one from it, it only asks a model, and what it
-writes takes the place of what stands there already. The user's objects stay as they are.
+writes takes the place of what stands there already.
+
+Where edges of the builder lead from a node to several, which work at the same time, a router may choose one of them. An
+edge that waits for all of them then waits for that one. The user's objects stay as they are.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from copy import copy
 from inspect import isfunction
 from types import UnionType
@@ -34,8 +38,10 @@ from typing_extensions import TypedDict, get_type_hints
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
+from selfwire.core.topology import find_reachable
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import FrozenModel, Id
+from selfwire.core.values import FrozenMap, FrozenModel, Id
+from selfwire.models.sync import run_sync
 from selfwire.models.text_layer import get_layer, get_node
 
 INSERTED = "inserted"
@@ -44,6 +50,8 @@ TAKEN_OUT = "taken_out"
 """Entry of a team's memory: nodes of the program that are left out by a team that has none of their agents."""
 BESIDE = "beside"
 """Entry of a team's memory: agents beside nodes of the program."""
+ROUTED = "routed"
+"""Entry of a team's memory: routes of nodes of the program with several successors."""
 WROTE = "wrote"
 """Entry of a trajectory's notes: fields that each node has written a text to, or an answer to `messages`."""
 READ = "read"
@@ -162,6 +170,48 @@ def list_removals(team: Team, *, noted: bool = False) -> list[Removal]:
     return [found for found in known if bool(team.agents_by_id.keys() & {*found.agents}) is noted]
 
 
+class RoutedFork(FrozenModel):
+    """A choice among the successors of a node, of which one runs in place of all.
+
+    Args:
+        agent: the node that asks the router.
+        after: the node before it, in the graph of the program.
+        ends: the successors.
+        fields: texts of the state that each successor, or a node behind it alone, writes; where it does not run they
+            are "", unless they stand there already.
+    """
+
+    agent: Id
+    after: str
+    ends: tuple[str, ...]
+    fields: Mapping[str, tuple[str, ...]] = FrozenMap()
+
+    def describe(self) -> str:
+        """Describe the choice, for people."""
+        return f"Behind {ENDS.get(self.after, self.after)} a trained router chooses one of {', '.join(self.ends)}."
+
+
+def list_routes(team: Team) -> list[RoutedFork]:
+    """List the routes of a team."""
+    known = map(RoutedFork.model_validate, team.memory.get(ROUTED, ()))
+    return [found for found in known if found.agent in team.agents_by_id]
+
+
+Choose = Callable[[RoutedFork, Any], Coroutine[Any, Any, str]]
+"""Chooses the successor that runs in a state."""
+_CHOOSE: ContextVar[Choose] = ContextVar("choose")
+
+
+@contextmanager
+def route_by(choose: Choose) -> Iterator[None]:
+    """Have a function choose the successors in the routes of graphs that run in this context."""
+    token = _CHOOSE.set(choose)
+    try:
+        yield
+    finally:
+        _CHOOSE.reset(token)
+
+
 def list_insertions(team: Team) -> list[Insertion]:
     """List the insertions of a team, each before those behind it; agents that have been taken out are left out."""
     found = list[Insertion]()
@@ -179,11 +229,13 @@ class GraphEdits(NamedTuple):
     Attributes:
         inserted: in an order in which they can be made.
         removals: nodes that are left out.
+        routes: choices among successors, which stand in no source.
     """
 
     inserted: tuple[tuple[Insertion, str], ...] = ()
     specialists: tuple[tuple[Specialist, str], ...] = ()
     removals: tuple[Removal, ...] = ()
+    routes: tuple[RoutedFork, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -202,7 +254,7 @@ def list_graph_edits(team: Team) -> GraphEdits:
     prompts = {agent.id: agent.prompt for agent in team.agents}
     inserted = [(found, prompts[found.agent]) for found in list_insertions(team)]
     specialists = [(found, prompts[found.agent]) for found in list_specialists(team)]
-    return GraphEdits(tuple(inserted), tuple(specialists), tuple(list_removals(team)))
+    return GraphEdits(tuple(inserted), tuple(specialists), tuple(list_removals(team)), tuple(list_routes(team)))
 
 
 def build_variant(name: str, graph: Any, team: Team) -> Any:
@@ -242,6 +294,8 @@ def build_variant(name: str, graph: Any, team: Team) -> Any:
         node = _make_specialist(beside, prompt, builder)
         _add_node(name, builder, beside.agent, node, builder.state_schema)
         builder.add_edge(source, beside.agent).add_edge(beside.agent, beside.merge)
+    for route in edits.routes:
+        _add_route(name, builder, route)
     made = builder.compile()
     made.__dict__.update({key: value for key, value in graph.__dict__.items() if key not in MADE})
     return made
@@ -261,9 +315,52 @@ def _insert_agent(
         builder.add_edge(source, end)
 
 
-def _add_node(name: str, builder: StateGraph[Any, Any, Any, Any], agent: str, node: Any, schema: type[Any]) -> None:
+def _add_route(name: str, builder: StateGraph[Any, Any, Any, Any], route: RoutedFork) -> None:
+    """Lead from the node before some successors to one that chooses, and from that to the chosen one."""
+    sources = {source for source, end in builder.edges if end in route.ends}
+    edges = {(source, end) for source in sources for end in route.ends}
+    joins = set[tuple[tuple[str, ...], str]]()
+    why = "edges do not lead to them from one node any more"
+    if len(sources) == 1 and edges <= builder.edges:
+        joins, why = _find_joins(builder, find_branches(builder, min(sources), route.ends))
+    if why:
+        raise ConfigError(
+            f"agent {route.agent!r} chooses one of {', '.join(route.ends)}, which {name!r} does not allow any more: "
+            f"{why}; put the edges back, or evolve the graph anew"
+        )
+    builder.edges = builder.edges - edges | {(source, end) for several, end in joins for source in several}
+    builder.waiting_edges -= joins
+    _add_node(name, builder, route.agent, _make_choice(route), builder.state_schema, route.ends)
+    builder.add_edge(sources.pop(), route.agent)
+
+
+def _make_choice(route: RoutedFork) -> RunnableLambda[Any, Any]:
+    """The node that has the router of the context choose a successor."""
+
+    def go_to(state: Any, chosen: str) -> Command[Any]:
+        idle = {field for fields in route.fields.values() for field in fields} - {*route.fields.get(chosen, ())}
+        absent = sorted(idle.difference(state)) if isinstance(state, Mapping) else ()
+        return Command(goto=chosen, update=dict.fromkeys(absent, ""))
+
+    def choose(state: Any) -> Command[Any]:
+        return go_to(state, run_sync(_CHOOSE.get()(route, state)))
+
+    async def choose_async(state: Any) -> Command[Any]:
+        return go_to(state, await _CHOOSE.get()(route, state))
+
+    return RunnableLambda(choose, choose_async, name=route.agent)
+
+
+def _add_node(
+    name: str,
+    builder: StateGraph[Any, Any, Any, Any],
+    agent: str,
+    node: Any,
+    schema: type[Any],
+    ends: tuple[str, ...] | None = None,
+) -> None:
     try:
-        builder.add_node(agent, node, input_schema=schema)
+        builder.add_node(agent, node, input_schema=schema, destinations=ends)
     except ValueError as error:  # a node or a field of the program has this name by now
         raise ConfigError(f"agent {agent!r} cannot be a node of {name!r}: {error}; rename that one") from error
 
@@ -582,6 +679,85 @@ def find_removals(
         else:
             found.append(Removal(node=node, after=sources[0], before=targets[0], agents=tuple(own)))
     return sorted(found, key=lambda removal: removal.node), hindrances
+
+
+def find_forks(graph: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Find the nodes one of whose successors may run in place of all, with these; and why not the others with several.
+
+    These are nodes that only edges of the builder lead from; each of their successors is led to from nowhere else.
+    """
+    if not isinstance(graph, CompiledStateGraph):
+        return {}, {}
+    builder, forks, hindrances = graph.builder, dict[str, tuple[str, ...]](), dict[str, str]()
+    ways, fixed = _list_ways(builder), list_fixed_edges(builder)
+    for node in sorted({source for source, _ in builder.edges}):
+        _, ends = list_neighbours(builder, node)
+        elsewhere = [end for end in ends if sum(end in targets for targets in ways.values()) > 1]
+        if len(ends) < 2:
+            continue
+        if unknown := [name for name in find_reachable(ways, ends) if None in _list_branch_ends(builder, name)]:
+            why = f"code behind {unknown[0]} does not say where it leads; annotate it with a Literal"
+        elif END in ends:
+            why = "one of its edges leads to END"
+        elif elsewhere:
+            why = f"{elsewhere[0]} is led to from elsewhere too"
+        elif node not in fixed:
+            why = "code decides too where it leads, or another node waits for it and others"
+        else:
+            _, why = _find_joins(builder, find_branches(builder, node, tuple(ends)))
+        if why:
+            hindrances[node] = why
+        else:
+            forks[node] = tuple(ends)
+    return forks, hindrances
+
+
+def find_branches(
+    builder: StateGraph[Any, Any, Any, Any], node: str, ends: tuple[str, ...]
+) -> dict[str, frozenset[str]]:
+    """Find the nodes that run after one successor of a node alone, by successor, which is one of them."""
+    ways = {**_list_ways(builder), node: []}
+    reached = {end: {*find_reachable(ways, [end])} - {node, END} for end in ends}
+    return {
+        end: frozenset(own.difference(*(reached[other] for other in ends if other != end)))
+        for end, own in reached.items()
+    }
+
+
+def _find_joins(
+    builder: StateGraph[Any, Any, Any, Any], branches: Mapping[str, frozenset[str]]
+) -> tuple[set[tuple[tuple[str, ...], str]], str]:
+    """Find the edges that wait for a node of each of several branches, and why one could not wait for one of them."""
+    joins = set[tuple[tuple[str, ...], str]]()
+    for several, end in builder.waiting_edges:
+        waits = [len(branch.intersection(several)) for branch in branches.values()]
+        if sum(waits) and max(waits) < len(several):
+            if sum(waits) != len(several) or max(waits) > 1:
+                return set(), f"{end} waits for {' and '.join(several)}, and not for one node behind each of several"
+            joins.add((several, end))
+    return joins, ""
+
+
+def _list_ways(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, list[str]]:
+    """List the nodes to which edges of any kind lead from each; all of them from code that does not say it."""
+    ways: dict[str, list[str]] = {node: [] for node in (START, *builder.nodes, END)}
+    for source, end in [
+        *builder.edges,
+        *((source, end) for several, end in builder.waiting_edges for source in several),
+    ]:
+        ways[source].append(end)
+    for node in (START, *builder.nodes):
+        ends = _list_branch_ends(builder, node)
+        ways[node] += builder.nodes if None in ends else [end for end in ends if end is not None]
+    return ways
+
+
+def _list_branch_ends(builder: StateGraph[Any, Any, Any, Any], node: str) -> list[str | None]:
+    """List the nodes to which code leads from a node, as far as it says it; None if it does not."""
+    mappings = [branch.ends for branch in builder.branches.get(node, {}).values()]
+    named = builder.nodes[node].ends if node in builder.nodes else ()
+    shown = [end for ends in mappings if ends is not None for end in ends.values()]
+    return [*(named or ()), *shown, *(None for ends in mappings if ends is None)]
 
 
 def _has_one_way_in(builder: StateGraph[Any, Any, Any, Any], node: str, fixed: Mapping[str, tuple[str, ...]]) -> bool:

@@ -1,4 +1,4 @@
-"""Graphs of the user's own as systems: their models' calls are metered, and HiVA or HERA rewrites their texts.
+"""Graphs of the user's own as systems: their models' calls are metered, and HiVA, HERA or a router evolves them.
 
 The texts that a graph sends to models are found in its source (`extras.adopt`). Each is an agent of the graph's team,
 with the text as its prompt: prompts at a node each, descriptions of tools without one. The last agent stands for what
@@ -61,21 +61,27 @@ from selfwire.evolvers.hiva.insertions import INSERT, INSERT_BESIDE, TAKE_OUT, P
 from selfwire.evolvers.hiva.schemas import ProgramEdit
 from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
+from selfwire.evolvers.router.config import ROUTER, RouterConfig, TrainConfig
 from selfwire.evolvers.topology_ops import add_serial, find_free_name, make_fresh_id
 from selfwire.evolvers.trajectory_text import gather_all, shorten
 from selfwire.graphs.hiva import Hiva, get_critic
 from selfwire.graphs.insertions import (
     BESIDE,
+    ENDS,
     INSERTED,
     PASSED,
     READ,
+    ROUTED,
     TAKEN_OUT,
     WROTE,
     Insertion,
     Removal,
+    RoutedFork,
     Specialist,
     UpdateReader,
     build_variant,
+    find_branches,
+    find_forks,
     find_places,
     find_removals,
     find_specialists,
@@ -85,7 +91,10 @@ from selfwire.graphs.insertions import (
     list_insertions,
     list_neighbours,
     list_removals,
+    list_routes,
     list_specialists,
+    list_text_fields,
+    route_by,
 )
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import CallEstimate, EvolveResult, Method, explore_samples
@@ -121,14 +130,16 @@ class OwnGraphConfig(FrozenModel):
         input: the graph's input, JSON with {question} in a text; "" to find it by the graph's schema.
         answer: field of the output, or fields of fields as `a.b`; "" to find it by the schema.
         method: hiva rewrites prompts and descriptions of tools, inserts agents and takes nodes out, hera rewrites
-            prompts.
+            prompts, router learns which of a node's successors runs.
         hera: fields of HERA's config, but for those about planning teams.
+        train: how the router learns from the runs of an iteration, with `updates` steps.
     """
 
     input: FrozenJson | str = ""
     answer: str = ""
-    method: Literal["hiva", "hera"] = "hiva"
+    method: Literal["hiva", "hera", "router"] = "hiva"
     hera: FrozenJson = FrozenMap()
+    train: TrainConfig = TrainConfig()
 
     @property
     def asking(self) -> "OwnGraphConfig":
@@ -294,6 +305,10 @@ def make_hera(config: OwnGraphConfig) -> "Hera | None":
         return own_hera.make_hera(to_plain_json(config.hera))
     if config.hera:
         raise ConfigError("the fields of hera need --method hera")
+    if config.train != TrainConfig() and config.method != "router":
+        raise ConfigError("the fields of train need --method router")
+    if not config.train.updates:
+        raise ConfigError("without an update the router learns nothing; set train.updates to 1 or more")
     return None
 
 
@@ -343,6 +358,9 @@ class OwnGraph(Method[OwnGraphConfig]):
         if hera := make_hera(config):
             found = hera.estimate_calls(hera.config, team, batch, 0)
             return found._replace(question={"agent": float(prompts)}, tokens=1000)
+        if config.method == "router":
+            samples = _count_samples(load_graph(team.method))
+            return CallEstimate(question={"agent": float(prompts)}, samples=samples, tokens=1000)
         learning = {"meta": float(batch * prompts + texts), "judge": float(batch)}
         return CallEstimate(question={"agent": float(prompts)}, learning=learning, tokens=1000)
 
@@ -377,8 +395,20 @@ class OwnGraph(Method[OwnGraphConfig]):
         """Check that there is something to evolve.
 
         Raises:
-            ConfigError: no text of the graph is known, or all of them are frozen, and so are edges.
+            ConfigError: no text of the graph is known, or all of them are frozen, and so are edges; or the router has
+                nothing to choose.
         """
+        if self.config.method == "router":
+            forks, hindrances = find_forks(self.graph)
+            if "edges" in frozen or not forks:
+                reasons = "".join(f"; not of {ENDS.get(node, node)}: {why}" for node, why in hindrances.items())
+                fault = (
+                    "edges are frozen; freeze fewer" if forks else f"edges of the builder lead to no such ones{reasons}"
+                )
+                raise ConfigError(
+                    f"the router chooses among successors of a node of graph {self.target!r}, and {fault}"
+                )
+            return
         if not self.texts:
             raise ConfigError(f"graph {self.target!r} cannot be evolved: {self.unread}")
         if self.hera is not None:
@@ -433,12 +463,41 @@ class OwnGraph(Method[OwnGraphConfig]):
                 raise ConfigError(f"prompt of {name!r}: {error}") from None
         return team
 
+    def check_learned(self, team: Team, embedder: str) -> None:
+        """Check that the router's weights, if there are any and runs will use them, can be used; raises as `Method`."""
+        if self.config.method == "router" or list_routes(team):
+            from selfwire.evolvers.router.heads import refuse_unusable  # imports numpy
+
+            refuse_unusable(team, RouterConfig(transfer=True), embedder)
+
     async def answer(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Trajectory:
         """Ask the graph; a step for each call of its models.
 
         Raises:
             BudgetError: a call did not fit into the budget, and was not sent.
         """
+        if not (routes := list_routes(team)):
+            return await self._ask(team, question, ctx)
+        return await self._ask_routed(team, routes, question, ctx)
+
+    async def _ask_routed(
+        self,
+        team: Team,
+        routes: Sequence[RoutedFork],
+        question: Question,
+        ctx: Ctx[OwnGraphConfig],
+        forced: Mapping[str, str] = FrozenMap(),
+    ) -> Trajectory:
+        """Ask the graph, whose router chooses successors where none is forced."""
+        from selfwire.graphs.own_router import make_chooser, make_pool, note_decisions  # imports numpy
+
+        pool, at = make_pool(team, routes, self._list_source_texts(team)), ctx.at.at(task=question.id)
+        choose, made = await make_chooser(pool, question, ctx.embed, at, forced)
+        with route_by(choose):
+            done = await self._ask(team, question, ctx)
+        return done.replace(notes={**done.notes, **note_decisions(made)})
+
+    async def _ask(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Trajectory:
         assert isinstance(ctx.model, MeteredModel), "systems are metered"
         at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
         layer, loop = self._make_layer(team, ctx.model), asyncio.get_running_loop()
@@ -477,17 +536,60 @@ class OwnGraph(Method[OwnGraphConfig]):
 
     @property
     def samples(self) -> int:
-        """Once; HERA compares groups."""
+        """Once; HERA compares groups, and the router learns from each successor alone."""
+        if self.config.method == "router":
+            return _count_samples(self.graph)
         return self.hera.samples if self.hera else 1
 
     async def explore(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Sequence[Trajectory]:
-        """Ask the graph once, or as often as a group of HERA's has runs, side by side; raises as `answer`."""
+        """Ask the graph once, or as often as a group of HERA's or of the router's has runs; raises as `answer`."""
+        if self.config.method == "router":
+            return await self._explore_routes(team, question, ctx)
         if self.hera is None:
             return [await self.answer(team, question, ctx)]
         blank = self._make_blank(team, question, ctx)
         return await explore_samples(
             lambda place: self.answer(team, question, ctx.where(place)), blank, self.samples, scope=ctx.at
         )
+
+    async def _explore_routes(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Sequence[Trajectory]:
+        """Ask the whole graph, and then with each successor of its nodes alone, in an order that is drawn."""
+        from selfwire.graphs.own_router import add_routes  # imports numpy
+
+        plain = team.with_memory(**{ROUTED: ()})
+        whole = asyncio.ensure_future(self._ask(plain, question, ctx))
+
+        async def solve(place: Scope) -> Trajectory:
+            first = await whole
+            if not place.sample:
+                return first
+            routes, forced = self._find_routes(team, [first]), dict[str, str]()
+            for route in routes:
+                order = place.at(sample=0, task=question.id).random(f"route/{route.agent}").permutation(len(route.ends))
+                forced[route.agent] = route.ends[order[place.sample % len(order)]]
+            routed, _ = add_routes(team, routes)
+            done = await self._ask_routed(routed, routes, question, ctx.where(place), forced)
+            return done.replace(workflow=team.fingerprint)
+
+        return await explore_samples(solve, self._make_blank(team, question, ctx), self.samples, scope=ctx.at)
+
+    def _find_routes(self, team: Team, runs: Sequence[Trajectory]) -> list[RoutedFork]:
+        """Find the routes that the graph may have, under the names of those of a team, with what successors wrote."""
+        assert isinstance(self.graph, CompiledStateGraph), "it has forks"
+        known, texts = {route.ends: route for route in list_routes(team)}, list_text_fields(self.graph)
+        wrote = [run.notes.get(WROTE, {}) for run in runs]
+        found, taken = list[RoutedFork](), self._list_taken(team)
+        for node, ends in find_forks(self.graph)[0].items():
+            stem = make_fresh_id(team, f"{ENDS.get(node, node)} router")
+            route = known.get(ends) or RoutedFork(agent=find_free_name(stem, taken), after=node, ends=ends)
+            taken.add(route.agent)
+            fields = {
+                end: {*route.fields.get(end, ()), *(field for w in wrote for n in branch for field in w.get(n, ()))}
+                for end, branch in find_branches(self.graph.builder, node, ends).items()
+            }
+            idle = {end: tuple(field for field in texts if field in names) for end, names in fields.items()}
+            found.append(route.replace(fields=idle))
+        return found
 
     @cached_property
     def tools(self) -> dict[str, str]:
@@ -520,7 +622,17 @@ class OwnGraph(Method[OwnGraphConfig]):
             yield Step(node=call.node, agent=name, output=call.reply, usage=usage, tools=tools)
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]) -> EvolveResult:
-        """Rewrite texts by the method of the config; a rewriting that drops what the program fills is declined."""
+        """Rewrite texts by the method of the config; a rewriting that drops what the program fills is declined.
+
+        The router learns.
+        """
+        if self.config.method == "router":
+            from selfwire.graphs.own_router import learn_routes  # imports numpy
+
+            if any(f"agent:{route.agent}" in ctx.frozen for route in list_routes(team)):  # all have one router
+                return EvolveResult(workflow=team)
+            routes = self._find_routes(team, runs)
+            return await learn_routes(team, runs, routes, self._list_source_texts(team), self.config.train, ctx.embed)
         if self.hera is None:
             return await self._propose_by_gradients(team, runs, ctx)
         from selfwire.graphs.own_hera import learn_by_hera  # HiVA does not need it
@@ -565,7 +677,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         described = await propose_descriptions(team, free, self.tools, critic, placeholders=fills, scope=ctx.at)
         places = {} if "edges" in ctx.frozen else self._find_places(team, runs)
         removals, hindrances = ({}, {}) if "edges" in ctx.frozen else self._find_removals(team, runs, ctx)
-        beside, others = find_specialists(self.graph, self._make_variant(team), runs, places.values())
+        beside, others = find_specialists(self.graph, self._make_unrouted(team), runs, places.values())
         changes = ProgramChanges(
             places={name: place.describe() for name, place in places.items()},
             specialists={name: found.describe() for name, found in beside.items()},
@@ -616,7 +728,10 @@ class OwnGraph(Method[OwnGraphConfig]):
             INSERTED: list_insertions,
             BESIDE: list_specialists,
             TAKEN_OUT: list_removals,
+            ROUTED: list_routes,
         }
+        if ROUTER in rejected.memory and kept.memory.get(ROUTER) != rejected.memory[ROUTER] and not list_routes(kept):
+            kept = kept.with_memory(**{ROUTER: rejected.memory[ROUTER]})
         for name, list_edits in listers.items():
             there = list_edits(kept.with_memory(**{name: rejected.memory.get(name, ())}))
             if there != list_edits(kept):
@@ -642,6 +757,11 @@ class OwnGraph(Method[OwnGraphConfig]):
         free = {removal.name: removal for removal in found if removal not in frozen}
         return free, {f"without {node}": why for node, why in hindrances.items()}
 
+    def _list_source_texts(self, team: Team) -> dict[str, list[str]]:
+        """List the texts of a team that one node alone sends, by node, as they stand in the source."""
+        own = self._list_own_texts(team)
+        return {node: [self.texts[name].shown for name in names] for node, names in own.items()}
+
     def _list_own_texts(self, team: Team) -> dict[str, list[str]]:
         """List the texts of a team that one node alone sends, by node."""
         own = dict[str, list[str]]()
@@ -661,7 +781,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         template = self._map(self._choose_config(team)).template
         fields = template.items() if isinstance(template, dict) else ()
         asked = next((name for name, text in fields if isinstance(text, str) and QUESTION in text), "")
-        return find_places(self._make_variant(team), runs, asked)
+        return find_places(self._make_unrouted(team), runs, asked)
 
     def _insert(
         self, team: Team, chosen: ProgramEdit, place: Insertion, runs: Sequence[Trajectory]
@@ -682,7 +802,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         else:
             edges = AddEdge(team.topology.entry, name), AddEdge(name, team.topology.sink)
             rewiring = Rewiring(AddAgent(agent), AddNode(name, name), *edges, why=why)
-        standing = self._make_variant(team.with_memory(**{TAKEN_OUT: (), BESIDE: ()}))
+        standing = self._make_unrouted(team.with_memory(**{TAKEN_OUT: (), BESIDE: ()}))
         assert isinstance(standing, CompiledStateGraph), "it has places"
         _, ends = list_neighbours(standing.builder, place.after)  # with the nodes that are taken out
         return rewiring.replace(operation=INSERT, by=name), place.replace(agent=name, before=tuple(ends))
@@ -756,6 +876,10 @@ class OwnGraph(Method[OwnGraphConfig]):
         if key not in self._variants:
             self._variants[key] = build_variant(self.target, self.graph, team)
         return self._variants[key]
+
+    def _make_unrouted(self, team: Team) -> Runnable[Any, Any]:
+        """The graph with a team's edges, but for its routes, which are made last."""
+        return self._make_variant(team.with_memory(**{ROUTED: ()}))
 
     async def _invoke(
         self, graph: Runnable[Any, Any], mapped: Mapped, question: str, meter: CallMeter, updates: UpdateReader
@@ -844,7 +968,13 @@ async def compute_gradients(
 
 def _list_added(team: Team) -> set[str]:
     """List the agents of a team that the program does not have."""
-    return {*list_graph_edits(team).prompts}
+    edits = list_graph_edits(team)
+    return {*edits.prompts, *(route.agent for route in edits.routes)}
+
+
+def _count_samples(graph: Any) -> int:
+    """Count the runs of a question by which the router learns: of the whole graph, and of each successor alone."""
+    return 1 + max(map(len, find_forks(graph)[0].values()), default=0)
 
 
 def _take_out(team: Team, removal: Removal, reason: str) -> Rewiring:

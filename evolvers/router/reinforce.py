@@ -261,9 +261,18 @@ def get_weights(learner: Learner, pool: Sequence[Agent], embedder: str) -> Weigh
 
 
 async def update_router(
-    team: Team, episodes: Sequence[Episode], config: RouterConfig, train: TrainConfig, embedder: Embedder
+    team: Team,
+    episodes: Sequence[Episode],
+    config: RouterConfig,
+    train: TrainConfig,
+    embedder: Embedder,
+    *,
+    steps: int = 1,
 ) -> tuple[Team, Weights, Update]:
     """Learn from a batch of episodes.
+
+    Args:
+        steps: updates on this batch, at least one; after the first its episodes are no longer drawn by the weights.
 
     Returns:
         The workflow with the new weights, the weights with the optimiser's state, and the record of the update.
@@ -274,7 +283,8 @@ async def update_router(
     """
     dimensions = (await embedder.embed(["task"])).shape[1]
     learner = await asyncio.to_thread(_make_learner, team, config, train, embedder.name, dimensions)
-    update = await learner.learn(episodes, team.agents, embedder)
+    for _ in range(steps):
+        update = await learner.learn(episodes, team.agents, embedder)
     weights = get_weights(learner, team.agents, embedder.name)
     return with_weights(team, weights), weights, update
 

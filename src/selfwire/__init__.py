@@ -219,7 +219,7 @@ async def aevolve(
         concurrency: tasks that are worked on at the same time.
         on_event: is called with each step of progress.
         rubric: of the grader "judge": what a good answer is.
-        method: as for `run`; by which a graph of your own evolves, "hiva" by default or "hera".
+        method: as for `run`; by which a graph of your own evolves, "hiva" by default, "hera" or "router".
         model, meta, judge, models, tools, budget, home: as for `run`.
 
     Raises:

@@ -197,7 +197,7 @@ def test_from_python_the_method_is_a_name_or_has_options(home: Path, shop: HeraS
     ("words", "told"),
     [
         (("hera", "--method", "hera"), "--method says how a graph of your own evolves, and hera is none"),
-        (("shop_app.py:graph", "--method", "her"), "leave method='her' out (it evolves by hiva or hera)"),
+        (("shop_app.py:graph", "--method", "her"), "leave method='her' out (it evolves by hiva, hera or router)"),
         (("hera", "--team", "shop_app.py:graph"), "`selfwire evolve shop_app.py:graph --method hera` evolves it"),
         (("shop_app.py:graph", "--method", "hera", "--set", "hera.mutation=true"), "hera.mutation is about planning"),
         (

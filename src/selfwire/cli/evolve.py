@@ -34,6 +34,7 @@ from selfwire.graphs.evolve import (
     find_question,
     get_structure,
 )
+from selfwire.graphs.insertions import list_routes
 from selfwire.graphs.method import find_method
 from selfwire.graphs.pruning import PruningConfig
 from selfwire.models.providers import ADDRESS, is_offline
@@ -72,7 +73,7 @@ def evolve(
     *,
     method: Method = None,
     graph_method: Annotated[
-        str | None, typer.Option("--method", help="How a graph of your own evolves: hiva (by default) or hera.")
+        str | None, typer.Option("--method", help="How a graph of your own evolves: hiva (by default), hera or router.")
     ] = None,
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
@@ -458,6 +459,9 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
     else:
         best = f"the best team is {name!r} in {where}"
     if is_graph(run.request.method):
+        if list_routes(team):  # which no source can have
+            out.print(f"\n{best}; {look}, and ask it with `selfwire run {to_team_reference(name)}{there}`")
+            return
         write = f"`selfwire export {to_team_reference(name)} {shorten_name(name)}.patch{there}`"
         out.print(f"\n{best}; {look}, and write its changes into your source with {write}")
         return

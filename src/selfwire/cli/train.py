@@ -97,6 +97,7 @@ def parse_request(
     method, benchmark = given["method"], given["benchmark"]
     if method is None or benchmark is None:
         raise ConfigError("train needs a method and --benchmark, such as `selfwire train evomas --benchmark archive`")
+    config = _config(method, given)
     request = EvolveSpec(
         method=method,
         benchmark=options.load_from_anywhere(benchmark),
@@ -110,7 +111,7 @@ def parse_request(
             concurrency=given["concurrency"],
             calls_per_task=given["calls_per_task"],
         ),
-        config=_config(method, given),
+        config=config,
         budget=limits.budget,
         seed_team=given["team"],
         baselines=False,

@@ -392,12 +392,17 @@ def _find_changed_texts(
     """Find the texts of a graph, those that a team would change, and the history of the team.
 
     Raises:
-        ConfigError: the team is no graph of the user's own, nothing has changed, or the source has other texts than
-            those that were evolved.
+        ConfigError: the team is no graph of the user's own, nothing has changed, the source has other texts than those
+            that were evolved, or a router chooses.
     """
     if not is_graph(team.method) or version is None:
         raise ConfigError(
             f"{ref} is a team of {team.method}, not a graph of your own; export it to a .json or a .py file"
+        )
+    if routes := list_graph_edits(team).routes:
+        raise ConfigError(
+            f"router {routes[0].agent!r} of {ref} chooses by what each question means, and no edges of a source can do "
+            f"that; ask it with `selfwire run {ref}`, or export a version from before it (`selfwire history {ref}`)"
         )
     texts, _ = read_texts(team.method)
     changed = find_changed(team, texts)

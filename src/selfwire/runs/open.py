@@ -373,7 +373,7 @@ def choose_graph_method(
     if not evolves or method not in known:
         raise ConfigError(
             f"{name!r} is a graph of your own, which answers by itself; leave method={method!r} out (it evolves by "
-            f"{' or '.join(known)})"
+            f"{', '.join(known[:-1])} or {known[-1]})"
         )
     if options and method != "hera":
         raise ConfigError(f"{method} has no options for a graph of your own; leave {', '.join(options)} out")

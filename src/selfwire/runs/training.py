@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import is_graph
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
@@ -166,6 +167,8 @@ def describe_router(method: str) -> RouterTraining:
         ConfigError: there is no such method, or it has no router.
     """
     router = find_method(method).router
+    if router is None and is_graph(method):
+        raise ConfigError(f"the router of a graph of your own learns by `selfwire evolve {method} --method router`")
     if router is None:
         others = ", ".join(known.name for known in installed_methods() if known.router)
         raise ConfigError(f"{method} has no router to train; {others} have")

@@ -802,7 +802,7 @@ def is_within(namespace: Sequence[ast.expr], prefix: Sequence[ast.expr]) -> bool
     """Whether a namespace of a store may begin with another."""
     parts = [part.elts for part in (*namespace, *prefix) if isinstance(part, ast.Tuple)]
     pairs = zip(*parts, strict=False) if len(parts) == 2 else ()
-    return all(not is_text(one) or not is_text(other) or one.value == other.value for one, other in pairs)
+    return all(not is_text(part) or not is_text(begin) or part.value == begin.value for part, begin in pairs)
 
 
 def find_cut_file(program: Program, node: Any, at: Surroundings, depth: int = 0) -> tuple[Traced, Path] | None:

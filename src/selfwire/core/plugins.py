@@ -40,12 +40,12 @@ def load_plugin(group: str, name: str) -> Any:
 
 
 def import_user_module(name: str) -> ModuleType:
-    """Import a module by name, or a file that ends in .py; the working directory is searched too, as for scripts."""
+    """Import a module by name, or a file that ends in .py; the working directory and its `src` are searched too."""
     if name.endswith(".py"):
         return import_user_file(Path(name))
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    for folder in (Path.cwd() / "src", Path.cwd()):
+        if folder.is_dir() and str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
     return importlib.import_module(name)
 
 

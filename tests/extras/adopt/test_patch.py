@@ -93,6 +93,18 @@ def test_a_word_that_the_program_replaces_is_a_hole(call: str) -> None:
     assert 'PROMPT = "Greet <NAME> with {n:>2} words."' in Path("asking.py").read_text(encoding="utf-8")
 
 
+def test_a_text_in_a_hole_of_another_is_written_with_it() -> None:
+    write(
+        "GREETED = 1",
+        """return {"messages": [model.invoke(f"Answer. {'Greet the visitor.' if GREETED else ''} Ask.")]}""",
+    )
+    texts = {text.shown[:6]: text.name for text, _ in list_places("asking.py:graph")}
+    whole = "Answer at once. {'Greet the visitor.' if GREETED else ''} Ask."
+    apply({texts["Answer"]: whole, texts["Greet "]: "Greet them."})
+    call = """model.invoke(f"Answer at once. {('Greet them.' if GREETED else '')} Ask.")"""
+    assert call in Path("asking.py").read_text(encoding="utf-8")
+
+
 def test_an_f_string_that_begins_without_f_stays_one() -> None:
     write("", "return {'messages': [model.invoke('Answer: ' f\"{state['messages'][0].text} and be kind.\")]}")
     [(text, _)] = list_places("asking.py:graph")
@@ -235,6 +247,16 @@ def test_a_text_in_a_yaml_or_json_file_is_written_there(name: str, content: str,
     [(text, _)] = list_places("asking.py:graph")
     apply({text.name: 'One: {x}\n\n"Two".'})
     assert Path(name).read_text(encoding="utf-8") == written
+
+
+@pytest.mark.parametrize("call", ["""re.sub(r"\\s+", " ", {})""", """" ".join({}.split())"""])
+def test_a_text_is_written_in_one_line_where_the_program_makes_it_one(call: str) -> None:
+    write("import re\n\nPROMPT = " + call.format('"""\n    Answer kindly.\n    Be brief.\n    """'))
+    [(text, _)] = list_places("asking.py:graph")
+    assert text.shown == "Answer kindly. Be brief."
+    apply({"ask": "Look at it.\nAnswer."})
+    [(again, _)] = list_places("asking.py:graph")
+    assert again.shown == "Look at it. Answer."
 
 
 def test_a_literal_is_read_as_its_text() -> None:

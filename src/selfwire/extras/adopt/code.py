@@ -18,11 +18,13 @@ from selfwire.extras.adopt.source import (
     Surroundings,
     Traced,
     get_last_name,
+    is_classmethod,
     is_main_guard,
     is_static,
     is_text,
+    list_items,
 )
-from selfwire.extras.adopt.texts import HUBS, MAKERS, MESSAGES, PROMPTS, Reach, TextFinder
+from selfwire.extras.adopt.texts import HUBS, MAKERS, MESSAGES, PROMPTS, ROLES, Reach, TextFinder
 
 ASKING = ("invoke", "ainvoke", "stream", "astream", "batch", "abatch", "generate", "agenerate", "predict", "apredict")
 """Methods that ask a model, an agent or a graph."""
@@ -202,7 +204,33 @@ class CodeReader:
             self.texts.told = set() if is_first else set(self.texts.drafts)
             for node, at, reach in self.asked:
                 if (reach.unit is None or reach.unit in own) is is_first:
-                    self.texts.follow(node, at, reach._replace(users=frozenset(users.get(reach.unit, ()))))
+                    whole = frozenset(users.get(reach.unit, ()))
+                    for inside, callers in self._list_callers(at, whole):
+                        self.texts.follow(node, inside, reach._replace(users=callers))
+
+    def _list_callers(
+        self, at: Surroundings, users: frozenset[str], depth: int = 0
+    ) -> list[tuple[Surroundings, frozenset[str]]]:
+        """List the surroundings inside a function for each call of it, with those of its users who make the call.
+
+        They are told apart only where the calls of all users are known.
+        """
+        function, outer, known = at.owner, at.outer, list[tuple[Surroundings, frozenset[str]]]()
+        is_shared = len(users) > 1 and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and not at.given
+        if not is_shared or outer is None or depth == NESTED:
+            return [(at, users)]
+        for call in filter(self.program.is_live, self.program.calls.get(function.name, ())):
+            unit = self.find_code(call.node)
+            labels = users & self.texts.users.get(unit.owner, frozenset()) if unit is not None else frozenset()
+            for found in self.program.trace(call.node.func, call.at) if labels else ():
+                is_bound = isinstance(found.node, BoundMethod)
+                if (found.node.function if is_bound else found.node) is function:
+                    skipped = is_bound and not is_static(function)
+                    for where, who in self._list_callers(call.at, labels, depth + 1):
+                        own = Traced(function, outer)
+                        inside = self.program.enter_called(own, call.node, where, skip_first=skipped)
+                        known.append((inside or at, who))
+        return known if users == frozenset().union(*(who for _, who in known)) else [(at, users)]
 
     def ask(self, node: Any, at: Surroundings, unit: Any, **more: Any) -> None:
         """Note an expression that reaches a model."""
@@ -229,6 +257,12 @@ class CodeReader:
         parent = self.program.parents.get(node)
         if isinstance(found.node, ast.Dict | ast.DictComp) and is_iterated(node, parent):
             return
+        if isinstance(found.node, ast.ClassDef) and isinstance(parent, ast.Attribute):
+            members = [member.node for member in self.program.get_member(found, parent.attr)]
+            if members and not any(
+                isinstance(member, BoundMethod) and is_classmethod(member.function) for member in members
+            ):
+                return  # no object is made of it here
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
         if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
             code.refers.append(self.get_partial_code(found, parent, at))
@@ -430,8 +464,9 @@ class CodeReader:
                 self.texts.writes.setdefault(key.value, []).append(Traced(value, at))
 
     def _read_dict(self, node: ast.Dict, at: Surroundings, code: Code) -> None:
-        names = {key.value for key in node.keys if is_text(key)}
-        if {"role", "content"} <= names:
+        named = dict(list_items(node))
+        kind = named.get("type")
+        if "content" in named and ("role" in named or (is_text(kind) and kind.value in ROLES)):
             self.ask(node, at, code, via="message")
 
     def is_reply(self, node: ast.Call, at: Surroundings) -> bool:
@@ -460,7 +495,7 @@ CALLS: dict[str, Any] = {
     **dict.fromkeys(AGENT_MAKERS, CodeReader._read_agent),
     **dict.fromkeys((name for name in MESSAGES if not name.endswith("Template")), CodeReader._read_message),
     **dict.fromkeys((*PROMPTS, *MAKERS), CodeReader._read_message),
-    **dict.fromkeys(("bind_tools", "ToolNode", "with_structured_output"), CodeReader._read_bound),
+    **dict.fromkeys(("bind", "bind_tools", "ToolNode", "with_structured_output"), CodeReader._read_bound),
 }
 """How a call is read, by the name of what it calls."""
 

@@ -241,12 +241,12 @@ class Asker:
         form = self._choose_form(number)
         made = {} if self.template is None else fill_template(self.template, self.question)
         if self.makes_up(number):
-            fields = dict(self._list_fields(needed=form == 3))
+            fields = dict(self._list_fields(needed=form == 3)) or dict(self._list_fields(needed=False))
             if form == 3 and len(fields) > 1:
                 fields.pop("messages", None)
             made = fields or made
         elif self.template is None:
-            made = dict(self._list_fields(needed=True))
+            made = dict(self._list_fields(needed=True)) or dict(self._list_fields(needed=False))
         if not isinstance(made, dict):
             return {**self.learned} if self.learned or self._takes_object() else made
         if isinstance(made.get("messages"), str):

@@ -178,7 +178,8 @@ class GraphReader:
         for call in self.program.calls.get(method, ()):
             owner = call.node.func
             at = builder.at if call.at.owner is builder.at.owner else call.at
-            if isinstance(owner, ast.Attribute) and self._is_builder(owner.value, at, builder):
+            is_own = isinstance(owner, ast.Attribute) and not self.program.is_overridden(call.at)
+            if is_own and self._is_builder(owner.value, at, builder):
                 found.append((call.node, at))
                 self.read_around(at)
         yield from sorted(found, key=lambda pair: (pair[0].end_lineno or 0, pair[0].end_col_offset or 0))
@@ -217,22 +218,21 @@ class GraphReader:
 
     def _add_node(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         named = get_keywords(call)
-        given = [*call.args, *(named[key] for key in ("node", "action") if key in named)]
+        given = [*self._open_starred(call, at), *(Traced(named[key], at) for key in ("node", "action") if key in named)]
         if not given:
             return
         names = Strings((), False)
         if len(given) > 1:
-            names, action = find_strings(self.program, given[0], at), given[1]
+            names = find_strings(self.program, *given[0][:2])
             if not names.values:
                 self.note(
                     call,
                     at,
-                    f"the name of a node is computed: {ast.unparse(given[0])}",
+                    f"the name of a node is computed: {ast.unparse(given[0].node)}",
                     "give the node a constant name",
                 )
-        else:
-            action = given[0]
-        self._add_action(call, action, at, graph, names.values)
+        action = given[min(1, len(given) - 1)]
+        self._add_action(call, action.node, action.at, graph, names.values)
         for draft in self.nodes[-1:]:
             if "destinations" in named:
                 ends = self.list_names(named["destinations"], at, keys=True)
@@ -380,14 +380,26 @@ class GraphReader:
 
     def _read_edge(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         named = get_keywords(call)
-        given = [*call.args, *(named[key] for key in ("start_key", "end_key") if key in named)]
+        given = [
+            *self._open_starred(call, at),
+            *(Traced(named[key], at) for key in ("start_key", "end_key") if key in named),
+        ]
         if len(given) < 2:
             return
-        sources, ends = self.list_names(given[0], at), find_strings(self.program, given[1], at)
+        sources, ends = self.list_names(*given[0][:2]), find_strings(self.program, *given[1][:2])
         if not sources.values or not ends.values:
             self.note(call, at, f"the ends of an edge are computed: {ast.unparse(call)}", "name the nodes by constants")
         for source in sources.values:
             self._add_edge(source, ends, "data", "edge", (call, at), graph)
+
+    def _open_starred(self, call: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Iterate over the positional arguments of a call, and over those of `*pair`."""
+        for part in call.args:
+            if isinstance(part, ast.Starred):
+                inner = (found for value in self.program.trace(part.value, at) for found in self.program.iterate(value))
+                yield from (found for found in inner if isinstance(found, Traced))
+            else:
+                yield Traced(part, at)
 
     def _read_entry(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         for part in [*call.args[:1], *(keyword.value for keyword in call.keywords)]:

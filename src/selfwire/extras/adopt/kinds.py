@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from itertools import product
 from os.path import splitext
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.extras.adopt import prompt_files
@@ -21,6 +22,7 @@ from selfwire.extras.adopt.source import (
     end_circles,
     get_keywords,
     get_last_name,
+    is_path,
     is_text,
     list_assignments,
     list_decorators,
@@ -239,11 +241,14 @@ def is_environment(node: ast.Call) -> bool:
 
 
 def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> Strings:
-    """Read the value of an Enum's member, or the name of a function or an agent."""
+    """Read the value of an Enum's member, or the name of a function, of an agent or of a file."""
     if node.attr == "value":
         return find_strings(program, node.value, at)
     names: list[str] = []
-    for found in program.trace(node.value, at) if node.attr in ("__name__", "name") else ():
+    for found in program.trace(node.value, at) if node.attr in ("__name__", "name", "stem") else ():
+        if is_path(found.node):
+            names.append(getattr(Path(found.node.args[0].value), node.attr, ""))
+            continue
         if given := find_given_name(program, found):
             names.append(given)
             continue

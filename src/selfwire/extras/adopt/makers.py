@@ -41,6 +41,8 @@ SILENT = re.compile(r"Human|Model(Fallback|Retry|CallLimit)|Tool(Retry|CallLimit
 """Names of middleware that sends no text of its own."""
 ASKING = re.compile(r"Summarization|ModelFallback")
 """Names of middleware whose arguments without a name are models."""
+RESULTS = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.List, ast.Tuple, ast.Dict)
+"""Expressions of what a tool returns whose texts a model reads."""
 INJECTED = re.compile(r"\b(Injected\w+|RunnableConfig|ToolRuntime|BaseStore)\b")
 """Types of arguments that no model sees."""
 
@@ -229,6 +231,9 @@ class MakerReader:
                 self.reader.ask(prompt, given.at, code, role="system")
             for found in self._list_schemas(schema, given.at):
                 self.read_schema(found, code)
+            for part in [schema, *(schema.args[:1] if isinstance(schema, ast.Call) else ())]:
+                for found in self.program.trace(part, given.at):
+                    self._read_json_schema(found.node, found.at, code)
             said = get_keywords(schema).get("tool_message_content") if isinstance(schema, ast.Call) else None
             if said is not None:
                 self.reader.ask(said, given.at, code, role="tool result")
@@ -503,9 +508,7 @@ class MakerReader:
         """Read the texts that a tool returns, which the model reads."""
         for returned in self.program.list_returned(node, at, {}, None, None):
             for found in self.program.trace(returned.node, returned.at):
-                if isinstance(found.node, ast.Constant | ast.JoinedStr | ast.BinOp) and self._is_inside(
-                    found.node, node
-                ):
+                if isinstance(found.node, RESULTS) and self._is_inside(found.node, node):
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
 
         for part in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):

@@ -17,7 +17,7 @@ from selfwire.extras.adopt.edge_patch import SourceEdit, list_edge_edits
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_places, split_description
 from selfwire.extras.adopt.source import parse_expression
-from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, quote_text, split_marks, split_template
+from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, quote_text, split_marks, split_template, squeeze
 from selfwire.graphs.insertions import GraphEdits
 from selfwire.models.text_layer import LayerText
 
@@ -191,7 +191,7 @@ def _find_template(text: str, place: ProgramText, shown: str) -> Literal | None:
 def _find_form(source: str, place: ProgramText, shown: str) -> tuple[Literal, Callable[[str], str] | None] | None:
     """Find how a literal is to be read, and how its indentation is taken off, to be a text; None if it is not."""
     for literal in read_literals(source, place.kind, place.holes):
-        for change in (None, textwrap.dedent, inspect.cleandoc):
+        for change in (None, textwrap.dedent, inspect.cleandoc, squeeze):
             if (change(literal.shown) if change else literal.shown).strip() == shown:
                 return literal, change
     return None
@@ -311,10 +311,16 @@ def _diff(file: Path, edits: Iterable[SourceEdit]) -> str:
     """The diff of a file; later places first, so that earlier ones stay where they are."""
     old = new = file.read_text(encoding="utf-8")
     ordered = sorted(enumerate(edits), key=lambda numbered: (numbered[1].begin, numbered[0]), reverse=True)
-    for _, edit in ordered:  # what is written at the same place keeps its order
-        new = new[: edit.begin] + edit.text + new[edit.end :]
-    if file.suffix == ".py":
-        ast.parse(new)
+    for number, (_, edit) in enumerate(ordered):  # what is written at the same place keeps its order
+        end, text = edit.end, edit.text
+        for _, part in ordered[:number]:
+            if edit.begin < part.begin < edit.end:  # a text in a hole of another
+                end += len(part.text) - (part.end - part.begin)
+                held = old[part.begin : part.end]
+                text = text.replace(held if held in text else ast.unparse(ast.parse(held)), part.text)
+        new = new[: edit.begin] + text + new[end:]
+    if file.suffix == ".py" and not is_module(new):
+        raise ConfigError(f"the changed texts of {file} cannot be written together; export them one by one")
     name = file.as_posix()
     lines = unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -4,6 +4,8 @@ import ast
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +29,8 @@ LARGEST = 1_000_000
 READS = ("read_text", "read", "readlines", "read_bytes")
 LOADS = ("safe_load", "load", "full_load", "loads", "load_all")
 STRUCTURED = (".yaml", ".yml", ".json", ".toml")
+MOST_LOADED = 64
+"""Items of a collection in a file from which on they are not told apart."""
 ANY = "*"
 VISIBLE = "[!.]*"
 """The files of a folder that `iterdir` lists; an unknown name is `ANY`, for which no folder is searched."""
@@ -135,6 +139,23 @@ def read_loaded(
     read = [read_keys(path, known_keys) for path in list_files(program, *opened)]
     known = [texts for texts in read if texts is not None]
     return [text for texts in known for text in texts] if known else None
+
+
+def list_loaded(program: Program, node: ast.expr, at: Surroundings) -> list[str] | range:
+    """List the keys, or the indices, of a collection that a program loads from one file; none of a long one."""
+    found = find_loaded(program, node, at)
+    opened = find_loaded_path(program, *found[0][:2]) if found else None
+    files = list_files(program, *opened) if opened else []
+    value: Any = _load(text, files[0].suffix) if len(files) == 1 and (text := read_text_file(files[0])) else None
+    for level in found[1] if found else ():
+        keys = [read_key(key.node) for key in level or ()]
+        try:
+            value = value[keys[0]] if len(keys) == 1 else None
+        except (LookupError, TypeError):
+            return []
+    if not isinstance(value, dict | list) or len(value) > MOST_LOADED:
+        return []
+    return [key for key in value if isinstance(key, str)] if isinstance(value, dict) else range(len(value))
 
 
 def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]:
@@ -298,19 +319,41 @@ def read_keys(path: Path, keys: tuple[Any, ...]) -> list[FileText] | None:
     if text is None or path.suffix not in STRUCTURED:
         return None
     if path.suffix == ".toml":
-        try:
-            return list(_list_toml(tomllib.loads(text), keys, path, text, ""))
-        except tomllib.TOMLDecodeError:
-            return None
-    if find_spec("yaml") is None:
+        loaded = _load(text, path.suffix)
+        return None if loaded is None else list(_list_toml(loaded, keys, path, text, ""))
+    if (yaml := _import_yaml()) is None:
         return None
-    import yaml
-
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = _compose(text)
     except yaml.YAMLError:
         return None
     return [] if root is None else list(_list_scalars(root, keys, path, ""))
+
+
+def _import_yaml() -> Any:
+    return import_module("yaml") if find_spec("yaml") else None
+
+
+@lru_cache
+def _compose(text: str) -> Any:
+    yaml = _import_yaml()
+    return yaml.compose(text, Loader=yaml.SafeLoader)
+
+
+@lru_cache
+def _load(text: str, suffix: str) -> Any:
+    """Load a YAML, JSON or TOML file; None if it cannot be read."""
+    if suffix == ".toml":
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError:
+            return None
+    if (yaml := _import_yaml()) is None or suffix not in STRUCTURED:
+        return None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
 
 
 def _list_scalars(node: Any, keys: tuple[Any, ...], path: Path, name: str) -> Iterator[FileText]:

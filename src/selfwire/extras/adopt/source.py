@@ -30,6 +30,8 @@ COPIES = ("MappingProxyType", "OrderedDict", "ChainMap", "deepcopy", "copy", "di
 """Functions whose result has the items of their first argument."""
 CHANGING = ("replace", "_replace", "model_copy", "evolve")
 """Functions that make an object with some other fields of another."""
+VALIDATING = ("model_validate", "parse_obj", "validate_python")
+"""Methods of pydantic that make objects of dicts."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
 """Functions that make a dict of an object's fields."""
 OPERATORS = {ast.Add: "__add__", ast.BitOr: "__or__", ast.Mod: "__mod__"}
@@ -225,8 +227,12 @@ class BoundNames(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        """Add what `+=` appends."""
-        self._add(node)
+        """Add what `+=` appends, and bind the target to what `%=` makes of it."""
+        if isinstance(node.op, ast.Mod) and isinstance(node.target, ast.Name):
+            filled = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
+            self._bind(node.target.id, ast.copy_location(filled, node))
+        else:
+            self._add(node)
         self.visit(node.value)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
@@ -370,7 +376,9 @@ class Program:
         steps: the number of expressions that were traced.
         rests: the dicts that calls pass for `**rest`; `positional` has the tuples for `*rest`.
         passed: items of dicts that `**` passes, by dict and key, and calls without the function that `partial` takes.
+        taken: items of collections that are loaded from files.
         list_globbed: lists the files of `folder.glob(pattern)`.
+        list_loaded: lists the keys, or the indices, of what is loaded from a YAML, JSON or TOML file.
         read_strings: reads the texts that an expression may be; () if there may be others.
     """
 
@@ -398,8 +406,10 @@ class Program:
         self.keys: dict[Any, int] = {}
         self.rests: dict[Any, ast.Dict] = {}
         self.positional: dict[Any, ast.Tuple] = {}
-        self.passed: dict[tuple[ast.expr, str], ast.expr] = {}
+        self.taken: set[ast.expr] = set()
+        self.passed: dict[tuple[ast.expr, Any], ast.expr] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
+        self.list_loaded: Callable[[ast.expr, Surroundings], list[str] | range] = lambda node, at: []
         self.read_strings: Callable[[ast.expr, Surroundings], tuple[str, ...]] = lambda node, at: ()
 
     # files
@@ -480,7 +490,8 @@ class Program:
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 self.loaded.add(get_last_name(node))
                 parent = self.parents.get(node)
-                if not (isinstance(parent, ast.Call) and parent.func is node):
+                is_base = isinstance(parent, ast.ClassDef) and node in parent.bases
+                if not is_base and not (isinstance(parent, ast.Call) and parent.func is node):
                     self.handed.add(get_last_name(node))
             if isinstance(node, ast.Call):
                 if isinstance(node.func, ast.Name) and node.func.id in other_names:
@@ -572,7 +583,8 @@ class Program:
                     yield from self._open_binding(value, here)
                 yield from (Traced(value, here) for value in here.names.added.get(name, ()))
                 if here is here.file.top and name in self.additions:
-                    yield from self._list_added_inside(name, here)
+                    for value in self._list_added_inside(name, here):  # a function may read what it has added itself
+                        yield value._replace(at=at) if value.at.owner is at.owner else value
                 yield from self._look_up_stars(name, here.file, here.names.stars)
                 return
             here = here.outer
@@ -730,6 +742,8 @@ class Program:
         if not path:
             return [value]
         if not isinstance(value.node, ast.Tuple | ast.List):
+            if isinstance(value.node, ast.Subscript) and path[0] in self.list_loaded(*value[:2]):
+                return self._unpack(Traced(self._take_loaded(value.node, path[0]), value.at), path[1:])
             inner = [part for part in self.trace(value.node, value.at) if isinstance(part.node, ast.Tuple | ast.List)]
         else:
             inner = [value]
@@ -759,6 +773,15 @@ class Program:
             yield from (Traced(node.elt, inner) for inner in self.list_rounds(node.generators, at))
         elif isinstance(node, ast.Call):
             yield from self._iterate_call(node, at)
+        elif isinstance(node, ast.Subscript):
+            yield from (value for value, _ in self._list_loaded_pairs(node, at))
+
+    def _list_loaded_pairs(self, node: ast.expr, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
+        """List what a loop over a collection of a loaded file takes, each with the value that it leads to."""
+        for key in self.list_loaded(node, at):
+            item = Traced(self._take_loaded(node, key), at)
+            named = self.passed.setdefault((node, f"key {key}"), ast.Constant(key)) if isinstance(key, str) else None
+            yield Traced(named, at) if named else item, item
 
     def _list_members(self, value: Traced) -> Iterator[Traced]:
         """List the members of an Enum."""
@@ -776,8 +799,12 @@ class Program:
         yield from same if len(known) == len(given) and same else members
 
     def _is_enum(self, value: Traced) -> bool:
+        return self._has_base(value, "Enum")
+
+    def _has_base(self, value: Traced, ending: str) -> bool:
+        """Whether the name of a base class of others ends so."""
         bases = (base.node.name for base in self.list_bases(value) if isinstance(base.node, Outside))
-        return any(name.endswith("Enum") for name in bases)
+        return any(name.endswith(ending) for name in bases)
 
     def _open_member(self, part: Any, of: Traced, inside: Surroundings) -> Traced:
         """The value of an Enum's member, or the object that its `__init__` makes of a tuple."""
@@ -797,7 +824,10 @@ class Program:
         name, given = get_last_name(node.func), [part for part in node.args if not isinstance(part, ast.Starred)]
         if isinstance(node.func, ast.Attribute) and name in VIEWS and not given:
             for owner in self.trace(node.func.value, at):
-                for pair in self.list_pairs(owner):
+                pairs = self.list_pairs(owner)
+                for pair in [*pairs] or (
+                    self._list_loaded_pairs(*owner[:2]) if isinstance(owner.node, ast.Call | ast.Subscript) else ()
+                ):
                     yield pair[VIEWS[name]] if name != "items" else pair
         elif name == "split" and isinstance(node.func, ast.Attribute):
             yield from self._iterate_split(node, at)
@@ -808,6 +838,8 @@ class Program:
         elif name in ("glob", "rglob", "iterdir") and isinstance(node.func, ast.Attribute):
             for path in self.list_globbed(node, at):
                 yield Traced(ast.Call(ast.Name("Path", ast.Load()), [ast.Constant(str(path))], []), at)
+        else:
+            yield from (found for found, _ in self._list_loaded_pairs(node, at))
 
     def _iterate_together(self, name: str, given: list[ast.expr], at: Surroundings) -> Iterator[tuple[Traced, ...]]:
         columns = [[part for part in self._iterate_all([side], at) if isinstance(part, Traced)] for side in given]
@@ -929,9 +961,13 @@ class Program:
     def _list_passed(self, argument: Argument, at: Surroundings) -> Iterator[tuple[Traced | None, ast.Call]]:
         """Find what each call passes for an argument; None where it passes nothing."""
         function = argument.function
-        if isinstance(function, ast.Lambda):
+        bound = self.parents.get(function)
+        if not isinstance(function, ast.Lambda):
+            name = function.name
+        elif isinstance(bound, ast.Assign) and isinstance(bound.targets[0], ast.Name):
+            name = bound.targets[0].id
+        else:
             return
-        name = function.name
         owner = at.outer.owner if at.outer else None
         is_method = isinstance(owner, ast.ClassDef)
         names = [name]
@@ -943,7 +979,7 @@ class Program:
                 value = self._find_passed(argument, name, found, is_method=is_method) if self.is_live(found) else None
                 if value is not None or (not is_partial and self.is_live(found)):
                     yield value, found.node
-        if names[0] != function.name:
+        if isinstance(owner, ast.ClassDef) and name == "__init__":
             for found in self.calls.get("__init__", ()):
                 if self._is_super(found, owner):
                     yield self._pick(function, argument.name, found.node, found.at, skip_first=True), found.node
@@ -1103,6 +1139,26 @@ class Program:
                     pending.append(below.node)
         return list(under.values())
 
+    def is_overridden(self, at: Surroundings) -> bool:
+        """Whether code stands in a method that all objects of the program have from a subclass instead."""
+        of, name = at.outer, getattr(at.owner, "name", "")
+        if of is None or not isinstance(of.owner, ast.ClassDef) or of.owner.name in self.made:
+            return False
+        if any(
+            get_last_name(getattr(call.node.func.value, "func", None)) == "super"
+            for call in self.calls.get(name, ())
+            if isinstance(call.node.func, ast.Attribute)
+        ):
+            return False
+        used = [below for below in self.list_below(of.owner) if below.node.name in self.made]
+        found = [value.node for below in used for value in self._get_class_member(below, name)]
+        return bool(used) and not any(isinstance(node, BoundMethod) and node.function is at.owner for node in found)
+
+    @cached_property
+    def made(self) -> set[str]:
+        """Names that are called, or handed over to what may call them."""
+        return self.handed | self.calls.keys()
+
     def _get_class_member(self, base: Traced, name: str) -> Iterator[Traced]:
         inside = self.enter(base.node, base.at)
         found = inside.names.bound.get(name)
@@ -1187,8 +1243,8 @@ class Program:
         rest = [keyword.value for keyword in instance.call.keywords if keyword.arg is None]
         return self._make_item(rest[0], name) if rest and name in fields else None
 
-    def _make_item(self, owner: ast.expr, key: str) -> ast.expr:
-        """The expression of an item that `**owner` passes."""
+    def _make_item(self, owner: ast.expr, key: Any) -> ast.expr:
+        """The expression of an item that `**owner` passes, or that is taken from a loaded file."""
         if (owner, key) not in self.passed:
             made = ast.copy_location(ast.Subscript(owner, ast.Constant(key), ast.Load()), owner)
             self.passed[owner, key], self.parents[made] = made, self.parents.get(owner)
@@ -1237,8 +1293,17 @@ class Program:
                 for part in self._list_sliced(base, node.slice) or self.get_items(base, value):
                     found = True
                     yield from self.trace(part.node, part.at, base.call or key.call)
+                if base.node in self.taken and base.node is not node.value and value is not None:
+                    found = True
+                    yield Traced(self._take_loaded(base.node, value), base.at, base.call or key.call)
         if not found:
             yield Traced(node, at)
+
+    def _take_loaded(self, owner: ast.expr, key: Any) -> ast.expr:
+        """The expression of an item of a collection that is loaded from a file."""
+        item = self._make_item(owner, key)
+        self.taken.add(item)
+        return item
 
     def list_keys(self, node: ast.expr, at: Surroundings) -> list[Traced]:
         """List the constants that a key may be; none if there may be others, as in a field of the state."""
@@ -1280,8 +1345,10 @@ class Program:
             if isinstance(base.node, Argument):
                 if not (isinstance(around, ast.ClassDef) and is_first_argument(base.node)):
                     return True
-            elif isinstance(base.node, Instance) and base.node.call is None:
-                return True
+            elif isinstance(base.node, Instance):
+                of = Traced(base.node.of, base.at)
+                if base.node.call is None or self._has_base(of, "BaseSettings"):  # which the environment sets
+                    return True
         return False
 
     def _is_spread(self, value: Traced) -> bool:
@@ -1326,7 +1393,7 @@ class Program:
         if isinstance(found.node, ast.Constant):
             return bool(found.node.value == key)
         if isinstance(found.node, ast.Attribute) and found.node.attr in ("stem", "name"):
-            paths = [path.node.args[0].value for path in self.trace(found.node.value, found.at) if _is_path(path.node)]
+            paths = [path.node.args[0].value for path in self.trace(found.node.value, found.at) if is_path(path.node)]
             return key in [getattr(Path(path), found.node.attr) for path in paths] if paths else True
         if names := self.read_strings(found.node, found.at):
             return key in names
@@ -1350,7 +1417,7 @@ class Program:
                 yield value
         if found or found_default:
             return
-        copied = self._list_copied(node, at) or list(self._list_changed(node, at))
+        copied = self._list_copied(node, at) or [*self._list_changed(node, at), *self._list_validated(node, at)]
         named = list(self._trace_named(node, at)) if get_last_name(node.func) == "getattr" else []
         yield from copied or named or [Traced(node, at)]
 
@@ -1406,6 +1473,33 @@ class Program:
                 where = Surroundings(at.file, at.owner, at.outer, given)
                 yield Traced(Instance(found.node.of, made, where), found.at)  # type: ignore[arg-type]
 
+    def _list_validated(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Find the objects that `Model.model_validate(values)` or `TypeAdapter(type).validate_python(values)` makes."""
+        if get_last_name(node.func) not in VALIDATING or not isinstance(node.func, ast.Attribute) or not node.args:
+            return
+        for kind in self.trace(node.func.value, at):
+            if isinstance(kind.node, ast.ClassDef):
+                yield from self._list_made_of(node.func.value, node.args[0], at)
+            elif isinstance(kind.node, ast.Call) and kind.node.args:
+                yield from self._list_made_of(kind.node.args[0], node.args[0], at)
+
+    def _list_made_of(self, kind: ast.expr, value: ast.expr, at: Surroundings) -> Iterator[Traced]:
+        """Find the objects of a class, or the dict or list of them, that are made of the values of a dict."""
+        held, made = "", kind
+        if isinstance(kind, ast.Subscript):
+            held, made = get_last_name(kind.value).lower(), kind.slice
+            made = made.elts[-1] if isinstance(made, ast.Tuple) else made
+        part = f"{ast.unparse(made)}(**part)"
+        forms = {
+            "": f"{ast.unparse(made)}(**values)",
+            "dict": f"{{key: {part} for key, part in values.items()}}",
+            "list": f"[{part} for part in values]",
+        }
+        if held in forms:
+            made = self.passed.setdefault((value, kind), ast.parse(forms[held], mode="eval").body)
+            given = {**at.given, "values": [Traced(value, at)]}
+            yield from self.trace(made, Surroundings(at.file, at.owner, at.outer, given))
+
     def _make_name_pattern(self, found: Traced) -> str:
         """Make the pattern of the names that a text or an f-string may be; "" for another expression."""
         if not isinstance(found.node, ast.JoinedStr):
@@ -1431,15 +1525,17 @@ class Program:
     def _get_from_dict(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         assert isinstance(node.func, ast.Attribute)
         keys = self.list_keys(node.args[0], at) or [Traced(None, at)]
-        known = False
+        known, missed = False, any(isinstance(found.node, Argument) for found in self.trace(node.args[0], at))
         for base in self.trace(node.func.value, at):
             for key in keys:
-                for part in self.get_items(base, None if key.node is None else read_key(key.node)):
+                items = list(self.get_items(base, None if key.node is None else read_key(key.node)))
+                missed = missed or key.node is None or not items
+                for part in items:
                     known = True
                     yield from self.trace(part.node, part.at, base.call or key.call)
         is_loaded = any(isinstance(base.node, ast.Subscript) for base in self.trace(node.func.value, at))
         is_of_dict = known or keys[0].node is not None  # else a store's, whose second argument is a key
-        has_default = len(node.args) > 1 and is_of_dict
+        has_default = len(node.args) > 1 and is_of_dict and (missed or not known)
         if has_default:
             yield from self.trace(node.args[1], at)
         if not known and (is_loaded or not has_default):
@@ -1481,9 +1577,11 @@ class Program:
             self.rests[function, call] = ast.Dict(keys, [part.value for part in rest])
         return self.rests[function, call]
 
-    def enter_called(self, function: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
+    def enter_called(
+        self, function: Traced, call: ast.Call, at: Surroundings, *, skip_first: bool = False
+    ) -> Surroundings | None:
         """Return the surroundings inside a function with the arguments of a call; None if it passes none."""
-        given = self._pass(function.node, call, at)
+        given = self._pass(function.node, call, at, skip_first=skip_first)
         if given and is_complete(call):
             given = {**list_defaults(function.at.file.read_names(function.node), function.at), **given}
         inside = Surroundings(function.at.file, function.node, function.at, given)
@@ -1601,7 +1699,8 @@ MEMBERS: dict[type, Any] = {
 """How an attribute is found, by the kind of what has it."""
 
 
-def _is_path(node: Any) -> bool:
+def is_path(node: Any) -> bool:
+    """Whether an expression is `Path` of a constant."""
     return (
         isinstance(node, ast.Call)
         and get_last_name(node.func) == "Path"

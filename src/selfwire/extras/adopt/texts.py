@@ -6,8 +6,9 @@ import re
 import string
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from selfwire.extras.adopt.source import (
     get_keywords,
     get_last_name,
     is_text,
+    list_decorators,
     list_items,
 )
 
@@ -65,6 +67,9 @@ PROMPTS = (
 )
 CONTENTS = ("content", "text", "messages", "template", "value", "page_content")
 """Attributes of messages, prompts, members and documents that hold their texts."""
+TAKING = ("get", "aget", "search", "asearch")
+PUTTING = ("put", "aput")
+"""Methods by which a LangGraph store gives items and takes them."""
 SEARCHES = ("similarity_search", "asimilarity_search", "max_marginal_relevance_search", "as_retriever")
 """Methods by which a store gives documents."""
 TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt", "example_prompt")
@@ -78,7 +83,6 @@ PASSED_ON = (
     "tuple",
     "reversed",
     "sorted",
-    "trim_messages",
     "add_messages",
     "dict",
     "repr",
@@ -103,6 +107,8 @@ HOLDERS = {
 }
 """Calls whose result still has the name of the constant or field that it is assigned to."""
 HUBS = ("pull", "pull_prompt", "get_prompt", "load_prompt_from_hub")
+MESSAGE_MODULES = ("langchain_core.messages", "langchain.messages")
+"""Modules whose functions, such as `trim_messages`, return the messages that they are given."""
 FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_classic", "pydantic")
 LETTERS = re.compile(r"[^\W\d_]")
 PERCENT = re.compile(r"%%|%(?:\((\w+)\))?[#0\- +]*[\d*]*(?:\.\d+)?[sdrfigexXoc]")
@@ -225,7 +231,7 @@ class TextFinder:
     def _pass_on(self, reach: Reach, call: Any) -> Reach:
         """The reach of what a call passes: of those who use it, the ones that use the code of the call too."""
         unit = self.unit_of(call) if call is not None else None
-        if unit is None:
+        if unit is None or self._is_task(call, unit.at):  # which is a node of its own
             return reach
         calling = self.users.get(unit.owner, frozenset())
         # a tool may name a constant that it does not send, and what a node writes into the state is sent by others
@@ -234,6 +240,11 @@ class TextFinder:
         )
         return reach._replace(unit=unit, users=(reach.users & calling) or ((stays and reach.users) or calling))
 
+    def _is_task(self, call: Any, at: Surroundings) -> bool:
+        """Whether a call is that of a function with `@task`."""
+        called = self.program.trace(call.func, at) if isinstance(call, ast.Call) else ()
+        return any("task" in list_decorators(found.node) for found in called)
+
     def _follow_unknown(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Follow an attribute or item of something that the source does not show, such as a field of the state."""
         if isinstance(node, ast.Subscript):
@@ -241,6 +252,7 @@ class TextFinder:
                 self._follow_field(node.value, node.slice.value, at, reach)
             if self._follow_file_keys(node, at, reach):
                 return
+            self._follow_stored(node, at, reach)
         if isinstance(node, ast.Attribute) and node.attr in CONTENTS:
             for base in self.program.trace(node.value, at):
                 if isinstance(base.node, Element) and node.attr == "page_content":
@@ -259,6 +271,32 @@ class TextFinder:
                 "keep each prompt in a file of its own, or under a key of a YAML or JSON file",
             )
         self._note_opaque(node, at, reach)
+
+    def _follow_stored(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> None:
+        """Follow `item.value["field"]`, where a store gave the item, to what the program puts there."""
+        item, field = node.value, node.slice
+        if not isinstance(item, ast.Attribute) or item.attr != "value" or not is_text(field):
+            return
+        taken = [
+            Traced(part.node.source, part.at) if isinstance(part.node, Element) else part
+            for part in self.program.trace(item.value, at)
+        ]
+        asked = [
+            part
+            for value in taken
+            for part in self.program.trace(*value[:2])
+            if get_last_name(getattr(part.node, "func", None)) in TAKING
+        ]
+        for ask, put in product(asked, [call for name in PUTTING for call in self.program.calls.get(name, ())]):
+            if not self.program.is_live(put) or not is_within(put.node.args[:1], ask.node.args[:1]):
+                continue
+            where = ask.at if ask.at.owner is put.at.owner else put.at
+            given = [*put.node.args[2:3], *(keyword.value for keyword in put.node.keywords if keyword.arg == "value")]
+            kind = "document" if get_last_name(ask.node.func).endswith("search") else ""
+            for found in (found for part in given for found in self.program.trace(part, where)):
+                for name, value in list_items(found.node) if isinstance(found.node, ast.Dict) else ():
+                    if name == field.value:
+                        self.follow(value, found.at, reach._replace(mode="", changes=(), kind=kind, whole=False))
 
     def _follow_field(self, owner: ast.expr, name: str, at: Surroundings, reach: Reach) -> None:
         """Follow a field of the state to what nodes write into it."""
@@ -381,7 +419,7 @@ class TextFinder:
 
     def _follow_dict(self, node: ast.Dict, at: Surroundings, reach: Reach) -> None:
         named = dict(list_items(node))
-        role, content = named.get("role"), named.get("content")
+        role, content = named.get("role", named.get("type")), named.get("content")
         if role is not None and content is not None:
             name = role.value if is_text(role) else ""
             self.follow(content, at, reach._replace(role=ROLES.get(name, reach.role), whole=True))
@@ -430,6 +468,12 @@ class TextFinder:
             self.follow_message(node, at, reach)
         elif name in PROMPTS or name in MAKERS:
             self.follow_prompt(node, at, reach)
+        elif any(
+            str(getattr(called.node, "name", "")).startswith(MESSAGE_MODULES)
+            for called in self.program.trace(node.func, at)
+            if isinstance(called.node, Outside)
+        ):
+            self._follow_arguments(node, at, reach)
         elif prompt_files.find_read(self.program, node, at) is not None or prompt_files.is_prompt_loader(name):
             self._follow_file(node, at, reach)
         else:
@@ -529,6 +573,10 @@ class TextFinder:
     def _follow_join(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         assert isinstance(node.func, ast.Attribute)
         separator, given = node.func.value, node.args[0] if node.args else None
+        split = given.func if isinstance(given, ast.Call) and not given.args else None
+        if isinstance(split, ast.Attribute) and split.attr == "split" and getattr(separator, "value", "") == " ":
+            self.follow(split.value, at, reach.change_first(("squeeze",)))
+            return
         if (text := join_constants(node)) is not None:
             self.add_literal(node, text, at, reach)
             return
@@ -550,11 +598,23 @@ class TextFinder:
         """Follow `text.replace(mark, value)`: the mark is a hole of the text."""
         mark = node.args[0] if node.args else None
         if is_text(mark) and isinstance(node.func, ast.Attribute) and LETTERS.search(mark.value):
-            self.follow(node.func.value, at, reach._replace(marks=(*reach.marks, mark.value)))
+            self.follow(node.func.value, at, reach._replace(marks=tuple(dict.fromkeys((*reach.marks, mark.value)))))
         else:
             self._follow_changed(node, at, reach)
         for part in node.args[1:2]:
             self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+
+    def _follow_substituted(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `re.sub(pattern, value, text)`."""
+        pattern = node.args[0] if node.args else None
+        is_space = is_text(pattern) and pattern.value in (r"\s+", r"\s\s+", r"\s{2,}")
+        for part in node.args[2:3]:
+            self.follow(part, at, reach.change_first(("squeeze",)) if is_space else reach)
+
+    def _follow_last(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `unicodedata.normalize(form, text)`."""
+        for part in node.args[-1:]:
+            self.follow(part, at, reach)
 
     def _follow_dedent(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `textwrap.dedent(text)`, `indent(text, prefix)` and their like."""
@@ -712,6 +772,13 @@ class TextFinder:
                 f"a text comes from another package: {shorten_source(node)}",
                 "copy the text into a constant or a file of the program",
             )
+        elif any(name.startswith("configparser.") for name in names):
+            self.note(
+                node,
+                at,
+                f"a text comes from an INI file: {shorten_source(node)}",
+                "keep it under a key of a YAML, JSON or TOML file, or in a file of its own",
+            )
         elif any(name.endswith("import_module") for name in names):
             self.note(
                 node,
@@ -729,6 +796,13 @@ def get_outside_maker(program: Program, found: Traced, depth: int = 0) -> str:
     inner = node.func if isinstance(node, ast.Call) else getattr(node, "value", None)
     bases = program.trace(inner, found.at) if isinstance(inner, ast.AST) else []
     return next(filter(None, (get_outside_maker(program, base, depth + 1) for base in bases)), "")
+
+
+def is_within(namespace: Sequence[ast.expr], prefix: Sequence[ast.expr]) -> bool:
+    """Whether a namespace of a store may begin with another."""
+    parts = [part.elts for part in (*namespace, *prefix) if isinstance(part, ast.Tuple)]
+    pairs = zip(*parts, strict=False) if len(parts) == 2 else ()
+    return all(not is_text(part) or not is_text(begin) or part.value == begin.value for part, begin in pairs)
 
 
 def find_cut_file(program: Program, node: Any, at: Surroundings, depth: int = 0) -> tuple[Traced, Path] | None:
@@ -771,9 +845,15 @@ def change(text: str, changes: tuple[str, ...]) -> str:
     return text
 
 
+def squeeze(text: str) -> str:
+    """Put one space in place of all white space between words."""
+    return " ".join(text.split())
+
+
 CHANGES: dict[str, Callable[[str], str]] = {
     "dedent": textwrap.dedent,
     "cleandoc": inspect.cleandoc,
+    "squeeze": squeeze,
     "strip": str.strip,
     "lstrip": str.lstrip,
     "rstrip": str.rstrip,
@@ -888,6 +968,8 @@ CALLS: dict[str, Any] = {
     "cleandoc": TextFinder._follow_dedent,
     "replace": TextFinder._follow_replaced,
     "cast": TextFinder._follow_cast,
+    "sub": TextFinder._follow_substituted,
+    "normalize": TextFinder._follow_last,
     **dict.fromkeys(("indent", "fill", "StringIO"), TextFinder._follow_dedent),
     "getenv": TextFinder._follow_environment,
     "text": TextFinder._follow_marker,

@@ -1,0 +1,1 @@
+from harbour.main import harbour as harbour

@@ -1,0 +1,3 @@
+from .workflow import app
+
+__all__ = ["app"]

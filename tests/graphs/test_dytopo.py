@@ -34,6 +34,7 @@ from selfwire.models.providers import MAX_TOKENS
 from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import with_random_edits
 from selfwire.store.library import open_library
+from selfwire.tools.ready import READY
 from tests.graphs.rounds import MATH, Script, SpokenChat, SpokenModel
 from tests.graphs.scripted import FORMS, on, run
 from tests.scripted import section
@@ -147,9 +148,10 @@ def test_prompts_speak_of_tools_only_where_they_are_held() -> None:
     assert "with your tools" in held["Researcher"].prompt
 
 
-def test_a_calculator_finds_nothing() -> None:
-    researcher = Dytopo().seed(("calculator",), domain="general").agents_by_id["Researcher"]
-    assert researcher.tools == ("calculator",)
+@pytest.mark.parametrize("tool", sorted(READY))
+def test_tools_that_compute_find_nothing(tool: str) -> None:
+    researcher = Dytopo().seed((tool,), domain="general").agents_by_id["Researcher"]
+    assert researcher.tools == (tool,)
     assert "you hold no search, so where it says nothing" in researcher.prompt
     assert "with your tools" not in researcher.prompt
 

@@ -573,6 +573,20 @@ async def test_d17_whom_the_goal_names_reads_the_teams_answer() -> None:
     assert "[Your answer so far, round 1]\n7" in section(model.shown("Solver", 1), "memory")
 
 
+async def test_d17_an_answer_that_stays_is_not_written_again() -> None:
+    script: Script = {
+        "ProblemParser": [{"public": "-"}],
+        "Solver": [{"public": "-", "answer": "7"}, {"public": "It stays.", "private": "[answer]", "key": "solution"}],
+        "Verifier": [{"public": "-", "query": "solution", "verdict": "open"}],
+        "Manager": [{"is_complete": False, "next_goal": "Go on."}],
+    }
+    report = await ran(model := SpokenModel(script), DytopoConfig(rounds=3))
+    assert "<answer>" not in model.shown("Manager", 0)  # it stands in the trace
+    assert section(model.shown("Manager", 1), "answer") == "7"
+    assert "[From Solver, round 2]\n7" in section(model.shown("Verifier", 2), "memory")
+    assert report.answer == "7"
+
+
 async def test_d18_the_manager_calls_who_has_something_to_do() -> None:
     script: Script = {
         "ProblemParser": [{"public": "parsed"}],

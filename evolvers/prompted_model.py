@@ -92,16 +92,23 @@ class PromptedModel:
 
 
 def quote_once(sections: Mapping[str, str]) -> dict[str, str]:
-    """The sections, in which a long line that stood before is cut to its beginning, so that passages are sent once."""
+    """The sections, in which a long line that stood before is cut to its beginning, so that passages are sent once.
+
+    The beginning goes on until no other long line before it begins so; else a reader could not tell which one is meant.
+    """
     seen: set[str] = set()
 
     def shorten_known(line: str) -> str:
         bare = line.strip().removeprefix("- ")
         if len(bare) < LONG_LINE:
             return line
-        if bare in seen:
-            return f"{line[:QUOTE_LENGTH].rpartition(' ')[0].rstrip() or line[:QUOTE_LENGTH]} {AS_ABOVE}"
-        seen.add(bare)
+        if bare not in seen:
+            seen.add(bare)
+            return line
+        for end in range(QUOTE_LENGTH, len(line), QUOTE_LENGTH):
+            start = line[:end].rpartition(" ")[0].rstrip() or line[:end]
+            if not any(other.startswith(start[line.index(bare) :]) for other in seen - {bare}):
+                return f"{start} {AS_ABOVE}"
         return line
 
     return {name: "\n".join(map(shorten_known, text.split("\n"))) for name, text in sections.items()}

@@ -50,7 +50,8 @@ Departures (a test is named after each):
          ten rounds have to fit into the reader's context.
     D17  A worker remembers the newest answer that it has given, and a member whom the goal names reads the team's
          answer so far: in the paper nobody but the manager reads an answer, so whoever is asked to check one cannot.
-         Who reads a long answer does not read it again in messages.
+         Who reads a long answer does not read it again in messages, and its author need not write it again: the
+        manager reads the one that stands.
     D18  The manager may name who speaks next; the others are not asked, which saves their calls. In the paper all speak
          in every round. The answerers speak in the last round in any case.
 """

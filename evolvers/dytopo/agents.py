@@ -20,7 +20,7 @@ from selfwire.core.values import FrozenMap, Id, parse_object
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import MANAGER, Domain, DytopoMemory, get_workers
-from selfwire.evolvers.dytopo.halting import Rounds, find_objection, mark_answer
+from selfwire.evolvers.dytopo.halting import Rounds, choose_answer, find_objection, mark_answer
 from selfwire.evolvers.dytopo.induction import Descriptors
 from selfwire.evolvers.dytopo.initial_team import get_members
 from selfwire.evolvers.dytopo.schemas import Call, Halting, Turn, turn_schema
@@ -38,7 +38,8 @@ _NAMED = re.compile(r"^[ \t]*\[(public|answer)\][ \t]*$", re.MULTILINE)
 
 _FIELDS = {
     "answer": "- answer: the whole final answer, in exactly the form that the task asks for; empty while you do not "
-    "know it. The last one that is given is the team's. Who reads your public message reads it too.",
+    "know it, and where your last one stays. The last one that is given is the team's. Who reads your public message "
+    "reads it too.",
     "verdict": '- verdict: "pass" if the solution that you were sent is right, "fail" if it is not, "open" if you were '
     "sent none or cannot tell.",
     "calls": '- calls: tools to use now, at most {calls}, each {"tool": its name, "arguments": its input, a JSON '
@@ -138,7 +139,8 @@ class DytopoAgents:
         except ModelError as error:
             return WorkerTurn(worker=worker, round=scope.visit, error=str(error), usage=get_error_cost(error))
         uses = [await self._run_tool(call, at, held, scope) for at, call in enumerate(getattr(turn, "calls", ()))]
-        return _to_worker_turn(agent, turn, uses, usage, scope.visit)
+        before = next((entry.text for entry in given.memories.get(worker, ()) if entry.kind == "answer"), "")
+        return _to_worker_turn(agent, turn, uses, usage, scope.visit, before)
 
     async def manage(self, given: RoundInput, rounds: Rounds) -> ManagerTurn:
         """Equations 12 to 14: the verdict on goal and public messages in order sigma, checked against them (D4).
@@ -149,6 +151,7 @@ class DytopoAgents:
             BudgetError, OutageError: the run must stop.
         """
         agent, goal = given.workflow.agents_by_id[MANAGER], given.goal
+        said = choose_answer(given.domain, rounds[-1:])
         messages = self.prompts.messages(
             "manager",
             prompt=agent.prompt,
@@ -157,6 +160,7 @@ class DytopoAgents:
             task=given.question.input.strip(),
             goal=given.new_goal,
             trace=render_global_state(rounds[-1], given.needs) or "Nobody has said anything.",
+            answer="" if said else choose_answer(given.domain, rounds) or "",
             number=len(rounds),
             rounds=self.config.rounds,
         )
@@ -261,9 +265,11 @@ def _render_public(turn: WorkerTurn, need: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _to_worker_turn(agent: Agent, turn: Turn, uses: Sequence[ToolUse], usage: Usage, visit: int) -> WorkerTurn:
+def _to_worker_turn(
+    agent: Agent, turn: Turn, uses: Sequence[ToolUse], usage: Usage, visit: int, before: str
+) -> WorkerTurn:
     answer = getattr(turn, "answer", "")
-    named = {"public": turn.public, "answer": answer}
+    named = {"public": turn.public, "answer": answer or before}
     return WorkerTurn(
         worker=agent.id,
         round=visit,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from selfwire.core.agent import Agent
+from selfwire.core.agent import COMPUTING_TOOLS, Agent
 from selfwire.core.chat import Prompts
 from selfwire.core.team import Team
 from selfwire.core.topology import Node, Topology
@@ -37,9 +37,8 @@ _ROLES: Mapping[str, Mapping[Id, str]] = {
 }
 
 
-CALCULATOR = "calculator"
 WITH_TOOLS = "look things up with your tools and in the text of the task, and read closely what you find"
-CALCULATING = (
+COMPUTING = (
     "look things up in the text of the task and read it closely; you hold no search, so where it says nothing, "
     "say so or mark what you know as unverified"
 )
@@ -47,7 +46,7 @@ WITHOUT_TOOLS = (
     "look things up in the text of the task and read it closely; you hold no tools, so where it says nothing, "
     "say so or mark what you know as unverified"
 )
-"""What the prompts say of sources, by what the team holds; a calculator finds nothing."""
+"""What the prompts say of sources, by what the team holds; tools that compute look nothing up."""
 
 
 _ASKS_FOR = {
@@ -78,7 +77,7 @@ def make_initial_team(prompts: Prompts, domain: str = "general", *, tools: Seque
     """
     if domain not in DOMAINS:
         raise ValueError(f"unknown domain {domain!r}; domains are {', '.join(DOMAINS)}, or bring a team of your own")
-    sources = WITH_TOOLS if set(tools) - {CALCULATOR} else CALCULATING if tools else WITHOUT_TOOLS
+    sources = WITH_TOOLS if set(tools) - COMPUTING_TOOLS else COMPUTING if tools else WITHOUT_TOOLS
     texts = {name: prompts.text(f"{domain}_{name.lower()}", sources=sources).strip() for name in _ROLES[domain]}
     roles = [Agent(id=name, role=role, prompt=texts[name], tools=tuple(tools)) for name, role in _ROLES[domain].items()]
     return make_team(roles, DOMAINS[domain], manager=prompts.text("role_manager").strip())

@@ -30,7 +30,10 @@ class Turn(ReplySchema):
 
 
 _EXTRAS: dict[str, Any] = {
-    "answer": (str, Field(default="", description="The whole final answer as the task wants it; empty while unknown.")),
+    "answer": (
+        str,
+        Field(default="", description="The whole final answer as the task wants it; empty while unknown or unchanged."),
+    ),
     "verdict": (Checked, Field(default="open", description="Whether the solution that you were sent is right.")),
     "calls": (list[Call], Field(default_factory=list, description="Tools to use; you read the results next round.")),
 }

@@ -28,8 +28,10 @@ the graph (a test is named after each):
     D18 Without a task state the task is the only subtask of every stage, and stages end as they do otherwise.
     D19 An ensemble of one solution chooses without a call.
     D20 Agents are drawn only for what they hold: searchers that have no tool are masked, and so are self-refine and
-        the ensemble in a first layer while there is no solution. Nobody is told of a masked agent.
-    D21 Agents name their sources themselves. Code adds a list only where tools gave sources and the answer has none;
+        the ensemble in a first layer while there is no solution. Nobody is told of a masked agent. Tools that compute
+        look nothing up: where there are no others, io holds them, and the searchers none.
+    D21 Agents name their sources themselves. Code adds a list only where tools gave sources and the answer has none,
+        and a tool that computes gives none;
         the paper has every I/O answer say that it comes from the model's own knowledge, even one quoted from the task.
     D23 Prompts of the pool are ours, and an agent's answer is its text, not a call of a final_answer tool. They
         name what an agent of their kind does, and no other step that a benchmark of ours needs.

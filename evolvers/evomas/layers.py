@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from selfwire.core.agent import Agent
+from selfwire.core.agent import COMPUTING_TOOLS, Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import AgentRunner, Embedder
 from selfwire.core.scope import Scope
@@ -164,8 +164,8 @@ def add_sources(step: Step) -> Step:
 
 
 def find_sources(uses: Sequence[ToolUse]) -> tuple[str, ...]:
-    """Addresses and numbered titles in tools' results; else the names of the tools that gave one."""
-    good = [use for use in uses if not use.error]
+    """Addresses and numbered titles in tools' results; else the names of the tools that looked something up."""
+    good = [use for use in uses if not use.error and use.name not in COMPUTING_TOOLS]
     found = (match[1] or match[0] for use in good for match in _SOURCE.finditer(use.result))
     sources = tuple(dict.fromkeys(text.strip() for text in found))[:MOST_SOURCES]
     return sources or tuple(dict.fromkeys(use.name for use in good))

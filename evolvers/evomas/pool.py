@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from selfwire.core.agent import Agent
+from selfwire.core.agent import COMPUTING_TOOLS, Agent
 from selfwire.core.chat import Prompts
 from selfwire.core.team import Team
 from selfwire.core.topology import Topology, make_chain
@@ -34,6 +34,8 @@ KINDS = {
     "ensemble": "ensemble",
 }
 """Kinds of agents that are no plain workers."""
+COMPUTING_IO = "Answers and computes, from task, findings and its own knowledge; breaks the subtask down first."
+"""Role of the agent io where it holds the tools, as all of them compute (D20)."""
 
 FIXED = ("io", "web_search", "ensemble")
 """The paper's fixed workflow for GAIA (Sec. 4.3); drawings show it as the pool's topology."""
@@ -52,19 +54,24 @@ def make_initial_team(
     """The pool as a workflow; its topology is the paper's fixed one.
 
     Args:
-        tools: for searcher and browser; the searcher holds those that open no pages.
+        tools: for searcher and browser; the searcher holds those that open no pages. Where all of them compute, there
+            is nothing to search and the agent io holds them (D20).
         pages: tools for the browser alone.
     """
     searching = tuple(tool for tool in tools if tool not in find_browsing_tools(tools))
     held = {"web_search": searching or tuple(tools), "web_browser": tuple(dict.fromkeys((*pages, *tools)))}
+    roles, means = ROLES, "without tools:"
+    if tools and not pages and COMPUTING_TOOLS.issuperset(tools):
+        held, roles = {"io": tuple(tools)}, {**ROLES, "io": COMPUTING_IO}
+        means = "without a search; compute or run with your tools what can be, show the results, and take the rest"
     names = FOUR if config.pool == 4 else SEVEN
     return Team(
         method=METHOD,
         agents=tuple(
             Agent(
                 id=name,
-                role=ROLES[name],
-                prompt=prompts.text(name).strip(),
+                role=roles[name],
+                prompt=prompts.text(name, means=means).strip(),
                 tools=held.get(name, ()),
                 kind=KINDS.get(name, "worker"),
             )

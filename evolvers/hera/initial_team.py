@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from selfwire.core.agent import Agent
+from selfwire.core.agent import COMPUTING_TOOLS, Agent
 from selfwire.core.chat import Prompts
 from selfwire.core.team import Team
 from selfwire.core.topology import Topology, make_chain
@@ -31,10 +31,10 @@ CHAIN = ("query_decomposer", "retriever", "evidence_selector", "answer_generator
 def make_initial_team(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Team:
     """The pool of eight and the calculator, around the default chain.
 
-    The retriever holds the tools, except a calculator, which goes to the calculator.
+    The retriever holds the tools that look something up, the calculator those that compute.
     """
-    computing = tuple(tool for tool in tools if tool == CALCULATOR)
-    finding = tuple(tool for tool in tools if tool != CALCULATOR)
+    computing = tuple(tool for tool in tools if tool in COMPUTING_TOOLS)
+    finding = tuple(tool for tool in tools if tool not in COMPUTING_TOOLS)
     held = {CALCULATOR: computing, RETRIEVER: finding}
     agents = tuple(
         Agent(
@@ -52,7 +52,7 @@ def make_initial_team(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Team:
 
 def list_able_agents(agents: Sequence[Agent]) -> tuple[Agent, ...]:
     """The agents that can do their work: a retriever needs a tool to search with, a rewriter a search (D14)."""
-    finding = {agent.id for agent in agents if set(agent.tools) - {CALCULATOR}}
+    finding = {agent.id for agent in agents if set(agent.tools) - COMPUTING_TOOLS}
     idle = {RETRIEVER} - finding if finding else {RETRIEVER, REWRITER}
     return tuple(agent for agent in agents if agent.id not in idle)
 

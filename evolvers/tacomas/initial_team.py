@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from selfwire.core.agent import Agent
+from selfwire.core.agent import COMPUTING_TOOLS, Agent
 from selfwire.core.chat import Prompts
 from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
@@ -36,15 +36,15 @@ WITHOUT_TOOLS = {
     },
     "verifier": {"sources": "the task and the passages in it"},
 }
-CALCULATING = {
-    **WITHOUT_TOOLS,
+COMPUTING = {
     "planner": {"sources": "in the text of the task or, as nobody holds a search, in what the members know"},
     "searcher": {
         "sources": "in the text of the task",
         "otherwise": "You hold no search: where the task says nothing, say so, or mark what you know as unverified.",
     },
+    "verifier": {"sources": "the task and the passages in it, and compute or run again what can be"},
 }
-"""What the prompts say of sources, by what the team holds; a calculator finds nothing."""
+"""What the prompts say of sources, by what the team holds; tools that compute look nothing up."""
 EDGES = (
     ("planner", "searcher"),
     ("planner", CALCULATOR),
@@ -62,7 +62,7 @@ def make_initial_team(prompts: Prompts, *, tools: Sequence[Id] = (), config: Tac
         tools: held by all agents but the reflector.
         config: caps of the topology; a cap below 5 holds for newcomers only.
     """
-    held = WITH_TOOLS if set(tools) - {CALCULATOR} else CALCULATING if tools else WITHOUT_TOOLS
+    held = WITH_TOOLS if set(tools) - COMPUTING_TOOLS else COMPUTING if tools else WITHOUT_TOOLS
     return Team(
         method=METHOD,
         agents=tuple(

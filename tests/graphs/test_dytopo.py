@@ -34,6 +34,7 @@ from selfwire.models.providers import MAX_TOKENS
 from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import with_random_edits
 from selfwire.store.library import open_library
+from selfwire.tools.ready import READY
 from tests.graphs.rounds import MATH, Script, SpokenChat, SpokenModel
 from tests.graphs.scripted import FORMS, on, run
 from tests.scripted import section
@@ -147,9 +148,10 @@ def test_prompts_speak_of_tools_only_where_they_are_held() -> None:
     assert "with your tools" in held["Researcher"].prompt
 
 
-def test_a_calculator_finds_nothing() -> None:
-    researcher = Dytopo().seed(("calculator",), domain="general").agents_by_id["Researcher"]
-    assert researcher.tools == ("calculator",)
+@pytest.mark.parametrize("tool", sorted(READY))
+def test_tools_that_compute_find_nothing(tool: str) -> None:
+    researcher = Dytopo().seed((tool,), domain="general").agents_by_id["Researcher"]
+    assert researcher.tools == (tool,)
     assert "you hold no search, so where it says nothing" in researcher.prompt
     assert "with your tools" not in researcher.prompt
 
@@ -569,6 +571,20 @@ async def test_d17_whom_the_goal_names_reads_the_teams_answer() -> None:
     assert "<answer>" not in model.shown("ProblemParser", 1)
     assert "<answer>" not in model.shown("Solver", 1)
     assert "[Your answer so far, round 1]\n7" in section(model.shown("Solver", 1), "memory")
+
+
+async def test_d17_an_answer_that_stays_is_not_written_again() -> None:
+    script: Script = {
+        "ProblemParser": [{"public": "-"}],
+        "Solver": [{"public": "-", "answer": "7"}, {"public": "It stays.", "private": "[answer]", "key": "solution"}],
+        "Verifier": [{"public": "-", "query": "solution", "verdict": "open"}],
+        "Manager": [{"is_complete": False, "next_goal": "Go on."}],
+    }
+    report = await ran(model := SpokenModel(script), DytopoConfig(rounds=3))
+    assert "<answer>" not in model.shown("Manager", 0)  # it stands in the trace
+    assert section(model.shown("Manager", 1), "answer") == "7"
+    assert "[From Solver, round 2]\n7" in section(model.shown("Verifier", 2), "memory")
+    assert report.answer == "7"
 
 
 async def test_d18_the_manager_calls_who_has_something_to_do() -> None:

@@ -11,9 +11,13 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
+from selfwire.core.agent import COMPUTING_TOOLS
 from selfwire.core.errors import ConfigError
+from selfwire.core.trajectory import ToolUse
+from selfwire.core.values import FrozenMap
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.evaluator import NOT_JUDGED
+from selfwire.evolvers.evomas.layers import find_sources
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.evomas.state import WHOLE_TASK
 from selfwire.graphs import evomas
@@ -254,6 +258,13 @@ def test_the_ensemble_hands_the_chosen_solution_on() -> None:
 def test_d21_nothing_is_added_to_an_answer_that_no_tool_gave_a_source_for(agent: str) -> None:
     steps = built(scripted(), [agent], tools=[look]).invoke(ASKED)["steps"]
     assert steps[0]["output"] == "answer 1"
+
+
+@pytest.mark.parametrize("tool", sorted(COMPUTING_TOOLS))
+def test_d21_a_tool_that_computes_is_no_source(tool: str) -> None:
+    found = [ToolUse(name=name, arguments=FrozenMap(), result="12") for name in (tool, "look")]
+    assert find_sources(found) == ("look",)
+    assert find_sources(found[:1]) == ()
 
 
 def test_searching_works_over_a_tool_of_ones_own_and_names_its_sources() -> None:

@@ -9,7 +9,6 @@ from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.evomas.state import WHOLE_TASK
 from selfwire.graphs import evomas
 from selfwire.models.providers import make_chat_model
-from selfwire.tools.calculator import CalculatorTool
 from tests.asks import PLAN, local, speaks
 from tests.wire.server import WireServer, refused, saying, served
 
@@ -18,8 +17,13 @@ IO, SEARCH = f"{MEMBER} You answer the current part without tools", f"{MEMBER} Y
 PLANNER, EVALUATOR, SYNTHESIS = "You plan the work", "You review the work", "You write the final answer"
 
 
+def look(query: str) -> str:
+    """Look something up."""
+    return f"nothing on {query}"
+
+
 async def asked(server: WireServer, config: EvomasConfig = PLAN) -> dict[str, Any]:
-    graph = evomas.build(local(server.url), tools=[CalculatorTool()], config=config, embedder="hashing").compile()
+    graph = evomas.build(local(server.url), tools=[look], config=config, embedder="hashing").compile()
     result: dict[str, Any] = await graph.ainvoke({"question": "What am I?"})
     return result
 

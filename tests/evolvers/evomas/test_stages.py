@@ -21,6 +21,7 @@ from selfwire.evolvers.evomas.stages import (
 from selfwire.evolvers.evomas.state import Assessment, Subtask, TaskState, format_state, to_rows
 from selfwire.evolvers.router.decisions import LayeredWorkflow
 from selfwire.extras.offline.vocabulary import find_skills
+from selfwire.tools.ready import READY
 from tests.evolvers.evomas.states import OBJECTIVE, PROMPTS, state, subtask
 
 DONE, OPEN = state(subtask(1, "completed")), state(subtask(1))
@@ -138,6 +139,18 @@ def test_d23_prompts_of_the_pool_name_only_what_their_kind_of_agent_does() -> No
 
 def test_roles_of_the_pool_name_no_counting_which_only_our_tasks_ask_for() -> None:
     assert [agent.id for agent in pool("search") if "count" in find_skills(agent.role)] == []
+
+
+@pytest.mark.parametrize("tool", sorted(READY))
+def test_d20_tools_that_compute_go_to_io_as_there_is_nothing_to_search(tool: str) -> None:
+    agents = {agent.id: agent for agent in pool(tool)}
+    assert [agent.id for agent in agents.values() if agent.tools] == ["io"]
+    assert find_masked_agents(OPEN, [*agents.values()]) == {EARLY_EXIT, "web_search", "web_browser"}
+    assert "ithout tools" not in agents["io"].role + agents["io"].prompt
+    assert "with your tools" in agents["io"].prompt
+    both = {agent.id: agent for agent in pool("search", tool)}
+    assert both["web_search"].tools == ("search", tool)
+    assert "without tools: from the text" in both["io"].prompt
 
 
 def test_the_browser_holds_what_opens_pages() -> None:

@@ -13,6 +13,7 @@ from selfwire.evolvers.hera.library import Insight
 from selfwire.evolvers.hera.planning import Brief, TeamPlan, resolve_plan, sample_topology
 from selfwire.evolvers.hera.schemas import TopologyPlan
 from selfwire.evolvers.trajectory_text import render_topology
+from selfwire.tools.ready import READY
 from tests.evolvers.hera.doubles import BRIDGE, known, meta_model, pool
 from tests.scripted import ScriptedModel, prompts
 
@@ -68,7 +69,10 @@ async def test_d14_nor_is_the_default_chain() -> None:
         )
         assert found.topology.order() == chain
     assert make_initial_team(prompts("hera")).topology.order() == (D, E, A)
-    assert make_initial_team(prompts("hera"), tools=(CALCULATOR,)).topology.order() == (D, E, A)
+    for tool in READY:
+        computing = make_initial_team(prompts("hera"), tools=(tool,))
+        assert computing.topology.order() == (D, E, A)
+        assert computing.agents_by_id[CALCULATOR].tools == (tool,)
 
 
 def test_a_sequential_step_that_names_no_dependency_follows_the_one_before() -> None:

@@ -20,6 +20,7 @@ from selfwire.evolvers.tacomas.rounds import RunSoFar, TacomasRound
 from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
 from selfwire.evolvers.tacomas.slow import Delta, enforce_budgets
 from selfwire.evolvers.tacomas.work import Notes, render_graph, render_work
+from selfwire.tools.ready import READY
 from tests.evolvers.tacomas.doubles import PROMPTS, done, meta_model, step, team
 from tests.scripted import section
 
@@ -233,12 +234,14 @@ async def test_d17_what_is_missing_is_what_the_last_answer_failed() -> None:
     assert section(model.asked[0][1], "goal") == "- source"
 
 
-def test_a_calculator_finds_nothing() -> None:
-    start = make_initial_team(PROMPTS, tools=("calculator",))
+@pytest.mark.parametrize("tool", sorted(READY))
+def test_tools_that_compute_find_nothing(tool: str) -> None:
+    start = make_initial_team(PROMPTS, tools=(tool,))
     said = "\n".join(agent.prompt for agent in start.agents)
     assert "in what the members know" in said
     assert not [word for word in ("your tools", "the team's tools", "Where a search", "no tools") if word in said]
-    both = make_initial_team(PROMPTS, tools=("calculator", "search")).agents_by_id
+    assert "compute or run again what can be" in start.agents_by_id["verifier"].prompt
+    both = make_initial_team(PROMPTS, tools=(tool, "search")).agents_by_id
     assert both["searcher"].prompt == make_initial_team(PROMPTS, tools=("search",)).agents_by_id["searcher"].prompt
 
 

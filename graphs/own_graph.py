@@ -17,6 +17,7 @@ from functools import cached_property
 from inspect import Parameter, iscoroutine, signature
 from itertools import chain, count, pairwise
 from operator import attrgetter
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel
@@ -27,6 +28,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
+from langgraph.store.memory import InMemoryStore
 from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
@@ -334,7 +336,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         self.texts, self.unread = read_texts(target)
         self._mapped = dict[OwnGraphConfig, Mapped]()
         self._variants = dict[str, Runnable[Any, Any]]()
-        self.is_sync = False
+        self.is_sync = self.is_served = False
 
     @staticmethod
     def estimate_calls(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:
@@ -767,21 +769,48 @@ class OwnGraph(Method[OwnGraphConfig]):
         given = fill_template(mapped.template, question)
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}
-        graph = empty_cache(graph)
-        context = make_context(graph)
-        try:
-            if self.is_sync:
-                return await asyncio.to_thread(graph.invoke, given, config, **context)
-            return await graph.ainvoke(given, config, **context)
-        except NotImplementedError as error:  # nodes, models, middleware or checkpointers that only work synchronously
-            if self.is_sync or (meter.calls and SYNCHRONOUS not in str(error)):
-                raise
+        is_sync, is_served = self.is_sync, self.is_served
+        while True:
+            run = add_store(graph) if is_served else graph
+            context = make_context(graph) if is_served else {}
+            try:
+                if is_sync:
+                    output = await asyncio.to_thread(empty_cache(run).invoke, given, config, **context)
+                else:
+                    output = await empty_cache(run).ainvoke(given, config, **context)
+            except GraphBubbleUp as error:
+                raise ConfigError(
+                    f"the graph waits for a person ({format_error(error)}), which nobody is here"
+                ) from error
+            except NotImplementedError as error:  # nodes, models, middleware or checkpointers that are synchronous
+                if is_sync or (meter.calls and SYNCHRONOUS not in str(error)):
+                    raise
+                is_sync = True
+            except (AttributeError, TypeError, ValueError) as error:
+                if is_served or meter.refusal or not lacks_server(graph, error):
+                    raise
+                is_served = True
+            else:
+                self.is_sync, self.is_served = self.is_sync or is_sync, self.is_served or is_served
+                return output
             config["configurable"]["thread_id"] += "-anew"
-            output = await asyncio.to_thread(graph.invoke, given, config, **context)
-            self.is_sync = True
-            return output
-        except GraphBubbleUp as error:
-            raise ConfigError(f"the graph waits for a person ({format_error(error)}), which nobody is here") from error
+
+
+def lacks_server(graph: Runnable[Any, Any], error: Exception) -> bool:
+    """Whether a graph may have failed for want of a context or a store, which LangGraph's server gives every graph."""
+    line = extract_tb(error.__traceback__)[-1].line or ""
+    asks_none = isinstance(error, AttributeError | TypeError) and re.search("NoneType|dataclass instance", str(error))
+    lacks_store = "store" in (line if asks_none else str(error)) and add_store(graph) is not graph
+    return lacks_store or bool(asks_none and make_context(graph))
+
+
+def add_store(graph: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """Copy a graph that was compiled without a store, with an empty one in memory."""
+    if not isinstance(graph, Pregel) or graph.store is not None:
+        return graph
+    fresh = copy(graph)
+    fresh.store = InMemoryStore()
+    return fresh
 
 
 def make_context(graph: Runnable[Any, Any]) -> dict[str, Any]:

@@ -115,6 +115,7 @@ GRAPHS = {
     "structured_output": "extract:app",
     "studio": "studio.app:graph",
     "subclassed_agents": "team.graph:graph",
+    "subclassed_builder": "flow:museum",
     "subgraph_factory": "many:graph",
     "subgraph_in_node": "main:graph",
     "subgraphs": "report:graph",

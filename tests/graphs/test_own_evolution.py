@@ -209,7 +209,7 @@ def test_a_frozen_prompt_stays_and_its_rewriting_is_not_asked_for(home: Path, sh
     assert all("keep the tone formal" in text and "fixed" in text and "the agent decide" in text for text in learning)
     assert RULE not in call(home, "diff", "desk@0", "desk").output
     refused = evolve(home, "--freeze", "agent:decide", "--freeze", "agent:read", "--freeze", "edges", code=2)
-    told = "only prompts, descriptions of tools and edges of its builder are evolved, and all are frozen"
+    told = "only prompts, descriptions of tools, settings and edges of its builder are evolved, and all are frozen"
     assert told in " ".join(refused.stderr.split())
     refused = evolve(home, "--freeze", "agent:decider", code=2)
     told = "it has edges, prompts, tools, models, agent:decide, agent:graph, agent:read"

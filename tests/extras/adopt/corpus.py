@@ -168,7 +168,8 @@ def list_lines(inventory: Inventory) -> Iterator[str]:
         yield f"model {model.maker}: {','.join(model.names) or '?'} {model.file}:{model.line}"
     for value in inventory.values:
         allowed = f" of {', '.join(value.choices)}" if value.choices else ""
-        yield f"setting {value.owner}.{value.name}: {value.default}{allowed} {value.file}:{value.line}"
+        evolved = "" if value.spelled is None else " evolved"
+        yield f"setting {value.owner}.{value.name}: {value.default}{allowed} {value.file}:{value.line}{evolved}"
     for text in inventory.texts:
         yield from list_text_lines(text)
     yield from (f"opaque {thing.file}:{thing.line} {thing.reason}; {thing.way_out}" for thing in inventory.opaque)

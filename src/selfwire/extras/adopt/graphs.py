@@ -27,6 +27,7 @@ from selfwire.extras.adopt.source import (
     Traced,
     get_keywords,
     get_last_name,
+    is_static,
     is_text,
     list_carried,
     list_items,
@@ -196,7 +197,7 @@ class GraphReader:
         yield from sorted(found, key=lambda pair: (pair[0].end_lineno or 0, pair[0].end_col_offset or 0))
 
     def _list_entries(self, call: Traced, builder: Traced, depth: int = 0) -> list[Surroundings]:
-        """List the surroundings of a builder's call; of a function that is given the builder one for each call of it."""
+        """List the surroundings of a builder's call; one for each call of a function with the builder."""
         function, outer, root = call.at.owner, call.at.outer, call.node.func
         if function is builder.at.owner:
             return [builder.at]
@@ -206,7 +207,8 @@ class GraphReader:
         is_passed = isinstance(root, ast.Name) and root.id in parameters
         if not is_passed or outer is None or call.at.given or depth > DEEPEST:
             return [call.at]
-        name, is_method = getattr(function, "name", ""), isinstance(outer.owner, ast.ClassDef)
+        is_method = isinstance(outer.owner, ast.ClassDef) and not is_static(function)
+        name = getattr(function, "name", "")
         calls = [made for made in self.program.calls.get(name, ()) if self.program.is_live(made)]
         if name == "__init__" and isinstance(builder.node, Instance) and builder.node.call is not None:
             is_own = builder.node.of in (outer.owner, *(below.node for below in self.program.list_below(outer.owner)))

@@ -566,8 +566,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         toolbox, offered = make_toolbox(team, self.tools), self._collect_offered(runs)
         holding = offer_tools(team, offered)
         shown = _show_tools(holding, toolbox)
-        gradients, at_tools, spent = list[Gradient](), list[Gradient](), list[Usage]()
-        wanting = list[Gradient]()
+        gradients, at_tools, wanting, spent = list[Gradient](), list[Gradient](), list[Gradient](), list[Usage]()
         for found in await gather_all(compute_gradients(_line_up(run), shown, critic, ctx.at, toolbox) for run in runs):
             wanting += found.gradients
             gradients += [g for g in found.gradients if g.agent != AGENT and not ctx.is_frozen(g.agent)]
@@ -582,29 +581,22 @@ class OwnGraph(Method[OwnGraphConfig]):
         places = {} if "edges" in ctx.frozen else self._find_places(team, runs)
         removals, hindrances = ({}, {}) if "edges" in ctx.frozen else self._find_removals(team, runs, ctx)
         beside, others = find_specialists(self.graph, self._make_variant(team), runs, places.values())
-        settings = {f"set {text.setting}": text for text in self.texts.values() if text.setting}
+        settings = self._list_settings(team, ctx)
         changes = ProgramChanges(
             places={name: place.describe() for name, place in places.items()},
             specialists={name: found.describe() for name, found in beside.items()},
             removals={name: removal.describe() for name, removal in removals.items()},
-            settings={
-                name: self.context.describe(text, team.agents_by_id[text.name].prompt)
-                for name, text in settings.items()
-                if text.name in team.agents_by_id and not ctx.is_frozen(text.name)
-            },
+            settings={name: self.context.describe(text, now) for name, (text, now) in settings.items()},
             hindrances=hindrances | others,
         )
         chosen, cost = await propose_program_edit(team, wanting, changes, critic, hiva.config, scope=ctx.at)
-        accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
-        declined = [
-            *(*prompts.declined, *described.declined, *unusable),
-            *([chosen] if isinstance(chosen, DeclinedProposal) else []),
-        ]
+        edit = chosen if isinstance(chosen, ProgramEdit) and chosen.place in settings else None
+        values = [_set_value(settings[edit.place][0].name, edit)] if edit else []
+        accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings, *values))
+        refusals = [chosen] if isinstance(chosen, DeclinedProposal) else []
+        declined = [*prompts.declined, *described.declined, *unusable, *refusals]
         memory = dict[str, Any]()
-        if isinstance(chosen, ProgramEdit) and chosen.place in changes.settings:
-            fresh, refused = self._divide([_set_value(settings[chosen.place].name, chosen)])
-            accepted, declined = [*accepted, *fresh], [*declined, *refused]
-        elif isinstance(chosen, ProgramEdit):
+        if isinstance(chosen, ProgramEdit) and not values:
             place, edits = chosen.place.removeprefix("beside "), dict[str, Sequence[FrozenModel]]()
             if removal := removals.get(chosen.place):
                 accepted = [known for known in accepted if known.by not in removal.agents]
@@ -666,6 +658,12 @@ class OwnGraph(Method[OwnGraphConfig]):
         hindrances |= {removal.node: "it is frozen" for removal in frozen}
         free = {removal.name: removal for removal in found if removal not in frozen}
         return free, {f"without {node}": why for node, why in hindrances.items()}
+
+    def _list_settings(self, team: Team, ctx: Ctx[OwnGraphConfig]) -> dict[str, tuple[LayerText, str]]:
+        """List the settings that may change, each with the value that a team has, by the edit's name."""
+        known = [text for name, text in self.texts.items() if text.setting and name in team.agents_by_id]
+        free = [text for text in known if not ctx.is_frozen(text.name)]
+        return {f"set {text.setting}": (text, team.agents_by_id[text.name].prompt) for text in free}
 
     def _list_own_texts(self, team: Team) -> dict[str, list[str]]:
         """List the texts of a team that one node alone sends, by node."""

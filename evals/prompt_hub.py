@@ -107,7 +107,7 @@ def list_prompts(name: str, team: Team, texts: Mapping[str, LayerText]) -> list[
     Raises:
         ConfigError: two agents would have one name in the hub, which knows small letters only.
     """
-    agents = [agent for agent in team.agents if not texts or agent.id in texts]
+    agents = [agent for agent in team.agents if not texts or (agent.id in texts and not texts[agent.id].setting)]
     found = dict[str, HubPrompt]()
     for agent in agents:
         called, layer = f"{name}-{agent.id}".lower(), texts.get(agent.id)

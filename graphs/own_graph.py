@@ -13,11 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
+from dataclasses import is_dataclass
 from functools import cached_property
 from inspect import Parameter, iscoroutine, signature
 from itertools import chain, count, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -27,11 +29,13 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
+from langgraph.store.memory import InMemoryStore
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring, RewritePrompt
-from selfwire.core.errors import ConfigError, format_error
+from selfwire.core.errors import ConfigError, format_error, format_faults
 from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_module, load_plugin
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -57,7 +61,14 @@ from selfwire.evolvers.hiva.gradients import (
     describe_tools,
     propagate_gradients,
 )
-from selfwire.evolvers.hiva.insertions import INSERT, INSERT_BESIDE, TAKE_OUT, ProgramChanges, propose_program_edit
+from selfwire.evolvers.hiva.insertions import (
+    INSERT,
+    INSERT_BESIDE,
+    SET_VALUE,
+    TAKE_OUT,
+    ProgramChanges,
+    propose_program_edit,
+)
 from selfwire.evolvers.hiva.schemas import ProgramEdit
 from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
@@ -117,6 +128,8 @@ AGENT = "graph"
 """The agent that stands for the graph itself."""
 
 
+BOUNDS = ("type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+"""Parts of the JSON schema of a number that critics are told."""
 SYNCHRONOUS = "Asynchronous implementation of"
 """Begin of the error of LangChain's agents whose middleware only works synchronously."""
 UNSEEN = "(the reply to this text is not seen)"
@@ -346,10 +359,12 @@ class OwnGraph(Method[OwnGraphConfig]):
         self.hera = make_hera(self.config)
         self.name = target  # type: ignore[misc]
         self.target, self.graph = target, load_graph(target)
-        self.texts, self.unread = read_texts(target)
+        texts, self.unread = read_texts(target)
+        self.context = ContextSchema(getattr(self.graph, "context_schema", None))
+        self.texts = {name: text for name, text in texts.items() if self.context.allows(text)}
         self._mapped = dict[OwnGraphConfig, Mapped]()
         self._variants = dict[str, Runnable[Any, Any]]()
-        self.is_sync = False
+        self.is_sync = self.is_served = False
 
     @staticmethod
     def estimate_calls(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:
@@ -367,19 +382,19 @@ class OwnGraph(Method[OwnGraphConfig]):
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The graph's prompts as agents in a chain, and the graph itself as the last; its real edges are its own.
 
-        Descriptions of tools are agents without a node.
+        Descriptions of tools and settings are agents without a node.
 
         Raises:
             ConfigError: the graph does not show where the question goes, or where the answer is.
         """
         self._map(self.config.asking)
-        prompts = [name for name, text in self.texts.items() if not text.tool]
+        prompts = [name for name, text in self.texts.items() if text.is_prompt]
         names = (*prompts, AGENT)
         edges = dict.fromkeys([*pairwise(names), *((name, AGENT) for name in prompts)])
         agents = [
             Agent(
                 id=name,
-                role=f"Describes the tool {text.tool}, {text.place}" if text.tool else text.place,
+                role=_describe_text(text),
                 prompt=text.shown,
             )
             for name, text in self.texts.items()
@@ -412,7 +427,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         if not self.texts:
             raise ConfigError(f"graph {self.target!r} cannot be evolved: {self.unread}")
         if self.hera is not None:
-            prompts = [name for name, text in self.texts.items() if not text.tool]
+            prompts = [name for name, text in self.texts.items() if text.is_prompt]
             if "prompts" in frozen or {f"agent:{name}" for name in prompts} <= {*frozen}:
                 raise ConfigError(
                     f"HERA evolves the prompts of graph {self.target!r} alone, and "
@@ -421,12 +436,12 @@ class OwnGraph(Method[OwnGraphConfig]):
             return
         free = [name for name, text in self.texts.items() if not (text.tool and "tools" in frozen)]
         are_frozen = "prompts" in frozen or {f"agent:{name}" for name in free} <= {*frozen}
-        has_prompt = any(not text.tool for text in self.texts.values())  # critics of prompts ask for agents
+        has_prompt = any(text.is_prompt for text in self.texts.values())  # critics of prompts ask for agents
         has_edges = isinstance(self.graph, CompiledStateGraph) and list_fixed_edges(self.graph.builder)
         if are_frozen and ("edges" in frozen or not (has_prompt and has_edges)):
             raise ConfigError(
-                f"of graph {self.target!r} only prompts, descriptions of tools and edges of its builder are evolved, "
-                "and all are frozen; freeze fewer"
+                f"of graph {self.target!r} only prompts, descriptions of tools, settings and edges of its builder are "
+                "evolved, and all are frozen; freeze fewer"
             )
 
     def _choose_config(self, team: Team) -> OwnGraphConfig:
@@ -457,10 +472,8 @@ class OwnGraph(Method[OwnGraphConfig]):
             raise ConfigError(f"the source of {self.target!r} has no text {gone[0]!r} any more; evolve the graph anew")
         self._make_variant(team)
         for name, prompt in find_changed(team, self.texts).items():
-            try:
-                self.texts[name].parse(prompt)
-            except ValueError as error:
-                raise ConfigError(f"prompt of {name!r}: {error}") from None
+            if fault := self._find_fault(name, prompt):
+                raise ConfigError(f"prompt of {name!r}: {fault}")
         return team
 
     def check_learned(self, team: Team, embedder: str) -> None:
@@ -506,7 +519,8 @@ class OwnGraph(Method[OwnGraphConfig]):
         try:
             with layer.active():
                 mapped, graph = self._map(self._choose_config(team)), self._make_variant(team)
-                output = await self._invoke(graph, mapped, question.input, meter, updates)
+                values = self._read_values(team)
+                output = await self._invoke(graph, mapped, question.input, meter, updates, values)
                 done = done.replace(answer=_read(mapped, output))
         except Exception as error:  # noqa: BLE001 - a user's graph may raise anything
             done = done.as_failed(format_error(error))
@@ -515,6 +529,8 @@ class OwnGraph(Method[OwnGraphConfig]):
         if meter.refusal is not None:
             raise meter.refusal
         offered = dict[str, dict[str, None]]()
+        if settings := [name for name, text in self.texts.items() if text.setting]:
+            offered[AGENT] = dict.fromkeys(settings)  # the context has the values of all
         for call in meter.calls:
             tools = dict.fromkeys(name for name in call.texts if name in self.tools)
             for name in self._list_prompts(call, inserted):
@@ -662,8 +678,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         toolbox, offered = make_toolbox(team, self.tools), self._collect_offered(runs)
         holding = offer_tools(team, offered)
         shown = _show_tools(holding, toolbox)
-        gradients, at_tools, spent = list[Gradient](), list[Gradient](), list[Usage]()
-        wanting = list[Gradient]()
+        gradients, at_tools, wanting, spent = list[Gradient](), list[Gradient](), list[Gradient](), list[Usage]()
         for found in await gather_all(compute_gradients(_line_up(run), shown, critic, ctx.at, toolbox) for run in runs):
             wanting += found.gradients
             gradients += [g for g in found.gradients if g.agent != AGENT and not ctx.is_frozen(g.agent)]
@@ -678,20 +693,22 @@ class OwnGraph(Method[OwnGraphConfig]):
         places = {} if "edges" in ctx.frozen else self._find_places(team, runs)
         removals, hindrances = ({}, {}) if "edges" in ctx.frozen else self._find_removals(team, runs, ctx)
         beside, others = find_specialists(self.graph, self._make_unrouted(team), runs, places.values())
+        settings = self._list_settings(team, ctx)
         changes = ProgramChanges(
             places={name: place.describe() for name, place in places.items()},
             specialists={name: found.describe() for name, found in beside.items()},
             removals={name: removal.describe() for name, removal in removals.items()},
+            settings={name: self.context.describe(text, now) for name, (text, now) in settings.items()},
             hindrances=hindrances | others,
         )
         chosen, cost = await propose_program_edit(team, wanting, changes, critic, hiva.config, scope=ctx.at)
-        accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
-        declined = [
-            *(*prompts.declined, *described.declined, *unusable),
-            *([chosen] if isinstance(chosen, DeclinedProposal) else []),
-        ]
+        edit = chosen if isinstance(chosen, ProgramEdit) and chosen.place in settings else None
+        values = [_set_value(settings[edit.place][0].name, edit)] if edit else []
+        accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings, *values))
+        refusals = [chosen] if isinstance(chosen, DeclinedProposal) else []
+        declined = [*prompts.declined, *described.declined, *unusable, *refusals]
         memory = dict[str, Any]()
-        if isinstance(chosen, ProgramEdit):
+        if isinstance(chosen, ProgramEdit) and not values:
             place, edits = chosen.place.removeprefix("beside "), dict[str, Sequence[FrozenModel]]()
             if removal := removals.get(chosen.place):
                 accepted = [known for known in accepted if known.by not in removal.agents]
@@ -761,6 +778,12 @@ class OwnGraph(Method[OwnGraphConfig]):
         """List the texts of a team that one node alone sends, by node, as they stand in the source."""
         own = self._list_own_texts(team)
         return {node: [self.texts[name].shown for name in names] for node, names in own.items()}
+
+    def _list_settings(self, team: Team, ctx: Ctx[OwnGraphConfig]) -> dict[str, tuple[LayerText, str]]:
+        """List the settings that may change, each with the value that a team has, by the edit's name."""
+        known = [text for name, text in self.texts.items() if text.setting and name in team.agents_by_id]
+        free = [text for text in known if not ctx.is_frozen(text.name)]
+        return {f"set {text.setting}": (text, team.agents_by_id[text.name].prompt) for text in free}
 
     def _list_own_texts(self, team: Team) -> dict[str, list[str]]:
         """List the texts of a team that one node alone sends, by node."""
@@ -843,7 +866,9 @@ class OwnGraph(Method[OwnGraphConfig]):
         offered = dict[str, dict[str, None]]()
         for run in runs:
             for agent, texts in run.notes.get(OFFERED, {}).items():
-                offered.setdefault(agent, {}).update(dict.fromkeys(self.tools[text] for text in texts))
+                offered.setdefault(agent, {}).update(
+                    dict.fromkeys(self.tools[text] for text in texts if text in self.tools)
+                )
         return {agent: list(tools) for agent, tools in offered.items()}
 
     def _find_objection(self, rewiring: Rewiring) -> str:
@@ -851,11 +876,27 @@ class OwnGraph(Method[OwnGraphConfig]):
         assert isinstance(edit, RewritePrompt), "f_P rewrites prompts"
         if edit.agent not in self.texts:  # an inserted agent, whose prompt nothing fills
             return ""
+        return self._find_fault(edit.agent, edit.prompt)
+
+    def _find_fault(self, name: str, prompt: str) -> str:
+        """Find why the program cannot send a text, or have a value; "" if it can."""
         try:
-            self.texts[edit.agent].parse(edit.prompt)
+            if self.texts[name].setting:
+                self.context.parse(self.texts[name], prompt)
+            else:
+                self.texts[name].parse(prompt)
         except ValueError as error:
             return str(error)
         return ""
+
+    def _read_values(self, team: Team) -> dict[str, Any]:
+        """Read the settings of a team that are not the program's, by the field of the context."""
+        changed = find_changed(team, self.texts)
+        return {
+            t.setting: self.context.parse(t, changed[t.name])
+            for t in self.texts.values()
+            if t.name in changed and t.setting
+        }
 
     def _make_layer(self, team: Team, model: MeteredModel) -> TextLayer:
         def get_model() -> BaseChatModel:
@@ -867,8 +908,9 @@ class OwnGraph(Method[OwnGraphConfig]):
                 )
             return chat.inner
 
-        changed = find_changed(team, self.texts)
-        return TextLayer(self.texts.values(), changed, get_model if list_insertions(team) else None)
+        texts = {name: text for name, text in self.texts.items() if not text.setting}
+        changed = {name: prompt for name, prompt in find_changed(team, self.texts).items() if name in texts}
+        return TextLayer(texts.values(), changed, get_model if list_insertions(team) else None)
 
     def _make_variant(self, team: Team) -> Runnable[Any, Any]:
         """The graph with a team's edges; the graph itself where they are the program's."""
@@ -882,7 +924,13 @@ class OwnGraph(Method[OwnGraphConfig]):
         return self._make_variant(team.with_memory(**{ROUTED: ()}))
 
     async def _invoke(
-        self, graph: Runnable[Any, Any], mapped: Mapped, question: str, meter: CallMeter, updates: UpdateReader
+        self,
+        graph: Runnable[Any, Any],
+        mapped: Mapped,
+        question: str,
+        meter: CallMeter,
+        updates: UpdateReader,
+        values: Mapping[str, Any],
     ) -> Any:
         config: RunnableConfig = {
             "callbacks": [updates, meter],  # where a meter refuses a call, handlers behind it are never awaited
@@ -891,30 +939,116 @@ class OwnGraph(Method[OwnGraphConfig]):
         given = fill_template(mapped.template, question)
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}
-        graph = empty_cache(graph)
-        context = make_context(graph)
-        try:
-            if self.is_sync:
-                return await asyncio.to_thread(graph.invoke, given, config, **context)
-            return await graph.ainvoke(given, config, **context)
-        except NotImplementedError as error:  # nodes, models, middleware or checkpointers that only work synchronously
-            if self.is_sync or (meter.calls and SYNCHRONOUS not in str(error)):
-                raise
+        is_sync, is_served = self.is_sync, self.is_served
+        while True:
+            run = add_store(graph) if is_served else graph
+            context = make_context(graph, values) if is_served or values else {}
+            config["configurable"] |= {name: getattr(value, "value", value) for name, value in values.items()}
+            try:
+                if is_sync:
+                    output = await asyncio.to_thread(empty_cache(run).invoke, given, config, **context)
+                else:
+                    output = await empty_cache(run).ainvoke(given, config, **context)
+            except GraphBubbleUp as error:
+                raise ConfigError(
+                    f"the graph waits for a person ({format_error(error)}), which nobody is here"
+                ) from error
+            except NotImplementedError as error:  # nodes, models, middleware or checkpointers that are synchronous
+                if is_sync or (meter.calls and SYNCHRONOUS not in str(error)):
+                    raise
+                is_sync = True
+            except (AttributeError, TypeError, ValueError) as error:
+                if is_served or meter.refusal or not lacks_server(graph, error):
+                    raise
+                is_served = True
+            else:
+                self.is_sync, self.is_served = self.is_sync or is_sync, self.is_served or is_served
+                return output
             config["configurable"]["thread_id"] += "-anew"
-            output = await asyncio.to_thread(graph.invoke, given, config, **context)
-            self.is_sync = True
-            return output
-        except GraphBubbleUp as error:
-            raise ConfigError(f"the graph waits for a person ({format_error(error)}), which nobody is here") from error
 
 
-def make_context(graph: Runnable[Any, Any]) -> dict[str, Any]:
-    """Make the context of a graph from the defaults of its schema; {} where it has none, or they are not enough."""
+def lacks_server(graph: Runnable[Any, Any], error: Exception) -> bool:
+    """Whether a graph may have failed for want of a context or a store, which LangGraph's server gives every graph."""
+    line = extract_tb(error.__traceback__)[-1].line or ""
+    asks_none = isinstance(error, AttributeError | TypeError) and re.search("NoneType|dataclass instance", str(error))
+    lacks_store = "store" in (line if asks_none else str(error)) and add_store(graph) is not graph
+    return lacks_store or bool(asks_none and make_context(graph))
+
+
+def add_store(graph: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """Copy a graph that was compiled without a store, with an empty one in memory."""
+    if not isinstance(graph, Pregel) or graph.store is not None:
+        return graph
+    fresh = copy(graph)
+    fresh.store = InMemoryStore()
+    return fresh
+
+
+def make_context(graph: Runnable[Any, Any], values: Mapping[str, Any] = FrozenMap()) -> dict[str, Any]:
+    """Make the context of a graph from some values and the defaults of its schema; {} where these are not enough."""
     schema = getattr(graph, "context_schema", None)
     if isinstance(schema, type):
         with suppress(Exception):  # a field without a default
-            return {"context": schema()}
+            return {"context": schema(**values)}
     return {}
+
+
+class ContextSchema:
+    """The schema of a graph's context, which says what values its settings may have."""
+
+    def __init__(self, schema: Any) -> None:
+        self._schema, self._kinds = schema, dict[str, TypeAdapter[Any]]()
+        with suppress(Exception):  # a schema without defaults, or names that only a type checker knows
+            schema()
+            fields = getattr(schema, "model_fields", {})
+            for name, kind in get_type_hints(schema, include_extras=True).items():
+                if is_dataclass(schema) or name in fields:
+                    self._kinds[name] = TypeAdapter(Annotated[kind, fields[name]] if name in fields else kind)
+
+    def allows(self, text: LayerText) -> bool:
+        """Whether a text is no setting, or the schema knows this setting and its value."""
+        try:
+            return not text.setting or self.parse(text, text.shown) is not None
+        except ValueError:
+            return False
+
+    def parse(self, text: LayerText, shown: str) -> Any:
+        """Parse a value of a setting.
+
+        Raises:
+            ValueError: the schema does not allow it; the message says what it allows.
+        """
+        fault = f"{shown!r} is no value of {text.setting}, which is {self.describe(text, text.shown)}"
+        if text.setting not in self._kinds or (text.choices and shown not in text.choices):
+            raise ValueError(fault)
+        try:
+            value = self._kinds[text.setting].validate_python(text.read_value(shown), strict=not text.choices)
+            self._schema(**{text.setting: value})
+        except ValidationError as error:
+            raise ValueError(f"{fault}: {format_faults(error)}") from None
+        except Exception as error:  # noqa: BLE001 - validators of the user's own
+            raise ValueError(f"{fault}: {format_error(error)}") from None
+        return value
+
+    def describe(self, text: LayerText, now: str) -> str:
+        """Describe a setting for critics: its values, and which it has now."""
+        if text.choices:
+            return f"one of {', '.join(text.choices)}, now {now}"
+        known = self._kinds[text.setting].json_schema()
+        bounds = [f"{name} {known[name]}" for name in BOUNDS if name in known]
+        return ", ".join([*bounds, f"now {now}"])
+
+
+def _describe_text(text: LayerText) -> str:
+    if text.setting:
+        return f"Sets {text.setting} of the context, {text.place}"
+    return f"Describes the tool {text.tool}, {text.place}" if text.tool else text.place
+
+
+def _set_value(name: str, chosen: ProgramEdit) -> Rewiring:
+    """Make the rewiring that gives a setting another value, which the prompt of its agent is."""
+    why = shorten(chosen.reason.strip() or "the gradients ask for it", 300)
+    return Rewiring(RewritePrompt(name, chosen.value.strip()), why=why, operation=SET_VALUE, by=name)
 
 
 def empty_cache(graph: Runnable[Any, Any]) -> Runnable[Any, Any]:

@@ -1,4 +1,4 @@
-"""A change of the edges of a program's graph, proposed from gradients on the team; f_G where the graph is not ours.
+"""A change of a program's edges or settings, proposed from gradients on the team; f_G where the graph is not ours.
 
 The paper changes the topology around each node. Of a program only edges that its builder holds can change, and what an
 agent there may read and write is a field of the program's state: so a critic chooses one change of a list.
@@ -25,6 +25,8 @@ INSERT_BESIDE = "INSERT_BESIDE"
 """The operation of a rewiring that has an agent work beside a node."""
 TAKE_OUT = "TAKE_OUT_NODE"
 """The operation of a rewiring that leaves a node out."""
+SET_VALUE = "SET_VALUE"
+"""The operation of a rewiring that changes a setting."""
 TRIES = 2
 """Most requests for a change; those after the first say why the reply before was refused."""
 
@@ -36,12 +38,14 @@ class ProgramChanges(NamedTuple):
         places: where an agent may come in.
         specialists: beside which nodes one may work.
         removals: which nodes may be taken out.
+        settings: which settings may get another value.
         hindrances: why others of these cannot be made.
     """
 
     places: Mapping[str, str] = FrozenMap()
     specialists: Mapping[str, str] = FrozenMap()
     removals: Mapping[str, str] = FrozenMap()
+    settings: Mapping[str, str] = FrozenMap()
     hindrances: Mapping[str, str] = FrozenMap()
 
 
@@ -54,13 +58,14 @@ async def propose_program_edit(
     *,
     scope: Scope,
 ) -> tuple[ProgramEdit | DeclinedProposal | None, Usage]:
-    """Ask over all gradients that ask for a change of the team; None where nothing is to change.
+    """Ask over all gradients that ask for a change of the team, where it has settings over all; None for no change.
 
     Returns:
         A change that is listed, whose prompts have a legal length if it brings an agent; and the cost.
     """
-    concerns, spent, reason = list_concerns(gradients), list[Usage](), ""
-    if not (concerns and any(changes[:3])):
+    asking = [gradient for gradient in gradients if gradient.overall.strip()]
+    concerns, spent, reason = asking if changes.settings else list_concerns(gradients), list[Usage](), ""
+    if not (concerns and any(changes[:4])):
         return None, ZERO_USAGE
     for _ in range(TRIES):
         reply, usage = await meta_model.try_ask(
@@ -72,6 +77,7 @@ async def propose_program_edit(
             places=_list_lines(changes.places),
             specialists=_list_lines(changes.specialists),
             removals=_list_lines(changes.removals),
+            settings=_list_lines(changes.settings),
             refused=f"Your last choice was refused: {reason}. Choose anew, or nothing." if reason else "",
         )
         spent.append(usage)
@@ -86,11 +92,13 @@ async def propose_program_edit(
 
 
 def _find_objection(found: ProgramEdit, changes: ProgramChanges, most: int) -> str:
-    place, known = found.place, [name for group in changes[:3] for name in group]
+    place, known = found.place, [name for group in changes[:4] for name in group]
     if place in changes.hindrances:
         return f"{place!r} cannot be done: {changes.hindrances[place]}"
     if place not in known:
         return f"{place!r} is no listed change; listed are {', '.join(known)}"
+    if place in changes.settings:
+        return "" if found.value.strip() else f"{place!r} needs a value"
     prompts = {} if place in changes.removals else {"description": found.description.strip()}
     if place in changes.specialists:
         prompts["merge"] = found.merge.strip()

@@ -109,7 +109,7 @@ class TopologyDecision(ReplySchema):
 
 
 class ProgramEdit(ReplySchema):
-    """At most one change of the steps of a program."""
+    """At most one change of the steps or the settings of a program."""
 
     place: str = Field(default="", description="The change before its colon, exactly as listed; empty for none.")
     name: str = Field(
@@ -119,6 +119,7 @@ class ProgramEdit(ReplySchema):
     merge: str = Field(
         default="", description="Of an agent beside a step: how the two texts become one, as a prompt; else empty."
     )
+    value: str = Field(default="", description="Of a setting: its new value; else empty.")
     reason: str = Field(default="", description="Why, in one sentence.")
 
 

@@ -180,5 +180,5 @@ def test_frozen_tools_keep_their_descriptions(home: Path, model: Model) -> None:
     evolve(home, "order_app.py:graph", "--freeze", "tools")
     assert not [text for text in find_shown(model, "PromptRewrite") if "<name>" in text]
     refused = evolve(home, "node_app.py:graph", "--freeze", "tools", code=2)
-    told = "only prompts, descriptions of tools and edges of its builder are evolved, and all are frozen"
+    told = "only prompts, descriptions of tools, settings and edges of its builder are evolved, and all are frozen"
     assert told in " ".join(refused.stderr.split())

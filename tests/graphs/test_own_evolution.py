@@ -169,7 +169,7 @@ def test_a_prompt_is_mended_and_taken_home(home: Path, shop: Shop) -> None:
 
 def test_an_unedited_graph_is_saved_as_a_team_of_which_all_commands_know(home: Path, shop: Shop) -> None:
     saved = call(home, "adopt", "shop_app.py:graph", "--name", "mine")
-    assert "selfwire evolve shop_app.py:graph --team mine --name mine" in saved.output
+    assert "selfwire evolve mine --name mine --benchmark TASKS.jsonl" in saved.output
     assert shop.asked == []
     shown = call(home, "show", "mine").output
     assert "What the customer wants: {wish}" in shown
@@ -183,8 +183,13 @@ def test_an_unedited_graph_is_saved_as_a_team_of_which_all_commands_know(home: P
     assert "there is a team 'mine' already (selfwire history mine)" in " ".join(again.stderr.split())
     assert "'hiva' is the name of a method" in call(home, "adopt", "shop_app.py:graph", "--name", "hiva", code=2).stderr
     sizes = ("--train", "3", "--gate-size", "3", "--test", "3", "--anyway")
-    evolve(home, "--iterations", "0", "--team", "mine", "--name", "mine", *sizes)
+    more = ("--benchmark", "desk.jsonl", "--iterations", "0", *sizes)
+    gone_on = call(home, "evolve", "mine", "--name", "mine", *more, "--without", "tev", code=2).stderr
+    assert "shop_app.py:graph has no part 'tev'" in gone_on
+    assert "run shop-app-desk" in call(home, "evolve", "mine@0", "--name", "mine", *more).output
     assert len(selfwire.load("mine", home=home).agents) == 3
+    twice = call(home, "evolve", "mine", "--team", "mine@0", *more, code=2).stderr
+    assert "'mine' names a saved team, and --team mine@0 another; leave one out" in " ".join(twice.split())
 
 
 def test_until_a_prompt_changes_all_requests_are_the_same(home: Path, shop: Shop) -> None:
@@ -204,7 +209,7 @@ def test_a_frozen_prompt_stays_and_its_rewriting_is_not_asked_for(home: Path, sh
     assert all("keep the tone formal" in text and "fixed" in text and "the agent decide" in text for text in learning)
     assert RULE not in call(home, "diff", "desk@0", "desk").output
     refused = evolve(home, "--freeze", "agent:decide", "--freeze", "agent:read", "--freeze", "edges", code=2)
-    told = "only prompts, descriptions of tools and edges of its builder are evolved, and all are frozen"
+    told = "only prompts, descriptions of tools, settings and edges of its builder are evolved, and all are frozen"
     assert told in " ".join(refused.stderr.split())
     refused = evolve(home, "--freeze", "agent:decider", code=2)
     told = "it has edges, prompts, tools, models, agent:decide, agent:graph, agent:read"

@@ -33,6 +33,8 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
 from langgraph.types import Send, interrupt
 from langchain_core.tools import tool
 from pydantic import BaseModel
@@ -154,6 +156,29 @@ def say_how(request):
 contextual = create_agent(model, [], middleware=[say_how], context_schema=Manner)
 
 
+def ask_by_manner(state: MessagesState, runtime: Runtime[Manner]) -> dict:
+    manner = runtime.context.prompt if runtime.context else "You multiply."
+    seen = "No notes." if runtime.store is None else "Notes."
+    return {"messages": [model.invoke(f"{manner} {seen} {state['messages'][-1].text}")]}
+
+
+mannered = StateGraph(MessagesState, context_schema=Manner).add_node(ask_by_manner).add_edge(START, "ask_by_manner")
+
+
+def recall(state: MessagesState, *, store: BaseStore) -> dict:
+    notes = [item.value["said"] for item in store.search(("notes",))]
+    store.put(("notes",), state["messages"][-1].id, {"said": state["messages"][-1].text})
+    return {"messages": [model.invoke(f"You know: {notes}. {state['messages'][-1].text}")]}
+
+
+def recall_at_run_time(state: MessagesState, runtime: Runtime) -> dict:
+    return recall(state, store=runtime.store)
+
+
+recalling = StateGraph(MessagesState).add_node(recall).add_edge(START, "recall")
+recalling_late = StateGraph(MessagesState).add_node("recall", recall_at_run_time).add_edge(START, "recall")
+
+
 @wrap_tool_call
 def pass_on(request, handler):
     return handler(request)
@@ -168,8 +193,11 @@ def add(n: int) -> str:
 synchronous = create_agent(model, [add], middleware=[pass_on], checkpointer=InMemorySaver())
 """
 TASKS = [{"input": f"What is {n} plus 1?", "reference": str(n + 1)} for n in range(4)]
-CALLS = dict.fromkeys(("uncompiled", "remembering", "agent", "make", "chain", "model", "typed", "contextual"), 4)
-CALLS["planner"] = 8
+ONCE = (
+    "uncompiled", "remembering", "agent", "make", "chain", "model", "typed", "contextual", "recalling",
+    "recalling_late",
+)  # fmt: skip
+CALLS = {**dict.fromkeys(ONCE, 4), "planner": 8}
 """Calls for the four tasks, by graph."""
 
 
@@ -200,6 +228,28 @@ def test_a_graph_is_measured_as_it_is_and_its_calls_are_counted(home: Path, serv
     assert own["spend"]["calls"] == len(server.asked) == CALLS[name]
     assert own["spend"]["input_tokens"] > 0
     assert found["spend"]["calls"] == CALLS[name]
+
+
+def test_without_context_and_store_a_graph_is_asked_as_plain_langgraph_asks_it(home: Path, server: WireServer) -> None:
+    evaluate(home, "own_app.py:mannered")
+    assert [asked.body["messages"][0]["content"][:23] for asked in server.asked] == ["You multiply. No notes."] * 4
+
+
+@pytest.mark.parametrize("name", ["recalling", "recalling_late"])
+def test_each_task_has_a_store_of_its_own_where_the_graph_needs_one(home: Path, server: WireServer, name: str) -> None:
+    evaluate(home, f"own_app.py:{name}")
+    assert all(asked.body["messages"][0]["content"].startswith("You know: []. What is") for asked in server.asked)
+
+
+def test_an_error_that_a_context_does_not_mend_is_not_asked_for_again(home: Path, server: WireServer) -> None:
+    lines = [
+        "def parse(state: MessagesState) -> dict:",
+        "    raise ValueError(model.invoke(state['messages']).text)",
+        "parsing = StateGraph(MessagesState, context_schema=Manner).add_node(parse).add_edge(START, 'parse')",
+    ]
+    Path("parsing_app.py").write_text("\n".join([APP, *lines]), encoding="utf-8")
+    evaluate(home, "parsing_app.py:parsing", code=1)
+    assert len(server.asked) == 4
 
 
 def test_steps_name_the_nodes_and_a_finished_task_is_not_asked_again(home: Path, server: WireServer) -> None:

@@ -54,6 +54,8 @@ class TextChange(NamedTuple):
         what = f"Rewrite the prompt {self.text.name}"
         if self.text.tool:
             what = f"Rewrite the description of the tool {self.text.tool}"
+        elif self.text.setting:
+            what = f"Set {self.text.setting} to {self.new}"
         elif self.is_new:
             what = f"Insert the agent {self.text.name} {self.text.place}"
         elif not self.new:

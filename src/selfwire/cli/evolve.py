@@ -50,7 +50,7 @@ from selfwire.runs.evolution import (
     resume_evolution,
     start_evolution,
 )
-from selfwire.runs.open import choose_graph_method, load_saved, to_team_reference
+from selfwire.runs.open import choose_graph_method, find_kind, find_team, load_saved, to_team_reference
 from selfwire.runs.record import ResumeChanges, shorten_method, shorten_name
 from selfwire.runs.results import Evolution
 from selfwire.runs.spec import STAMP, EvolveSpec, Sizes
@@ -63,7 +63,8 @@ Opened = AbstractContextManager[OpenEvolution]
 Method = Annotated[
     str | None,
     typer.Argument(
-        help=f"{', '.join(method_names())}, or a graph of your own (my_app.graph:graph); not with --resume."
+        help=f"{', '.join(method_names())}, a saved team to go on from, or a graph of your own (my_app.graph:graph); "
+        "not with --resume."
     ),
 ]
 
@@ -158,11 +159,12 @@ def evolve(
         _run_with_answers(reopen(resume, changes, retry_failed=retry_failed), home, details, reopen)
         return
     options.refuse_without_resume(ctx)
+    method, team = _find_start(method, team, folder)
     if gate in ("off", "mean"):
         options.refuse_unused(ctx, [] if prune else ["error", "objective", "anyway"], f"--gate {gate} proves nothing")
     if gate == "off" and not prune and not (method and find_method(method).fits_held_out):
         options.refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
-    request = parse_request(ctx.params, models, grading, limits)
+    request = parse_request({**ctx.params, "method": method, "team": team}, models, grading, limits)
     if dry_run:
         output.show_estimate(estimate_evolution(request, folder))
         return
@@ -170,6 +172,20 @@ def evolve(
     refuse_unusable_cluster(request, workers.options)
     started = start_evolution(request, folder, place=choose_place(workers.options))
     _run_with_answers(started, home, details, reopen)
+
+
+def _find_start(method: str | None, team: str | None, home: Path | None) -> tuple[str | None, str | None]:
+    """Find the method, and the saved team to start from, which may be named in the method's place.
+
+    Raises:
+        ConfigError: both name a saved team.
+        LibraryError: there is no such method or team.
+    """
+    if method is None or find_kind(method):
+        return method, team
+    if team is not None:
+        raise ConfigError(f"{method!r} names a saved team, and --team {team} another; leave one out")
+    return find_team(method, home).method, method
 
 
 def prune(

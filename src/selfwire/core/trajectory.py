@@ -14,7 +14,7 @@ DECISIONS = "decisions"
 OFFERED = "offered"
 """Name of a trajectory's note: agents without a step whose prompts were sent beside that of another, by the other.
 
-They describe the tools that a program offered there (`graphs.own_graph`).
+They describe the tools that a program offered there, or are the settings of its context (`graphs.own_graph`).
 """
 
 

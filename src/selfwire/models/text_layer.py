@@ -5,6 +5,7 @@ side by side. A text is known by its static pieces: between two of them the prog
 in messages; a description of a tool is found where a request offers the tool, and nowhere else.
 """
 
+import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,7 +19,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.prompt_values import ChatPromptValue, PromptValue
 from langchain_core.runnables.config import ensure_config
 
-from selfwire.core.values import FrozenModel
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 
 WORD = re.compile(r"[^\W\d_]{3}")
 """Letters that a piece between two holes must have, or what fills a hole could hold it too."""
@@ -50,6 +51,8 @@ class LayerText(FrozenModel):
         place: file and line, for people.
         tool: name of the tool that it describes; "" for a prompt.
         is_marked: whether `selfwire.text` puts another text in its place, and this layer only finds it.
+        setting: field of the program's context whose value it is, which no request carries as a text; "" for a text.
+        choices: how Python writes each value of a setting, by what people read; empty for a number.
         users: that send it, such as `node plan` or `tool search`; () if they are not known.
     """
 
@@ -62,7 +65,22 @@ class LayerText(FrozenModel):
     place: str = ""
     tool: str = ""
     is_marked: bool = False
+    setting: str = ""
+    choices: FrozenJson = FrozenMap()
     users: tuple[str, ...] = ()
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether it is a prompt, and no description of a tool nor a setting."""
+        return not (self.tool or self.setting)
+
+    def read_value(self, shown: str) -> Any:
+        """Read a value of a setting from what people read; of an Enum its value."""
+        written = self.choices.get(shown, shown)
+        try:
+            return ast.literal_eval(written)
+        except (ValueError, SyntaxError):
+            return shown
 
     @classmethod
     def of(cls, name: str, pieces: Sequence[str], holes: Sequence[str]) -> "LayerText | None":

@@ -48,6 +48,7 @@ GRAPHS = {
     "expression_chains": "chain:graph",
     "few_shot": "sql_agent:graph",
     "foreign_tools": "server:make_graph",
+    "front_matter": "hike:graph",
     "functional": "essay:workflow",
     "gallery": "concat:museum",
     "garden": "garden:graph",
@@ -81,6 +82,7 @@ GRAPHS = {
     "museum_guide": "quiet2:graph",
     "mystery": "game:game",
     "named_tasks": "essay:essay",
+    "nested_builder": "recipes:app",
     "nested_settings": "app.graph:graph",
     "nested_teams": "company.main:app",
     "newsroom": "newsroom:make_graph",
@@ -126,6 +128,7 @@ GRAPHS = {
     "structured_output": "extract:app",
     "studio": "studio.app:graph",
     "subclassed_agents": "team.graph:graph",
+    "subclassed_builder": "flow:museum",
     "subgraph_factory": "many:graph",
     "subgraph_in_node": "main:graph",
     "subgraphs": "report:graph",
@@ -179,7 +182,8 @@ def list_lines(inventory: Inventory) -> Iterator[str]:
         yield f"model {model.maker}: {','.join(model.names) or '?'} {model.file}:{model.line}"
     for value in inventory.values:
         allowed = f" of {', '.join(value.choices)}" if value.choices else ""
-        yield f"setting {value.owner}.{value.name}: {value.default}{allowed} {value.file}:{value.line}"
+        evolved = "" if value.spelled is None else " evolved"
+        yield f"setting {value.owner}.{value.name}: {value.default}{allowed} {value.file}:{value.line}{evolved}"
     for text in inventory.texts:
         yield from list_text_lines(text)
     yield from (f"opaque {thing.file}:{thing.line} {thing.reason}; {thing.way_out}" for thing in inventory.opaque)

@@ -405,6 +405,8 @@ graph = make_graph()
     assert [message.text.partition("\n")[0] for message in said] == ["When?", 'You check "it".']
 
 
+JOINED = "def join(made, source, end):\n    made.add_edge(source, end)\n\n\n"
+JOINS = 'join(builder, START, "read")\njoin(builder, "read", "decide")\njoin(builder, "decide", END)\n'
 LOOP = 'for source, end in [("read", "decide"), ("decide", END)]:\n    builder.add_edge(source, end)\n'
 
 
@@ -413,6 +415,7 @@ LOOP = 'for source, end in [("read", "decide"), ("decide", END)]:\n    builder.a
     [
         (f'builder.add_edge(START, "read")\n{LOOP}', "refused.py:29 has the edge decide -> END in a form"),
         ('for pair in [(START, "read"), ("read", "decide"), ("decide", END)]:\n    builder.add_edge(*pair)\n', "form"),
+        (f"{JOINED}{JOINS}", "refused.py:28 has the edge decide -> END in a form"),
         ('builder.add_edge(START, "read").add_edge("read", "decide")\n', "has no edge decide -> END any more; evolve"),
     ],
 )

@@ -68,5 +68,5 @@ def adopt(
 
         version = save_graph(program, name, fields, home)
         add_result(version=version)
-        evolve = f"selfwire evolve {program} --team {name} --name {name} --benchmark TASKS.jsonl"
+        evolve = f"selfwire evolve {name} --name {name} --benchmark TASKS.jsonl"
         typer.echo(f"\nsaved as {version.ref}; evolve it: {evolve}")

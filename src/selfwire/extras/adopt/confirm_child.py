@@ -37,7 +37,7 @@ from selfwire.extras.adopt.guard import NotAllowedError, restrict, show_place
 from selfwire.extras.adopt.inventory import ProgramValue
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.sent_texts import WRITTEN, RequestTexts, list_unknown
-from selfwire.graphs.own_graph import OwnGraphConfig, empty_cache, fill_template, load_graph, map_graph
+from selfwire.graphs.own_graph import OwnGraphConfig, add_store, empty_cache, fill_template, load_graph, map_graph
 from selfwire.models.text_layer import carry_context
 
 MOST_RUNS = 32
@@ -205,12 +205,13 @@ class Asker:
 
     async def _invoke(self, given: Any, config: Any, number: int) -> Any:
         context = {"context": made} if (made := self._make_context(number)) is not None else {}
+        graph = add_store(self.graph)
         try:
-            return await empty_cache(self.graph).ainvoke(given, config, **context)
+            return await empty_cache(graph).ainvoke(given, config, **context)
         except (NotImplementedError, TypeError) as error:
             if isinstance(error, TypeError) and "async" not in str(error).lower():
                 raise
-            return await asyncio.to_thread(empty_cache(self.graph).invoke, given, config, **context)
+            return await asyncio.to_thread(empty_cache(graph).invoke, given, config, **context)
 
     def _make_config(self, number: int, attempt: int, visits: Visits) -> dict[str, Any]:
         settings = {value.name: self._choose_setting(value) for value in self.settings} if number % 2 else {}

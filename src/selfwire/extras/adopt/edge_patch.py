@@ -234,14 +234,15 @@ class EdgeWriter:
     # the edge
 
     def _find_call(self, source: str, end: str) -> Traced | None:
-        """Find the only call of the builder that makes an edge and stands in no loop."""
-        found = list[Traced]()
+        """Find the only call of the builder that makes an edge, and no other by a loop or a function around it."""
+        found, calls = list[Traced](), list[ast.Call]()
         for builder in self.graphs.read_builders[:1]:
             for method in SPLIT:
                 for call, at in self.graphs.list_calls(builder, method):
+                    calls.append(call)
                     if self._makes(call, at, source, end) and not self._is_repeated(call, at):
                         found.append(Traced(call, at))
-        return found[0] if len(found) == 1 else None
+        return found[0] if len(found) == 1 and calls.count(found[0].node) == 1 else None
 
     def _makes(self, call: ast.Call, at: Surroundings, source: str, end: str) -> bool:
         place = (show_path(at.file.path), call.lineno, call.end_lineno)

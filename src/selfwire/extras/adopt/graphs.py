@@ -27,6 +27,7 @@ from selfwire.extras.adopt.source import (
     Traced,
     get_keywords,
     get_last_name,
+    is_static,
     is_text,
     list_carried,
     list_items,
@@ -97,7 +98,7 @@ class GraphReader:
         self.read[node, found.at] = name
         if isinstance(node, Function):
             self._read_entrypoint(found, name)
-        elif get_last_name(node.func) in BUILDERS:
+        elif isinstance(node, Instance) or get_last_name(node.func) in BUILDERS:
             self._read_builder(found, name)
         else:
             self._read_agent_graph(found, name)
@@ -137,15 +138,27 @@ class GraphReader:
         """Find the classes of settings of a builder or an agent, and their base classes in the program."""
         pending = [
             found
-            for keyword in made.node.keywords
+            for call, at in self._list_makings(made)
+            for keyword in call.keywords
             if keyword.arg in ("context_schema", "config_schema")
-            for found in self.program.trace(keyword.value, made.at)
+            for found in self.program.trace(keyword.value, at)
         ]
         while pending:
             found = pending.pop()
             if isinstance(found.node, ast.ClassDef):
                 yield found
                 pending += self.program.list_bases(found)
+
+    def _list_makings(self, made: Traced) -> Iterator[tuple[ast.Call, Surroundings]]:
+        """List the call that makes a builder or an agent, of a subclass those of `super().__init__` too."""
+        if not isinstance(made.node, Instance):
+            yield made.node, made.at
+            return
+        if made.node.call is not None:
+            yield made.node.call, made.node.made_in or made.at
+        for call in self.program.calls.get("__init__", ()):
+            if call.at.outer is not None and call.at.outer.owner is made.node.of:
+                yield call.node, call.at
 
     def find_context_fields(self) -> dict[Any, str]:
         """Find the literals that are defaults of fields of the context, and the names of these fields."""
@@ -161,7 +174,7 @@ class GraphReader:
     def list_schemas(self) -> Iterator[Traced]:
         """List the classes that graphs and agents take as their context or config."""
         for found in [*self.read_builders, *(agent.at for agent in self.makers.agents.values())]:
-            yield from self._list_settings(found) if isinstance(found.node, ast.Call) else ()
+            yield from self._list_settings(found) if isinstance(found.node, ast.Call | Instance) else ()
 
     def _list_defaults(self, value: Any, at: Surroundings) -> Iterator[Any]:
         """Find the literals that the default of a field may be."""
@@ -177,15 +190,50 @@ class GraphReader:
         found = []
         for call in self.program.calls.get(method, ()):
             owner = call.node.func
-            at = builder.at if call.at.owner is builder.at.owner else call.at
             is_own = isinstance(owner, ast.Attribute) and not self.program.is_overridden(call.at)
-            if is_own and self._is_builder(owner.value, at, builder):
-                found.append((call.node, at))
-                self.read_around(at)
+            for at in self._list_entries(call, builder) if is_own else ():
+                if self._is_builder(owner.value, at, builder):
+                    found.append((call.node, at))
+                    self.read_around(at)
         yield from sorted(found, key=lambda pair: (pair[0].end_lineno or 0, pair[0].end_col_offset or 0))
 
+    def _list_entries(self, call: Traced, builder: Traced, depth: int = 0) -> list[Surroundings]:
+        """List the surroundings of a builder's call; one for each call of a function with the builder."""
+        function, outer, root = call.at.owner, call.at.outer, call.node.func
+        if function is builder.at.owner:
+            return [builder.at]
+        while isinstance(root, ast.Attribute | ast.Call):
+            root = root.value if isinstance(root, ast.Attribute) else root.func
+        parameters = [argument.arg for argument in function.args.args] if isinstance(function, Function) else []
+        is_passed = isinstance(root, ast.Name) and root.id in parameters
+        if not is_passed or outer is None or call.at.given or depth > DEEPEST:
+            return [call.at]
+        is_method = isinstance(outer.owner, ast.ClassDef) and not is_static(function)
+        name = getattr(function, "name", "")
+        calls = [made for made in self.program.calls.get(name, ()) if self.program.is_live(made)]
+        if name == "__init__" and isinstance(builder.node, Instance) and builder.node.call is not None:
+            is_own = builder.node.of in (outer.owner, *(below.node for below in self.program.list_below(outer.owner)))
+            calls = [Traced(builder.node.call, builder.node.made_in or builder.at)] if is_own else []
+        entries = list[Surroundings]()
+        for made in sorted(calls, key=lambda made: (made.node.end_lineno, made.node.end_col_offset)):
+            rounds = [
+                inner for at in self._list_entries(made, builder, depth + 1) for inner in self.unroll(made.node, at)
+            ]
+            for at in rounds:
+                given = self.program.list_passed(function, made.node, at, skip_first=is_method)
+                if name == "__init__":
+                    given[parameters[0]] = [builder]
+                elif is_method and isinstance(made.node.func, ast.Attribute):
+                    given[parameters[0]] = self.program.trace(made.node.func.value, at)
+                entries.append(Surroundings(call.at.file, function, outer, given))
+        return entries or [call.at]
+
     def _is_builder(self, node: ast.expr, at: Surroundings, builder: Traced) -> bool:
-        found = [value.at for _, value in find_kinds(self.program, node, at) if value.node is builder.node]
+        values = [value for _, value in find_kinds(self.program, node, at)]
+        if isinstance(made := builder.node, Instance):  # in a method of its class it is `self`, which no call shows
+            known = [value.node for value in values if isinstance(value.node, Instance)]
+            return any(found.of is made.of and found.call in (made.call, None) for found in known)
+        found = [value.at for value in values if value.node is builder.node]
         return any(inner == builder.at or not inner.given for inner in found)
 
     def unroll(self, call: ast.expr, at: Surroundings) -> list[Surroundings]:

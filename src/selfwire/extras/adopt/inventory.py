@@ -1,6 +1,6 @@
 """Values of an inventory: the nodes, edges, tools, models and texts of a program, each with its file and line."""
 
-from selfwire.core.values import FrozenModel
+from selfwire.core.values import FrozenJson, FrozenModel
 
 
 class Placed(FrozenModel):
@@ -117,12 +117,20 @@ class ProgramValue(Placed):
         name: of the field.
         default: as Python writes it; "" if there is none.
         choices: values that the type allows, as Python writes them; () where it does not say.
+        spelled: for a field of the context that the program reads, whose default is a number, a switch or one of some
+            words: how Python writes each value by what people read; None for other fields, which are not evolved.
+        column, end_column, first, last: where the default stands, from 0 and from line 1.
     """
 
     owner: str
     name: str
     default: str
     choices: tuple[str, ...] = ()
+    spelled: FrozenJson | None = None
+    column: int = 0
+    end_column: int = 0
+    first: int = 0
+    last: int = 0
 
 
 class ProgramText(Placed):

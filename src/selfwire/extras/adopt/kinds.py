@@ -87,7 +87,9 @@ def tell_kind(program: Program, found: Traced) -> Iterator[tuple[str, Traced]]:
     elif isinstance(node, Function | BoundMethod):
         yield _tell_function(node.function if isinstance(node, BoundMethod) else node), found
     elif isinstance(node, Instance):
-        yield "tool" if is_tool_class(program, Traced(node.of, found.at)) else "object", found
+        made_of = Traced(node.of, found.at)
+        is_builder = has_base(program, made_of, BUILDERS)
+        yield "graph" if is_builder else "tool" if is_tool_class(program, made_of) else "object", found
     elif isinstance(node, ast.ClassDef):
         yield "class", found
     elif isinstance(node, ast.Dict | ast.List | ast.Tuple):

@@ -21,7 +21,9 @@ DESCRIPTIONS = frozenset({"docstring", "tool description"})
 
 
 def list_texts(name: str) -> list[LayerText]:
-    """List the texts of a graph: prompts, each named after the node or agent that sends it, and tools' descriptions.
+    """List what can be changed in a graph: prompts, descriptions of tools, and settings of its context.
+
+    A prompt is named after the node or agent that sends it.
 
     Raises:
         ConfigError: the source of the graph cannot be read.
@@ -34,7 +36,9 @@ def list_texts(name: str) -> list[LayerText]:
 
 
 def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
-    """List the texts of a graph with each of their places in its source, descriptions of tools last; as `list_texts`.
+    """List the texts of a graph with each of their places in its source, as `list_texts`.
+
+    Descriptions of tools come behind prompts, and settings last.
 
     Of a description the text before its sections, such as `Args:`, is listed.
     """
@@ -60,6 +64,34 @@ def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
             place = f"{text.file}:{text.line}"
             found = found.replace(keeps=keeps, place=place, tool=tool, is_marked=text.is_marked)
             yield seen.setdefault((found.pieces, bool(found.before), bool(found.after), bool(tool)), found), text
+    named = {AGENT, *(known.name for known in seen.values())}
+    for value in inventory.values:
+        if value.spelled is not None:
+            shown = next((known for known, written in value.spelled.items() if written == value.default), value.default)
+            name = _make_name(value.name, named)
+            named.add(name)
+            setting = LayerText(
+                name=name,
+                pieces=(shown,),
+                place=f"{value.file}:{value.line}",
+                setting=value.name,
+                choices=value.spelled,
+            )
+            yield (
+                setting,
+                ProgramText(
+                    kind="setting",
+                    name=value.name,
+                    role="",
+                    pieces=(shown,),
+                    context_field=value.name,
+                    file=value.file,
+                    line=value.first,
+                    end_line=value.last,
+                    column=value.column,
+                    end_column=value.end_column,
+                ),
+            )
 
 
 def _is_prompt(text: ProgramText) -> bool:

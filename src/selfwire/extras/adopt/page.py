@@ -136,7 +136,8 @@ def _list_values(inventory: Inventory) -> Iterator[tuple[str, str]]:
     for value in inventory.values:
         default = f" = {value.default}" if value.default else ""
         choices = f"  choices: {', '.join(value.choices)}" if value.choices else ""
-        yield _format_place(value), f"{value.owner}.{value.name}{default}{choices}"
+        evolved = "  evolved" if value.spelled is not None else ""
+        yield _format_place(value), f"{value.owner}.{value.name}{default}{choices}{evolved}"
 
 
 def _list_texts(inventory: Inventory) -> Iterator[tuple[str, str]]:

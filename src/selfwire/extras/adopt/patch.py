@@ -83,6 +83,10 @@ def make_patch(
     for name, new in changed.items():
         head.append(f"{known[name][0][0].place} {name}: {' '.join(reasons.get(name, '').split())}")
         for text, place in known[name]:
+            if text.setting:
+                span = _locate(Path(place.file).read_text(encoding="utf-8"), place)
+                edits.append(SourceEdit(place.file, *span, text.choices.get(new, new)))
+                continue
             described, sections = split_description(place.pieces[0]) if text.tool else ("", "")
             own = LayerText.of(name, (described,) if text.tool else place.pieces, place.holes)
             assert own is not None, "it is one of the texts"
@@ -98,7 +102,7 @@ def make_patch(
     return "\n".join([*head, "", *(_diff(Path(file), [edit for edit in edits if edit.file == file]) for file in files)])
 
 
-def make_context(target: str, changed: Mapping[str, str]) -> dict[str, str]:
+def make_context(target: str, changed: Mapping[str, str]) -> dict[str, Any]:
     """Make the values of a graph's context that have it use changed texts, by the names of its fields.
 
     Args:
@@ -107,7 +111,7 @@ def make_context(target: str, changed: Mapping[str, str]) -> dict[str, str]:
     Raises:
         ConfigError: a text is the default of no field of the graph's context; or as `make_patch`.
     """
-    known, values = _find_places(target, changed), dict[str, str]()
+    known, values = _find_places(target, changed), dict[str, Any]()
     for name, new in changed.items():
         for text, place in known[name]:
             if not place.context_field:
@@ -115,6 +119,9 @@ def make_context(target: str, changed: Mapping[str, str]) -> dict[str, str]:
                     f"{name} ({text.place}) is the default of no field of the graph's context, so that no context can "
                     "change it; export a patch, or make it such a field"
                 )
+            if text.setting:
+                values[text.setting] = text.read_value(new)
+                continue
             own = LayerText.of(name, place.pieces, place.holes)
             assert own is not None, "it is one of the texts"
             whole = Path(place.file).read_text(encoding="utf-8")

@@ -26,6 +26,8 @@ from selfwire.extras.adopt.source import (
 
 LARGEST = 1_000_000
 """Bytes of a file from which on it is no prompt."""
+FRONT = re.compile(r"---[ \t]*\n.*?\n---[ \t]*\n\s*", re.DOTALL)
+"""Front matter, with the white space behind it."""
 READS = ("read_text", "read", "readlines", "read_bytes")
 LOADS = ("safe_load", "load", "full_load", "loads", "load_all")
 STRUCTURED = (".yaml", ".yml", ".json", ".toml")
@@ -307,6 +309,63 @@ def read_whole(path: Path) -> FileText | None:
         return None
     lines = text.splitlines() or [""]
     return FileText(path, "", text, 1, len(lines), 0, len(lines[-1]))
+
+
+def read_body(path: Path) -> FileText | None:
+    """Read the text of a file behind its front matter between two lines of `---`; None if it has none."""
+    whole = read_whole(path)
+    found = FRONT.match(whole.text) if whole is not None else None
+    if whole is None or found is None:
+        return None
+    line = whole.text.count("\n", 0, found.end()) + 1
+    return whole._replace(text=whole.text[found.end() :], line=line)
+
+
+def find_bodies(program: Program, node: Any, at: Surroundings) -> list[FileText]:
+    """Find the texts behind the front matter of files, where code cuts them off.
+
+    It does so by `text.split("---", 2)`, by `re.sub` of a pattern with `---`, or by the package python-frontmatter.
+    """
+    if isinstance(node, ast.Attribute) and node.attr == "content":
+        loaded = [found for found in program.trace(node.value, at) if isinstance(found.node, ast.Call)]
+        known = [found for found in loaded if found.node.args and _is_of(program, found, "frontmatter")]
+        bodies = [read_body(path) for found in known for path in list_files(program, found.node.args[0], found.at)]
+        return [body for body in bodies if body is not None]
+    text = _find_cut(program, node, at)
+    calls = [found for found in program.trace(*text) if isinstance(found.node, ast.Call)] if text else []
+    read = [find_read(program, found.node, found.at) for found in calls]
+    bodies = [read_body(path) for opened in read if opened is not None for path in list_files(program, *opened)]
+    return [body for body in bodies if body is not None]
+
+
+def _is_of(program: Program, found: Traced, package: str) -> bool:
+    makers = program.trace(found.node.func, found.at)
+    return any(isinstance(maker.node, Outside) and maker.node.name.partition(".")[0] == package for maker in makers)
+
+
+def _find_cut(program: Program, node: Any, at: Surroundings) -> tuple[ast.expr, Surroundings] | None:
+    """Find the text of which an expression is what stands behind its front matter."""
+    last = node.path[-1:] if isinstance(node, Element) else ()
+    if isinstance(node, ast.Subscript):
+        last = (read_key(node.slice),)
+    if last in ((2,), (-1,)):
+        for found in program.trace(node.source if isinstance(node, Element) else node.value, at):
+            call = found.node
+            is_split = isinstance(call, ast.Call) and get_last_name(call.func) == "split" and len(call.args) == 2
+            if is_split and isinstance(call.func, ast.Attribute) and _has_fence(program, call.args[0], found.at):
+                return call.func.value, found.at
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sub" and node.args:
+        if _has_fence(program, node.args[0], at):
+            return (node.args[2], at) if len(node.args) > 2 else None
+        for found in program.trace(node.func.value, at):
+            made = found.node.args if isinstance(found.node, ast.Call) else []
+            if made and len(node.args) > 1 and _has_fence(program, made[0], found.at):
+                return node.args[1], at
+    return None
+
+
+def _has_fence(program: Program, node: ast.expr, at: Surroundings) -> bool:
+    return any(is_text(found.node) and "---" in found.node.value for found in program.trace(node, at))
 
 
 def read_keys(path: Path, keys: tuple[Any, ...]) -> list[FileText] | None:

@@ -1,12 +1,13 @@
 """Defaults of a program's settings that are values, not prompts: names of models, numbers, switches, choices."""
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from selfwire.extras.adopt.inventory import ProgramValue
 from selfwire.extras.adopt.kinds import find_literals, has_base
-from selfwire.extras.adopt.source import Program, Surroundings, Traced, get_last_name, show_path
+from selfwire.extras.adopt.source import Program, Surroundings, Traced, get_last_name, is_text, show_path
 
 NAMES = ("Config", "Configuration", "Settings", "Context")
 """Ends of the names of classes of settings."""
@@ -14,6 +15,13 @@ READING = ("from_runnable_config", "from_context")
 """Methods of such classes in LangGraph's templates."""
 MOST_WORDS = 4
 """Words of a default above which it is a prompt."""
+WHO = re.compile(r"(?i)name|(user|customer|client|guest|tenant|account|session|thread|e?mail)\w*|\w+_id")
+"""Names of fields that say who asks; what stands beside one is a fact of the request too, such as `premium`."""
+NOT_EVOLVED = re.compile(
+    r"(?i)model|llm|provider|key|secret|password|credential|url|uri|host|port$|path|dir$|folder|file|endpoint|address|"
+    r"user|thread|session|(^|_)(id|ids|seed|debug|verbose)$"
+)
+"""Names of fields that say where, by whom or by which model something is done; they are nobody's to try out."""
 
 
 def list_values(program: Program, schemas: Iterable[Traced], prompts: Collection[Any]) -> Iterator[ProgramValue]:
@@ -24,15 +32,57 @@ def list_values(program: Program, schemas: Iterable[Traced], prompts: Collection
         prompts: literals that are listed as texts.
     """
     known = {found.node: found.at for found in schemas}
+    contexts, read = {*known}, {name for file in program.files.values() for name in _list_read(file.tree)}
     for file in program.files.values():
         for node in ast.walk(file.tree):
             if isinstance(node, ast.ClassDef) and node not in known and _is_settings(program, Traced(node, file.top)):
                 known[node] = file.top
     for owner, at in known.items():
         inside = program.enter(owner, at)
-        for field in owner.body:
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                yield from _read_field(program, owner.name, field, inside, prompts)
+        fields = [part for part in owner.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)]
+        is_free = owner in contexts and not any(WHO.fullmatch(ast.unparse(field.target)) for field in fields)
+        for field in fields:
+            for value in _read_field(program, owner.name, field, inside, prompts):
+                is_open = is_free and value.name in read and not NOT_EVOLVED.search(value.name)
+                yield value.replace(**_find_spelled(program, field, inside)) if is_open else value
+
+
+def _list_read(tree: ast.AST) -> Iterator[str]:
+    """List the names of attributes and of keys that a file reads."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _find_spelled(program: Program, field: ast.AnnAssign, at: Surroundings) -> Mapping[str, Any]:
+    """Find how a field's values are written, and where its default stands; {} if that is no literal of its type."""
+    default = _get_default(field)
+    annotation = field.annotation
+    if isinstance(annotation, ast.Subscript) and get_last_name(annotation.value) == "Annotated":
+        annotation = annotation.slice.elts[0] if isinstance(annotation.slice, ast.Tuple) else annotation
+    kind = ast.unparse(annotation)
+    spelled = {"True": "True", "False": "False"} if kind == "bool" else dict[str, str]()
+    for literal in find_literals(program, annotation, at):
+        spelled[str(literal)] = repr(literal)
+    for found in program.trace(annotation, at) if isinstance(annotation, ast.Name | ast.Attribute) else ():
+        if isinstance(found.node, ast.ClassDef) and has_base(program, found, ("Enum", "StrEnum")):
+            for line in found.node.body:
+                if isinstance(line, ast.Assign) and is_text(line.value):
+                    spelled[line.value.value] = f"{ast.unparse(annotation)}.{ast.unparse(line.targets[0])}"
+    if default is None or not (spelled or kind in ("int", "float")):
+        return {}
+    written = ast.unparse(default)
+    if written not in spelled.values() if spelled else not re.fullmatch(r"-?\d+(\.\d+)?", written):
+        return {}
+    return {
+        "spelled": spelled,
+        "column": default.col_offset,
+        "end_column": default.end_col_offset,
+        "first": default.lineno,
+        "last": default.end_lineno,
+    }
 
 
 def _is_settings(program: Program, found: Traced) -> bool:
@@ -46,11 +96,7 @@ def _read_field(
 ) -> Iterator[ProgramValue]:
     assert isinstance(field.target, ast.Name), "checked by the caller"
     choices = _list_choices(program, field.annotation, at)
-    default = field.value
-    if isinstance(default, ast.Call):
-        named = {keyword.arg: keyword.value for keyword in default.keywords}
-        is_field = get_last_name(default.func) in ("Field", "field")
-        default = named.get("default", default.args[0] if default.args else None) if is_field else None
+    default = _get_default(field)
     values = [*_list_constants(program, default, at)] if default is not None else []
     if field.target.id.startswith("_") or get_last_name(field.annotation) == "ClassVar":
         return
@@ -63,6 +109,16 @@ def _read_field(
         yield ProgramValue(
             owner=owner, name=field.target.id, default=shown, choices=choices, file=file, line=line, end_line=end
         )
+
+
+def _get_default(field: ast.AnnAssign) -> ast.expr | None:
+    """Get the default of a field, also inside a call of `Field`."""
+    default = field.value
+    if isinstance(default, ast.Call):
+        named = {keyword.arg: keyword.value for keyword in default.keywords}
+        is_field = get_last_name(default.func) in ("Field", "field")
+        return named.get("default", default.args[0] if default.args else None) if is_field else None
+    return default
 
 
 def _is_prompt(value: ast.Constant, prompts: Collection[Any]) -> bool:

@@ -610,7 +610,7 @@ class Program:
             if isinstance(decorator, ast.Call) is (maker is not function):
                 given = {argument.arg: [decorated] for argument in function.args.args[:1]}
                 if isinstance(decorator, ast.Call):
-                    passed = self._pass(maker, decorator, decorated.at)
+                    passed = self.list_passed(maker, decorator, decorated.at)
                     outer = Surroundings(at.file, maker, at.outer.outer, passed)  # type: ignore[union-attr]
                 found.append((decorated.node, Surroundings(at.file, function, outer, given)))
         return found
@@ -1218,7 +1218,7 @@ class Program:
         """
         call, at = me.node.call, me.node.made_in
         for init in self.find_init(me) if call is not None and at is not None else ():
-            given = self._pass(init.node, call, at, skip_first=True)
+            given = self.list_passed(init.node, call, at, skip_first=True)
             given = {**list_defaults(init.at.file.read_names(init.node), init.at), **given}
             inside = Surroundings(init.at.file, init.node, init.at, {init.node.args.args[0].arg: [me], **given})
             if init.node is target:
@@ -1548,7 +1548,7 @@ class Program:
             yield from self._call_bound(target, called, node, at)
         elif isinstance(target, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             if not is_wrapped(target):
-                yield from self.list_returned(target, called.at, self._pass(target, node, at), node, None)
+                yield from self.list_returned(target, called.at, self.list_passed(target, node, at), node, None)
         elif isinstance(target, ast.Call) and get_last_name(target.func) == "partial" and target.args:
             yield from self._call_partial(target, called, node, at)
         elif isinstance(target, Instance):
@@ -1581,7 +1581,7 @@ class Program:
         self, function: Traced, call: ast.Call, at: Surroundings, *, skip_first: bool = False
     ) -> Surroundings | None:
         """Return the surroundings inside a function with the arguments of a call; None if it passes none."""
-        given = self._pass(function.node, call, at, skip_first=skip_first)
+        given = self.list_passed(function.node, call, at, skip_first=skip_first)
         if given and is_complete(call):
             given = {**list_defaults(function.at.file.read_names(function.node), function.at), **given}
         inside = Surroundings(function.at.file, function.node, function.at, given)
@@ -1590,7 +1590,7 @@ class Program:
     def enter_partial(self, function: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
         """Return the surroundings inside a function with the arguments that `partial(function, ...)` passes."""
         passed = self.passed.setdefault((call, ""), ast.Call(call.func, call.args[1:], call.keywords))
-        given = self._pass(function.node, passed, at)  # type: ignore[arg-type]
+        given = self.list_passed(function.node, passed, at)  # type: ignore[arg-type]
         inside = Surroundings(function.at.file, function.node, function.at, given)
         return inside if given and inside.depth <= NESTED else None
 
@@ -1601,8 +1601,8 @@ class Program:
         second = ast.Call(node.func, [*skipped, *node.args], node.keywords)
         for inner in self.trace(target.args[0], called.at):
             if isinstance(inner.node, ast.FunctionDef | ast.AsyncFunctionDef):
-                given, rest = self._pass(inner.node, first, called.at), inner.node.args.kwarg
-                for name, values in self._pass(inner.node, second, at).items():
+                given, rest = self.list_passed(inner.node, first, called.at), inner.node.args.kwarg
+                for name, values in self.list_passed(inner.node, second, at).items():
                     given[name] = [*given[name], *values] if rest is not None and name == rest.arg else values
                 yield from self.list_returned(inner.node, inner.at, given, node, None)
 
@@ -1610,7 +1610,7 @@ class Program:
         function, owner = target
         if is_classmethod(function) and function.name.startswith(("from_", "load", "create", "default", "make")):
             made_of = owner.node.of if isinstance(owner.node, Instance) else owner.node
-            passed = self._pass(function, node, at, skip_first=True)
+            passed = self.list_passed(function, node, at, skip_first=True)
             returned = self._trace_all(self.list_returned(function, called.at, passed, node, owner))
             made = [found for found in returned if isinstance(found.node, Instance) and found.node.call is not None]
             known = [found for found in made if is_complete(found.node.call)]
@@ -1618,12 +1618,13 @@ class Program:
             return
         if is_wrapped(function):
             return
-        given = self._pass(function, node, at, skip_first=not is_static(function))
+        given = self.list_passed(function, node, at, skip_first=not is_static(function))
         yield from self.list_returned(function, called.at, given, node, owner)
 
-    def _pass(
+    def list_passed(
         self, function: Function, node: ast.Call, at: Surroundings, *, skip_first: bool = False
     ) -> dict[str, list[Traced]]:
+        """List what a call passes for each argument of a function."""
         named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
         named += filter(None, (function.args.vararg, function.args.kwarg))
         given = {}

@@ -247,12 +247,10 @@ class TextFinder:
 
     def _follow_unknown(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Follow an attribute or item of something that the source does not show, such as a field of the state."""
-        if isinstance(node, ast.Subscript):
-            if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-                self._follow_field(node.value, node.slice.value, at, reach)
-            if self._follow_file_keys(node, at, reach):
-                return
-            self._follow_stored(node, at, reach)
+        if self._follow_bodies(node, at, reach):
+            return
+        if isinstance(node, ast.Subscript) and self._follow_item(node, at, reach):
+            return
         if isinstance(node, ast.Attribute) and node.attr in CONTENTS:
             for base in self.program.trace(node.value, at):
                 if isinstance(base.node, Element) and node.attr == "page_content":
@@ -271,6 +269,15 @@ class TextFinder:
                 "keep each prompt in a file of its own, or under a key of a YAML or JSON file",
             )
         self._note_opaque(node, at, reach)
+
+    def _follow_item(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> bool:
+        """Follow an item of the state, or of a file of keys; returns whether it is one of a file."""
+        if is_text(node.slice):
+            self._follow_field(node.value, node.slice.value, at, reach)
+        if self._follow_file_keys(node, at, reach):
+            return True
+        self._follow_stored(node, at, reach)
+        return False
 
     def _follow_stored(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> None:
         """Follow `item.value["field"]`, where a store gave the item, to what the program puts there."""
@@ -476,7 +483,7 @@ class TextFinder:
             self._follow_arguments(node, at, reach)
         elif prompt_files.find_read(self.program, node, at) is not None or prompt_files.is_prompt_loader(name):
             self._follow_file(node, at, reach)
-        else:
+        elif not self._follow_bodies(node, at, reach):
             self._note_opaque(node, at, reach)
 
     def _follow_marker(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
@@ -697,6 +704,13 @@ class TextFinder:
             if not self._follow_loaded(call.node, call.at, passed, self._pass_on(reach, caller)):
                 return False
         return True
+
+    def _follow_bodies(self, node: Any, at: Surroundings, reach: Reach) -> bool:
+        """Follow what stands behind the front matter of files; returns whether it is such an expression."""
+        bodies = prompt_files.find_bodies(self.program, node, at)
+        for body in bodies:
+            self._add_file(body, reach)
+        return bool(bodies)
 
     def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
         opened = prompt_files.find_loaded_path(self.program, call, at)

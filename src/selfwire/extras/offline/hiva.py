@@ -139,7 +139,7 @@ def topology_decision(brief: CriticInput) -> dict[str, Any]:
 def program_edit(brief: CriticInput) -> dict[str, Any]:
     """Change nothing: what a program of a user's lacks is not known here."""
     reason = "Nothing in the feedback concerns the program."
-    return {"place": "", "name": "", "description": "", "merge": "", "reason": reason}
+    return {"place": "", "name": "", "description": "", "merge": "", "value": "", "reason": reason}
 
 
 def self_criticism(brief: CriticInput) -> dict[str, Any]:

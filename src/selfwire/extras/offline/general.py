@@ -29,7 +29,7 @@ def read(work: SkillInput) -> SkillOutput | None:
 
 
 def answer(work: SkillInput) -> str:
-    """What was found, and the last fact as the answer; remarks on steps that did nothing here tell a reader nothing."""
+    """The notes without remarks on steps that did nothing, and the last fact as the answer."""
     facts = [line.removeprefix("Fact: ") for line in work.lines if line.startswith("Fact: ")]
     notes = "\n".join(
         f"- {line}" for line in dict.fromkeys(work.lines) if not line.startswith(("Answer: ", "Remark: "))

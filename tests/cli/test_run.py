@@ -46,9 +46,12 @@ def test_a_server_that_cannot_be_reached_stops_a_run_and_is_named(
     address = ("--model", "openai:mine", "--base-url", "http://me:secret@127.0.0.1:9/v1")
     result = call(tmp_path, "run", method, QUESTION, *address, "--embedder", "hashing", code=STOPPED)
     assert result.stdout == ""
-    stopped = "\nstopped, before there was any answer: OpenAIConnectionError: Connection error. (openai:mine at"
-    assert stopped in result.stderr
-    assert "it does not answer anything else either" in result.stderr
+    stopped = (
+        "\nstopped, before there was any answer: http://127.0.0.1:9 does not answer: no connection after 6 attempts"
+    )
+    assert f"{stopped}, and nothing was paid (OpenAIConnectionError: Connection error.)" in result.stderr
+    assert ": check the address and that a server runs there, then try again" in result.stderr
+    assert "0 calls, 0 tokens, $0.00" in result.stderr
     assert "then try again" in result.stderr
     assert "secret" not in result.stderr
 

@@ -31,6 +31,9 @@ class IntervalEstimate(FrozenModel):
         """The value with its interval, such as `0.60 [0.41, 0.77]`."""
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
+    def __repr__(self) -> str:
+        return f"<{self}, n={self.n}>"
+
 
 def compute_mean(values: Sequence[float]) -> float:
     """Compute the mean of at least one finite number, else raise ValueError."""

@@ -409,7 +409,8 @@ class Dytopo(Method[DytopoConfig]):
         question = {"agent": rounds * len(team.topology.nodes), "meta": rounds * config.manager}
         settings = SETTINGS if config.search == "near" else 5 * SETTINGS
         learning = scale_calls(question, batch * settings / 2)  # the same rounds are on record
-        return CallEstimate(question, learning=learning, gate_share=0.5, tokens=1300)
+        most = scale_calls(question, config.rounds / rounds)
+        return CallEstimate(question, learning=learning, gate_share=0.5, tokens=1300, most=most)
 
     @property
     def prompts(self) -> Prompts:

@@ -23,7 +23,7 @@ from selfwire.core.task import Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import OFFERED, Trajectory
 from selfwire.core.usage import Objective, Usage, sum_usages
-from selfwire.core.values import FrozenMap, FrozenModel, Id, format_count
+from selfwire.core.values import FrozenMap, FrozenModel, Id, fingerprint, format_count
 from selfwire.evolvers.copies import TaskTexts, find_copies, list_own_texts
 from selfwire.evolvers.gate import (
     OUTCOMES,
@@ -190,6 +190,7 @@ class EvolutionState(TypedDict, total=False):
         decided: comparisons so far.
         outcomes: how often each outcome was had.
         weight: share of a decision's error that belongs to the outcomes of these.
+        rejected: the iteration, from 1, in which a comparison rejected a team for good, by `get_structure`.
         pruned_from: the iteration from which on parts are taken out; absent before.
         unpruned: body of the incumbent at that time.
         pruned_calls: calls per gate task of that team and of the one without what has gone; absent if nothing has.
@@ -218,6 +219,7 @@ class EvolutionState(TypedDict, total=False):
     decided: int
     outcomes: dict[str, int]
     weight: float
+    rejected: dict[str, int]
     pruned_from: int
     unpruned: str
     pruned_calls: list[float]
@@ -284,7 +286,7 @@ class EvolutionLoop:
         over = state["iteration"] >= self.config.iterations or state.get("finished")
         if not (self.config.pruning and over) or "pruned_from" in state:
             return {}
-        fresh = EvolutionState(finished=False, draft="", drafted=[], decided=0, outcomes={}, weight=1.0)
+        fresh = EvolutionState(finished=False, draft="", drafted=[], decided=0, outcomes={}, weight=1.0, rejected={})
         return {**fresh, "pruned_from": state["iteration"], "unpruned": state["incumbent"]}
 
     @cached_property
@@ -333,6 +335,7 @@ class EvolutionLoop:
         method = self._choose_method(state)
         evolved = self._refuse_frozen(method, team, await method.propose(team, trajectories, ctx))
         evolved = self._refuse_copies(method, team, evolved)
+        evolved = self._refuse_rejected(method, team, evolved, state.get("rejected", {}))
         invalid = await count_invalid_replies(self.journal)
         record = evolved.model_dump(mode="json", exclude={"workflow"})
         record["unusable"] = invalid - state.get("invalid", invalid)  # older checkpoints lack it
@@ -376,6 +379,8 @@ class EvolutionLoop:
         return self._keep(method, kept, refused, team, evolved)
 
     def _changes_frozen(self, team: Team) -> bool:
+        if not self.config.freeze:
+            return False
         from selfwire.evolvers.frozen import find_frozen_change
 
         return bool(find_frozen_change(self.seed_team, team, self.config.freeze))
@@ -391,6 +396,20 @@ class EvolutionLoop:
             for place, passage in copies.items()
         ]
         return self._keep(method, kept, copied, team, evolved)
+
+    def _refuse_rejected(
+        self, method: Method[Any], team: Team, evolved: EvolveResult, rejected: Mapping[str, int]
+    ) -> EvolveResult:
+        """Refuse a candidate that a comparison has rejected before: a second one would cost as much and decide nothing.
+
+        A method whose memory decides how the team runs asks for a comparison all the same.
+        """
+        iteration = rejected.get(get_structure(evolved.workflow))
+        if iteration is None or evolved.needs_gate:
+            return evolved
+        reason = f"it makes the team that was rejected in iteration {iteration}"
+        refused = [RefusedRewiring(rewiring=rewiring, reason=reason) for rewiring in evolved.applied]
+        return self._keep(method, [], refused, team, evolved)
 
     def _keep(
         self,
@@ -516,7 +535,7 @@ class EvolutionLoop:
             ConfigError: it cannot, or something frozen has changed.
         """
         self.method.adapt(team)
-        if self.config.freeze and self._changes_frozen(team):
+        if self._changes_frozen(team):
             raise ConfigError(f"this changes what is frozen, which is {', '.join(self.config.freeze)}")
 
     async def save(self, state: EvolutionState) -> EvolutionState:
@@ -694,17 +713,19 @@ class EvolutionLoop:
         kept = self._choose_method(state).keep_memory(incumbent, candidate)
         worth = PruningRecord.of(kept).agent_values
         removal = self.method.propose_pruning(kept, worth) if verdict.try_pruning else None
-        if removal is not None and not (self.config.freeze and self._changes_frozen(kept.apply(removal))):
-            smaller = kept.apply(removal)
-            after = await self._run(smaller, tasks, self._gate_scope(state, "pruned"))
-            pruned = self._decide(before, after, state["equals"])
+        rejected = _add_rejected(candidate, after, verdict, state)
+        smaller = kept if removal is None else kept.apply(removal)
+        if removal and get_structure(smaller) not in rejected and not self._changes_frozen(smaller):
+            smaller_runs = await self._run(smaller, tasks, self._gate_scope(state, "pruned"))
+            pruned = self._decide(before, smaller_runs, state["equals"])
             if pruned.accepted:
                 smaller = self.method.keep_memory(smaller, kept).with_lineage(incumbent, [removal])
                 pruned = pruned.replace(why=f"{pruned.why}; {removal.why}")
                 tried = [rewiring["operation"] for rewiring in evolved["applied"]]
-                return await self._conclude(pruned, smaller, after, removal, tried)
+                return {"rejected": rejected, **await self._conclude(pruned, smaller, smaller_runs, removal, tried)}
+            rejected = _add_rejected(smaller, smaller_runs, pruned, {**state, "rejected": rejected})
         kept = kept if kept == incumbent else kept.with_lineage(incumbent, [])
-        update = await self._conclude(verdict, kept, before)
+        update = EvolutionState(rejected=rejected, **await self._conclude(verdict, kept, before))
         if verdict.keeps_draft and draft is not incumbent:
             update["draft"] = await self._put(self._choose_method(state).keep_memory(draft, candidate))
             update["drafted"] = state["drafted"]
@@ -866,6 +887,16 @@ def _keep_unchanged(evolved: Mapping[str, Any], equals: int) -> GateDecision:
     return decision.replace(unchanged="unusable reply" if reasons else "no change")
 
 
+def _add_rejected(
+    team: Team, runs: Sequence[Trajectory], verdict: GateDecision, state: EvolutionState
+) -> dict[str, int]:
+    """Add a team to those that a comparison has rejected for good, unless it is a draft or no run was graded."""
+    rejected = state.get("rejected", {})
+    if verdict.draft or verdict.keeps_draft or not any(done.feedback for done in runs):
+        return rejected
+    return {get_structure(team): state["iteration"] + 1, **rejected}
+
+
 def undo_untried(incumbent: Team, candidate: Team, runs: Sequence[Trajectory]) -> tuple[Team, tuple[Rewiring, ...]]:
     """Give an agent that ran on no gate task its old prompt and model back, since nothing has tried the new ones.
 
@@ -889,10 +920,10 @@ def undo_untried(incumbent: Team, candidate: Team, runs: Sequence[Trajectory]) -
     return kept.with_lineage(incumbent, [*candidate.lineage.rewirings, *undone]), undone
 
 
-def get_structure(team: Team) -> tuple[Any, ...]:
-    """Return the parts of a team beside its memory: agents, topology and tools."""
+def get_structure(team: Team) -> str:
+    """Return the fingerprint of the parts of a team beside its memory: agents, topology and tools."""
     tools = [(tool.name, tool.source, tool.description) for tool in team.tools]
-    return team.agents, team.topology, tools
+    return fingerprint({**team.model_dump(mode="json", include={"agents", "topology"}), "tools": tools})
 
 
 Event = dict[str, Any]

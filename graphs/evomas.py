@@ -405,9 +405,11 @@ class Evomas(Method[EvomasConfig]):
     @staticmethod
     def estimate_calls(config: EvomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """Stages of a few agents, planned and judged, and the closing call; agents and topology do not change."""
-        stages = min(config.stages, STAGES)
-        question = {"agent": stages * DRAWN * LOOP, "judge": stages, "meta": stages * config.task_state + 1}
-        return CallEstimate(question, samples=config.samples, gate_share=0, tokens=700)
+        usual, most = (
+            {"agent": stages * DRAWN * LOOP, "judge": float(stages), "meta": float(stages * config.task_state + 1)}
+            for stages in (min(config.stages, STAGES), config.stages)
+        )
+        return CallEstimate(usual, samples=config.samples, gate_share=0, tokens=700, most=most)
 
     @property
     def prompts(self) -> Prompts:

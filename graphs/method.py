@@ -136,6 +136,7 @@ class CallEstimate(NamedTuple):
         learning: calls of one iteration beside the runs of its batch.
         gate_share: share of the iterations whose candidate is compared with the incumbent.
         tokens: sent and received in a call, beside the text of the question.
+        most: calls for a question on which the method takes all its rounds; none for as many as `question`.
     """
 
     question: Calls
@@ -143,6 +144,7 @@ class CallEstimate(NamedTuple):
     learning: Calls = FrozenMap()
     gate_share: float = 1.0
     tokens: int = 450
+    most: Calls = FrozenMap()
 
 
 def scale_calls(calls: Calls, by: float) -> Calls:

@@ -78,7 +78,7 @@ from selfwire.graphs.machine import (
     add_usage,
     run_graph,
 )
-from selfwire.graphs.method import FULL, CallEstimate, EvolveResult, Method, Variant, count_turn_calls
+from selfwire.graphs.method import FULL, CallEstimate, Calls, EvolveResult, Method, Variant, count_turn_calls
 from selfwire.graphs.serve import make_server
 from selfwire.graphs.team import TeamContext, get_pending_messages, run_team
 
@@ -381,12 +381,16 @@ class Tacomas(Method[TacomasConfig]):
     @staticmethod
     def estimate_calls(config: TacomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """Calls of the team's rounds, each judged and coached; the team that questions start with does not change."""
-        rounds = min(config.rounds, USUAL_ROUNDS)
         asks = len(team.topology.nodes) if config.fast.judge_each else 1  # of contributions and of the coach, per round
         coached = asks * (config.capability and config.fast.refines)
-        judge, meta = 1.2 * rounds + (rounds - 1) * asks, coached + config.topology / config.interval
-        question = {"agent": rounds * count_turn_calls(team), "judge": judge, "meta": 1 + (rounds - 1) * meta}
-        return CallEstimate(question, gate_share=0, tokens=750)
+        meta = coached + config.topology / config.interval
+
+        def count_calls(rounds: int) -> Calls:
+            judge = 1.2 * rounds + (rounds - 1) * asks
+            return {"agent": rounds * count_turn_calls(team), "judge": judge, "meta": 1 + (rounds - 1) * meta}
+
+        usual = count_calls(min(config.rounds, USUAL_ROUNDS))
+        return CallEstimate(usual, gate_share=0, tokens=750, most=count_calls(config.rounds))
 
     @property
     def prompts(self) -> Prompts:

@@ -81,6 +81,9 @@ def test_a_team_is_evolved_on_dicts_with_a_function_as_the_grader(home: Path) ->
     assert {event["phase"] for event in events} >= {"rollout", "gate", "test"}
     assert "| evolved team |" in found.summary() == found._repr_markdown_() == found.__rich__()
     assert repr(found).startswith("<Evolution of 'sums' (hiva): ")
+    assert repr(found.cost) == f"<{found.cost.calls} calls, {found.cost.tokens:,} tokens, $0.00>"
+    assert repr(found.score) == f"<{found.score}, n=6>"
+    assert repr(found.versions).startswith("(<sums@first.0: seed>, <sums@first.1: ")
 
 
 def test_what_was_wrong_reaches_the_team_that_learns() -> None:

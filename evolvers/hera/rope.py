@@ -159,7 +159,9 @@ async def extract_lesson(
     *,
     scope: Scope,
 ) -> tuple[PromptLesson, Usage]:
-    """ExtractOperationalRules and ExtractBehavioralPrinciples; nothing where no replay was graded.
+    """ExtractOperationalRules and ExtractBehavioralPrinciples; nothing without a better and a worse replay.
+
+    App. B contrasts successful variants with failed ones; replays of equal scores show no difference to learn from.
 
     Args:
         original: the failed trajectory.
@@ -168,7 +170,8 @@ async def extract_lesson(
         failures: the agent's buffer, the original last.
     """
     graded = [(varied, done) for varied, done in replays if get_score(done) is not None]
-    if not graded:
+    unvaried = control if control.feedback else original
+    if len({get_score(done) for done in (unvaried, *(done for _, done in graded))}) < 2:
         return PromptLesson(), Usage()
     results = [f"original prompt: {_result(original, agent.id)}"]
     if control.feedback:

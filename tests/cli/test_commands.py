@@ -284,9 +284,10 @@ def test_runs_says_that_a_process_is_gone_and_how_to_go_on(home: Path, status: s
 
 
 def test_runs_says_of_a_run_that_has_ended_what_it_noted(home: Path) -> None:
-    leave_run(home, "stopped: the provider is down")
+    why = f"stopped: the provider is down {'and does not answer ' * 20}at all"
+    leave_run(home, why)
     listed = said(home, "runs")
-    assert listed.splitlines()[-1] == "r1: stopped: the provider is down; go on with: selfwire train --resume r1"
+    assert listed.splitlines()[-1] == f"r1: {why}; go on with: selfwire train --resume r1"
     assert "interrupted" not in listed
 
 

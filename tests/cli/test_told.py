@@ -163,9 +163,12 @@ def test_a_wrong_key_of_the_critics_stops_a_run_that_has_cost_something(home: Pa
 
 def test_a_run_whose_server_was_not_there_owes_nothing_and_keeps_its_address(home: Path) -> None:
     nowhere = ("--model", "openai:mine", "--base-url", "http://127.0.0.1:9/v1", "--embedder", "hashing")
-    asked = ("eval", "single", *OWN, "--tasks", "4", "--concurrency", "1", "--retries", "0")
-    told = call(home, *asked, *nowhere, code=STOPPED).stdout
+    asked = ("eval", "single", *OWN, "--tasks", "4", "--concurrency", "3", "--retries", "1")
+    stopped = call(home, *asked, *nowhere, code=STOPPED)
+    assert "stopped: http://127.0.0.1:9 does not answer: no connection after 2 attempts, and noth" in stopped.stderr
+    told = stopped.stdout
     assert "without a reply" not in told
+    assert "spent: 0 calls, 0 tokens, $0.00\n" in told
     assert "without a reply" not in call(home, "runs").stdout
     run = re.findall(r"--resume (\S+)", told)[0]
     with WireServer(NUMBER) as server:

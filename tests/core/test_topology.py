@@ -238,3 +238,9 @@ def test_what_can_never_be_right_is_refused(fields: dict[str, object], message: 
 def test_ids_are_what_langgraph_can_name(bad: str) -> None:
     with pytest.raises(ValueError, match="String should match pattern"):
         Node(id=bad, agent="x")
+
+
+def test_a_diff_shows_only_what_differs() -> None:
+    before, after = make_chain("a", "b"), make_chain("a", "b", "c")
+    shown = "TopologyDiff(added_nodes=(Node(id='c', agent='c'),), added_edges=(Edge(source='b', target='c'),))"
+    assert repr(before.diff(after)) == shown

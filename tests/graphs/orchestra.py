@@ -138,7 +138,7 @@ def learning(ctx: HeraCtx, judge: TrajectoryGrader) -> HeraCtx:
 
 
 class Judge:
-    """Grades by who took part; keeps what it graded.
+    """Grades by who took part, a failure with somebody awake a little better; keeps what it graded.
 
     Args:
         wanted: an agent whose taking part makes an answer right.
@@ -153,7 +153,8 @@ class Judge:
         if done.answer is None or done.error is not None:
             return done
         right = any(step.agent == self.wanted for step in done.steps)
-        return done.with_feedback(Feedback(score=float(right), solved=right, text="right" if right else "wrong"))
+        score = 1.0 if right else 0.2 * any(" awake" in step.output for step in done.steps)
+        return done.with_feedback(Feedback(score=score, solved=right, text="right" if right else "wrong"))
 
 
 async def grown(judge: Judge, rollouts: Sequence[Trajectory]) -> list[Trajectory]:

@@ -188,6 +188,39 @@ async def test_what_does_worse_on_train_tasks_is_rejected_without_a_gate_task_an
     assert (name_outcome(second), second["error"]) == ("accepted", 0.025)
 
 
+@pytest.mark.parametrize("gate", ["mean", "better", "no-worse"])
+async def test_a_candidate_that_was_rejected_is_not_compared_again(gate: str) -> None:
+    compared = list[int]()
+
+    class Stubborn(Scripted):
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            compared.extend([ctx.at.iteration] * (ctx.at.phase in ("gate", "draft")))
+            return await super().answer(team, question, ctx)
+
+        async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+            return await super().propose(team, runs, ctx.where(iteration=0 if ctx.at.iteration < 2 else 1))
+
+    skill = {0: 0.5, 1: 0.0, 2: 1.0, 99: 0.0}
+    method = Stubborn(skill=lambda number: skill[number])
+    made = context(method, gate=gate, iterations=3, anyway=True)
+    await evolved(made)
+    first, second, third = (await made.library.history("w")).versions[1:]
+    assert [name_outcome(v.facts["gate"]) for v in (first, second)] == ["rejected", "unusable reply"]
+    assert second.facts["gate"]["why"].endswith("such as: it makes the team that was rejected in iteration 1")
+    assert second.facts["refused"][0]["rewiring"]["why"] == "next"
+    assert (await made.library.load(second.ref)).memory["lessons"] == 2  # what is learned beside the change stays
+    assert set(compared) == {0, 2}
+    assert "rejected in iteration" not in third.facts["gate"]["why"]
+
+
+async def test_a_pruning_that_was_rejected_is_not_compared_again() -> None:
+    method = Scripted(skill=lambda number: 0.0 if number == 99 else 0.5, calls=lambda number: number + 1)
+    made = context(method, iterations=3, patience=0)
+    await evolved(made)
+    sides = 2 * 3 + 1  # incumbent and candidate in every iteration, and the smaller team once
+    assert len([task for phase, task in method.seen if phase == "gate"]) == sides * made.config.gate_tasks
+
+
 async def test_what_does_worse_than_the_draft_leaves_the_draft_as_it_is() -> None:
     skill = {0: 0.2, 1: 0.4, 2: 0.3, 3: 1.0}
     made = context(Scripted(skill=lambda number: skill[number]), gate="better", gate_tasks=20, iterations=3, batch=30)

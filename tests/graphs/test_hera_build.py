@@ -34,7 +34,8 @@ def search(query: str) -> str:
 
 async def assess(question: Question, answer: str, scope: Scope) -> Feedback:
     right = "calculator" in answer
-    return Feedback(score=float(right), solved=right, text="right" if right else "wrong")
+    score = 1.0 if right else 0.3 * ("thoroughness" in scope.phase)  # of the replay with that variant
+    return Feedback(score=score, solved=right, text="right" if right else "wrong")
 
 
 def built(model: Any = None, **options: Any) -> Any:

@@ -39,8 +39,8 @@ COMMANDS = [line for line in PAGE.splitlines() if line.startswith("selfwire ")]
 PYTHON = re.compile(r"options in its parentheses:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOWN = {
     "run": "hands on to checker, searcher, writer (every successor)",
-    "evolve": "selfwire show prune-archive",
-    "compare": "prune         ",
+    "evolve": "selfwire show sparsify-archive",
+    "compare": "sparsify         ",
     "ablate": "| a random edge |",
 }
 """What a command prints when it has worked."""
@@ -95,23 +95,23 @@ def test_the_page_is_short() -> None:
 def test_its_name_is_listed_without_importing_it(package: Path) -> None:
     code = "import sys; from selfwire.core.plugins import method_names; print(method_names(), *sys.modules)"
     printed = run_python(package, code)
-    assert "'gepa', 'prune')" in printed
-    assert "prune_method" not in printed
+    assert "'gepa', 'sparsify')" in printed
+    assert "sparsify_method" not in printed
     assert "langgraph" not in printed
 
 
 def test_an_instance_is_evolved_run_and_evaluated_without_an_entry_point(package: Path, tmp_path: Path) -> None:
     [code] = PYTHON.findall(PAGE)
     (tmp_path / "from_python.py").write_text(code)
-    shutil.copy(package / "prune_method.py", tmp_path)
+    shutil.copy(package / "sparsify_method.py", tmp_path)
     process = start("tests.processes:run_python", "from_python.py", cwd=tmp_path, env=environment(tmp_path))
     assert "edge" in wait_for(process)[0]
     with open_library(tmp_path / "home") as library:
-        assert run_sync(library.load("thin")).method == "prune"
+        assert run_sync(library.load("thin")).method == "sparsify"
 
 
 def test_the_tests_of_the_page_pass(package: Path) -> None:
-    options = ("--disable-plugin-autoload", "-q", "-p", "no:cacheprovider", "test_prune.py")
+    options = ("--disable-plugin-autoload", "-q", "-p", "no:cacheprovider", "test_sparsify.py")
     process = start("tests.processes:run_python", "-m", "pytest", *options, cwd=package, env=environment(package))
     assert "3 passed" in wait_for(process)[0]
 
@@ -119,7 +119,7 @@ def test_the_tests_of_the_page_pass(package: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_takes_it(package: Path, line: str) -> None:
-    shown = "dry run of prune on archive" if "--dry-run" in line else SHOWN[line.split()[1]]
+    shown = "dry run of sparsify on archive" if "--dry-run" in line else SHOWN[line.split()[1]]
     assert shown in run_command(package, line)
 
 
@@ -130,7 +130,7 @@ def test_it_evolves(package: Path) -> None:
     assert 'graph = team.graph("offline"' in printed
     with open_library(package / "home") as library:
         evolved = run_sync(library.load("thinner"))
-    assert evolved.method == "prune"
+    assert evolved.method == "sparsify"
     assert len(evolved.topology.edges) == 6 - 2
     with open_library(package / "home") as library:
         history = run_sync(library.history("thinner"))
@@ -144,10 +144,10 @@ def test_it_is_served(package: Path, tmp_path: Path) -> None:
         dev_server(tmp_path / "cwd", tmp_path / "home", served, **search_path(package)) as address,
         get_sync_client(url=address) as client,
     ):
-        drawn = client.assistants.get_graph("prune", xray=True)["nodes"]
+        drawn = client.assistants.get_graph("sparsify", xray=True)["nodes"]
         assert {"team:planner", "team:searcher", "team:checker", "team:writer"} <= {str(node["id"]) for node in drawn}
         context = {"prompt_writer": "Say nothing but the answer."}
-        state: Any = client.runs.wait(None, "prune", input={"question": "What am I?"}, context=context)
+        state: Any = client.runs.wait(None, "sparsify", input={"question": "What am I?"}, context=context)
         assert state["answer"]
         ran = Team.model_validate(state["workflow"])
         assert ran.agents_by_id["writer"].prompt == context["prompt_writer"]

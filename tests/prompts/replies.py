@@ -195,7 +195,7 @@ DYTOPO = (
         ),
     ),
     Feed(
-        Run("dytopo", {"rounds": 3, "domain": "math"}),
+        Run("dytopo", {"rounds": 2, "domain": "math"}),
         (
             GoodReply(
                 "TurnWithVerdictWithCalls",

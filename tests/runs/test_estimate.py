@@ -73,6 +73,19 @@ async def test_a_dry_run_is_within_a_factor_of_three(tmp_path: Path) -> None:
     assert estimate.high.tokens <= 9.01 * estimate.low.tokens
 
 
+async def test_a_dry_run_covers_questions_that_take_all_rounds(tmp_path: Path) -> None:
+    tasks = tmp_path / "unknown.jsonl"
+    tasks.write_text("".join(f'{{"input": "What is {n} plus {n}?", "reference": "{2 * n}"}}\n' for n in range(9)))
+    entries = (SystemSpec(name="tacomas", target="tacomas"),)
+    request = EvaluateSpec(benchmark=str(tasks), entries=entries, tasks=3)
+    high = estimate_evaluation(request, tmp_path).high.calls
+    with start_evaluation(request, tmp_path) as run:
+        await run.execute()
+        spent = run.journal.spend().calls
+    assert spent > 3 * 2.5 * 31
+    assert spent <= high
+
+
 KEYLESS = (
     ("evolve", "hiva"),
     ("eval", "hera"),

@@ -22,14 +22,14 @@ def test_a_graph_that_is_measured_has_models_of_its_own() -> None:
 def test_a_method_of_another_package_is_recorded_with_its_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "METADATA").write_text("Name: prune-method\nVersion: 2.1\n")
-    (tmp_path / "entry_points.txt").write_text(f"[{GROUP}]\nprune = prune_method:Prune\n")
+    (tmp_path / "METADATA").write_text("Name: sparsify-method\nVersion: 2.1\n")
+    (tmp_path / "entry_points.txt").write_text(f"[{GROUP}]\nsparsify = sparsify_method:Sparsify\n")
     points = tuple(PathDistribution(tmp_path).entry_points)
-    monkeypatch.setattr(record, "outside_methods", lambda: {"prune": points})
+    monkeypatch.setattr(record, "outside_methods", lambda: {"sparsify": points})
 
     def hash_run(method: str) -> dict[str, str]:
         request = EvolveSpec(method=method, benchmark="archive", evolution=EvolutionConfig(name="x"))
         return record.compute_run_hashes(request, [], "hashing")
 
-    assert hash_run("prune")["method"] == "prune-method 2.1"
+    assert hash_run("sparsify")["method"] == "sparsify-method 2.1"
     assert "method" not in hash_run(DEFAULT_METHOD)

@@ -93,12 +93,8 @@ def refuse_existing(file: Path, force: bool) -> None:
 
 
 def format_spend(spend: dict[str, Any] | Usage) -> str:
-    """Format a spend as a short text; less than a cent is not shown as zero."""
-    usage = spend if isinstance(spend, Usage) else Usage.model_validate(spend)
-    dollars, price = usage.dollars, "price unknown"
-    if dollars is not None:
-        price = "under $0.01" if 0 < dollars < 0.01 else f"${dollars:,.2f}"
-    return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {price}"
+    """Format a spend, which may be JSON, as a short text."""
+    return str(Usage.model_validate(spend))
 
 
 def format_unsettled(calls: int, tokens: int) -> str:

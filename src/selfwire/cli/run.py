@@ -19,7 +19,7 @@ from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.graphs.method import estimate_calls, find_method
+from selfwire.graphs.method import CallEstimate, estimate_calls, find_method
 from selfwire.models.embeddings import CachedEmbedder
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import (
@@ -223,7 +223,11 @@ def propose_seed(method: str, config: Mapping[str, Any], question: str) -> tuple
 
 def warn_of_many_calls(method: str, config: Mapping[str, Any], team: Team) -> tuple[str, ...]:
     """Warn of a method that makes many model calls for a question."""
-    calls = sum(estimate_calls(method, config, team).question.values()) if method in method_names() else 0
-    if calls <= MANY:
+    found = estimate_calls(method, config, team) if method in method_names() else CallEstimate({})
+    usual, most = (sum(calls.values()) for calls in (found.question, found.most))
+    if max(usual, most) <= MANY:
         return ()
-    return (f"{method} makes about {calls:.0f} model calls for one question; --budget-calls N stops it earlier",)
+    rounds = f", and about {most:.0f} where it takes all its rounds" if most > usual else ""
+    return (
+        f"{method} makes about {usual:.0f} model calls for one question{rounds}; --budget-calls N stops it earlier",
+    )

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from textwrap import shorten
 from typing import Annotated
 
 import typer
@@ -62,16 +61,14 @@ def runs(home: Home = None) -> None:
 
 MANY_STOPPED = 3
 """Number of stopped runs from which on `clean` is named."""
-STATUS = 120
-"""Most characters of a reason below the table; `selfwire runs --json` has all of it."""
 
 
 def _describe_stop(listed: RunSummary) -> str:
-    """Describe in a line why a run has not finished; "" if it has, or still runs."""
+    """Describe why a run has not finished; "" if it has, or still runs."""
     status = str(listed.summary.get("status", ""))
     if status == INTERRUPTED:
         return "its process is gone"
-    return shorten(status, STATUS, placeholder="...") if status.startswith("stopped: ") else ""
+    return " ".join(status.split()) if status.startswith("stopped: ") else ""
 
 
 def _get_command(listed: RunSummary) -> str:

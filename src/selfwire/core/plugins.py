@@ -82,7 +82,7 @@ def import_user_file(path: Path) -> ModuleType:
 
 
 GROUP = "selfwire.methods"
-"""Entry points of this group name a method's class each: `prune = "prune_method:Prune"`."""
+"""Entry points of this group name a method's class each: `sparsify = "sparsify_method:Sparsify"`."""
 PACKAGE = "selfwire.graphs"
 CONTESTANTS = {
     "aflow": "selfwire.extras.contestants.aflow.method:Aflow",

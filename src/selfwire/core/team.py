@@ -11,7 +11,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.edits import RefusedRewiring, Rewiring, edit_agents, edit_tools, edit_topology, format_edit
 from selfwire.core.errors import EditError, format_faults
 from selfwire.core.own_tool import TOOLS, OwnTool
-from selfwire.core.topology import Topology, TopologyDiff
+from selfwire.core.topology import Difference, Topology, TopologyDiff
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint
 
 
@@ -45,7 +45,7 @@ class ToolChange(FrozenModel):
     after: FrozenJson
 
 
-class TeamDiff(FrozenModel):
+class TeamDiff(Difference):
     """Differences between a team `before` and one `after`.
 
     Args:
@@ -69,9 +69,6 @@ class TeamDiff(FrozenModel):
     tools: tuple[ToolChange, ...] = ()
     memory: tuple[str, ...] = ()
     method: tuple[str, str] | None = None
-
-    def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in type(self).model_fields)
 
 
 class Team(FrozenModel):

@@ -5,11 +5,11 @@ by id everywhere. Construction raises ValueError for faults that no edit can rep
 ends, an unreachable sink) are allowed, and `problems` lists them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import pairwise, product
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -64,16 +64,23 @@ class Problem(FrozenModel):
         return f"{self.kind}: {(' -> ' if self.kind == 'cycle' else ', ').join(self.where)}"
 
 
-class TopologyDiff(FrozenModel):
+class Difference(FrozenModel):
+    """The fields in which two values differ; the others are empty, and are not shown. Without any it is false."""
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in type(self).model_fields)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        return ((name, value) for name, value in super().__repr_args__() if value)
+
+
+class TopologyDiff(Difference):
     """The difference between two topologies: added and removed nodes and edges."""
 
     added_nodes: tuple[Node, ...] = ()
     removed_nodes: tuple[Node, ...] = ()
     added_edges: tuple[Edge, ...] = ()
     removed_edges: tuple[Edge, ...] = ()
-
-    def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in type(self).model_fields)
 
 
 class Topology(FrozenModel):

@@ -30,6 +30,16 @@ class Usage(FrozenModel):
         """Tokens sent and received."""
         return self.input_tokens + self.output_tokens
 
+    def __str__(self) -> str:
+        """Calls, tokens and price, such as `12 calls, 3,400 tokens, $0.05`; less than a cent is not shown as zero."""
+        price = "price unknown" if self.dollars is None else f"${self.dollars:,.2f}"
+        if self.dollars is not None and 0 < self.dollars < 0.01:
+            price = "under $0.01"
+        return f"{self.calls:,} calls, {self.tokens:,} tokens, {price}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
     def __add__(self, other: "Usage") -> Self:
         if other is ZERO_USAGE:
             return self

@@ -84,7 +84,7 @@ from selfwire.models.structured import (
 )
 from selfwire.models.sync import is_called_synchronously, run_in_thread, run_sync
 from selfwire.models.tracing import TRACER_OPTIONS, get_scope, make_trace_config, mask_traces
-from selfwire.store.journal import Journal, Recorder, make_key
+from selfwire.store.journal import Journal, Recorder, make_key, mark_unsent
 from selfwire.store.journal_file import CallResult
 
 
@@ -645,22 +645,28 @@ class MeteredChat(BaseChatModel):
                 wait = get_retry_after(answer)
             if not can_retry or attempt == self.policy.retries or (wait or 0) > self.policy.patience:
                 break
-            if wait is not None:
-                throttle.pause(wait)  # pauses all workers, including this one
-            else:
-                await asyncio.sleep(self.policy.backoff * 2**attempt * random.uniform(0.5, 1.0))
+            with mark_unsent(refusals_only and not billed):
+                if wait is not None:
+                    throttle.pause(wait)  # pauses all workers, including this one
+                else:
+                    await asyncio.sleep(self.policy.backoff * 2**attempt * random.uniform(0.5, 1.0))
             attempt += 1
+        unsent, attempts = refusals_only and not billed, format_count(attempt + 1, "attempt")
         asked = f", which asks to wait {wait:,.0f} s" if wait else ""
-        attempts = format_count(attempt + 1, "attempt")
         what = f"{fault}{asked} ({self.identity.label} failed at {request.where} after {attempts})"
         way_out = "check the address, the key, the model's name and the provider's state, then resume"
+        silent = f"{what}; it does not answer anything else either"
+        if not isinstance(answer, AIMessage) and is_unsent(answer):
+            unpaid = ", and nothing was paid" if unsent else ""
+            what = f"{self.identity.address} does not answer: no connection after {attempts}{unpaid} ({fault})"
+            silent, way_out = what, "check the address and that a server runs there, then resume"
         refused = "" if isinstance(answer, AIMessage) else advise_on_refusal(answer, request, search)
         failed: CallError = ModelError(f"{what}; {refused or way_out}")
         doubted = self.policy.probe and not refused and not isinstance(answer, AIMessage)
-        if doubted and extend() and not await self._probe(request, throttle, billed):
+        if doubted and extend() and not await self._probe(request, throttle, billed, unsent=unsent):
             is_wrong = not isinstance(answer, AIMessage) and is_wrong_option(answer)
             outage = RefusedError if is_wrong else OutageError
-            failed = outage(f"{what}; it does not answer anything else either: {way_out}")
+            failed = outage(f"{silent}: {way_out}")
         failed.is_cost_known = refusals_only
         raise failed
 
@@ -681,8 +687,12 @@ class MeteredChat(BaseChatModel):
             )  # fmt: skip
             await self.journal.put_note(f"{MODE_NOTE}{self.identity.label}", search.mode)
 
-    async def _probe(self, request: ModelRequest, throttle: Throttle, billed: list[Usage]) -> bool:
-        """Whether the provider answers at all, either a probe or another worker's request in the meantime."""
+    async def _probe(self, request: ModelRequest, throttle: Throttle, billed: list[Usage], *, unsent: bool) -> bool:
+        """Whether the provider answers at all, either a probe or another worker's request in the meantime.
+
+        Args:
+            unsent: whether nothing of the request was sent, or all of it refused.
+        """
         since, probe = time.monotonic(), request._replace(messages=[PROBE], tools=(), schema=None, call=None)
         tokens = self._estimate_most(probe.messages, probe).tokens
         for pause in (self.policy.backoff, 0.0):
@@ -692,9 +702,11 @@ class MeteredChat(BaseChatModel):
                 billed.append(self._usage(probe, answer))
                 throttle.correct(billed[-1].tokens - tokens, start)
                 return True
+            unsent = unsent and is_unsent(answer)
             if is_refusal(answer) or is_unsent(answer):
                 throttle.correct(-tokens, start)
-            await asyncio.sleep(pause)
+            with mark_unsent(unsent):
+                await asyncio.sleep(pause)
         return throttle.answered >= since
 
     async def _send_once(self, request: ModelRequest, mode: Mode = "native") -> AIMessage | BaseException:

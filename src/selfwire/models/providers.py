@@ -307,10 +307,15 @@ class Identity(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The name for errors, with the host of a user's own server, but without path and user, which may be a key."""
+        """The name for errors, with the address of a user's own server."""
+        return self.name if self.address == self.provider else f"{self.name} at {self.address}"
+
+    @property
+    def address(self) -> str:
+        """Scheme and host of a user's own server, without path and user, which may be a key; else the provider."""
         parts = urlsplit(self.server)
         host = parts.netloc.rpartition("@")[2]
-        return f"{self.name} at {parts.scheme}://{host}" if host else self.name
+        return f"{parts.scheme}://{host}" if host else self.provider
 
 
 def get_identity(model: BaseChatModel) -> Identity:

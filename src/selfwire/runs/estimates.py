@@ -140,8 +140,8 @@ def estimate_evaluation(request: EvaluateSpec, home: Path | None, seeds: int = 1
         found += _estimate_evolution(asked_for, home, validate_evolution(evolution.evolve_request, home))
     title = f"dry run of {', '.join(request.targets)} on {request.benchmark}{f', {seeds} seeds' if seeds > 1 else ''}"
     assumes = (
-        f"{len(plan.tasks)} tasks, of methods what they take offline, {WITHIN}, of baselines 1 to {2 * LOOP:g} calls "
-        f"per agent with tools; set --calls-per-task, {BINDING}"
+        f"{len(plan.tasks)} tasks, of methods what they take offline, {WITHIN}, or all their rounds, of baselines 1 "
+        f"to {2 * LOOP:g} calls per agent with tools; set --calls-per-task, {BINDING}"
     )
     return sum([found] * seeds, CostEstimate()).explain(title, assumes, plan.notices)
 
@@ -244,7 +244,9 @@ def _estimate_system(entry: SystemSpec, team: Team, cap: int | None) -> tuple[Ca
     """The fewest and the most calls for a question, and the tokens of a call."""
     if team.method in method_names():
         found = estimate_calls(team.method, entry.config, team)
-        low, high, tokens = scale_calls(found.question, 1 / FACTOR), scale_calls(found.question, FACTOR), found.tokens
+        usual, most = (sum(calls.values()) for calls in (found.question, found.most))
+        low = scale_calls(found.question, 1 / FACTOR)
+        high, tokens = scale_calls(found.question, max(FACTOR, most / usual)), found.tokens
     else:
         low, high = ({"agent": end} for end in _estimate_baseline(entry, team, cap))
         tokens = BASELINE_TOKENS

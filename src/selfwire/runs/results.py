@@ -48,8 +48,7 @@ class RunResult:
 
     def summary(self) -> str:
         """Make a text of the result: title, cost, table and notices, in Markdown."""
-        dollars = "price unknown" if self.cost.dollars is None else f"${self.cost.dollars:,.2f}"
-        cost = f"cost: {self.cost.calls:,} calls, {self.cost.tokens:,} tokens, {dollars}; run {self.run}"
+        cost = f"cost: {self.cost}; run {self.run}"
         notes = (*self.table.notes, *self.notices)
         listed = "\n".join(f"- {note}" for note in notes)
         return "\n\n".join(filter(None, (self.title, self.table.markdown, cost, listed)))

@@ -11,9 +11,9 @@ import hashlib
 import json
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeVar
 
@@ -227,7 +227,9 @@ class Journal:
         """
         try:
             result = await call()
-        except BudgetError:  # refused before it was sent
+        except (BudgetError, asyncio.CancelledError) as error:  # refused before it was sent, or given up unsent
+            if isinstance(error, asyncio.CancelledError) and UNSENT not in error.args:
+                raise
             if before is None:
                 del self._open[key]
             else:
@@ -409,6 +411,20 @@ class Recorder(Protocol):
     async def retry_call(self, kind: Kind, scope: Scope, request: object, *, share: bool = False) -> bool:
         """Forget a recorded call, so that it is sent again; see `Journal.retry_call`."""
         ...
+
+
+UNSENT = "nothing of the call was sent or is under way"
+"""Mark of the cancellation of a call that has cost nothing."""
+
+
+@contextmanager
+def mark_unsent(unsent: bool) -> Iterator[None]:
+    """Mark a cancellation in this block as that of a call of which nothing was sent, where that is so."""
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        error.args += (UNSENT,) * unsent
+        raise
 
 
 class NullRecorder:

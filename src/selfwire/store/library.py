@@ -71,6 +71,12 @@ class Version(FrozenModel):
         """Its reference for `Library.load`: `name@run.step`."""
         return f"{self.name}@{self.version}"
 
+    def __repr__(self) -> str:
+        """Reference, score and reason, such as `<mine@first.2: score 0.60, a gain above 0 is proved>`."""
+        score, why = self.facts.get("score"), self.facts.get("why")
+        said = [*([] if score is None else [f"score {score:.2f}"]), *([str(why)] if why else [])]
+        return f"<{self.ref}{': ' * bool(said)}{', '.join(said)}>"
+
 
 class Rollback(FrozenModel):
     """A move of the head from a version to another, at an ISO 8601 time."""

@@ -9,6 +9,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message
+from selfwire.core.usage import Usage
 from selfwire.evolvers.credit import (
     Blame,
     Failure,
@@ -183,7 +184,10 @@ def test_an_earlier_failure_keeps_what_the_agent_did_and_loses_only_task_and_inb
 
 async def test_what_is_said_of_several_answers_alike_is_shown_once() -> None:
     measure = "It is not right. Measured by the overlap of its words with those that are expected. " * 3
-    runs = [ran(tokens=n).with_feedback(Feedback(score=0, solved=False, text=measure.strip())) for n in (70, 80, 90)]
+    runs = [
+        ran(tokens=n).with_feedback(Feedback(score=score, solved=False, text=measure.strip()))
+        for n, score in ((70, 0), (80, 0), (90, 0.5))
+    ]
     model = ScriptedModel(Contrast=LEARNED)
     once = replace(meta_model(model), quotes_once=True)
     await extract_lesson(RETRIEVER, runs[0], runs[1], [(VARIED, runs[2])], [], once, scope=Scope())
@@ -195,8 +199,22 @@ async def test_no_task_is_shown_twice() -> None:
     assert render_failures(same).count("the bridge of Tarn") == 1
     assert same[2].text in render_failures(same)
     model = ScriptedModel(Contrast=Contrast(operational_rules=[], behavioral_principles=[]))
-    await extract_lesson(RETRIEVER, FAILED, FAILED, [(VARIED, FAILED)], same, meta_model(model), scope=Scope())
+    better = ran(score=1.0)
+    await extract_lesson(RETRIEVER, FAILED, FAILED, [(VARIED, better)], same, meta_model(model), scope=Scope())
     assert model.shown("Contrast")[0].count("the bridge of Tarn") == 1
+
+
+@pytest.mark.parametrize("score", [0.0, 0.5, 1.0])
+async def test_replays_of_equal_scores_are_not_contrasted(score: float) -> None:
+    model = ScriptedModel(Contrast=LEARNED)
+    alike = [(VARIED, ran(score=score, tokens=tokens)) for tokens in (70, 90)]
+    found = await extract_lesson(
+        RETRIEVER, FAILED, ran(score=score), alike, [told(1)], meta_model(model), scope=Scope()
+    )
+    assert (found, model.asked) == ((PromptLesson(), Usage()), [])
+    worse = [*alike, (VARIED, ran(score=0.2))]
+    lesson, _ = await extract_lesson(RETRIEVER, FAILED, ran(score=score), worse, [], meta_model(model), scope=Scope())
+    assert lesson.rules == ("Search twice.",)
 
 
 async def test_d11_replays_with_infrastructure_errors_are_not_contrasted() -> None:

@@ -124,6 +124,12 @@ def test_without_tools_nothing_is_known() -> None:
     assert faultless().invoke(asked()).text.endswith("Answer: unknown")
 
 
+def test_steps_that_do_nothing_for_a_task_of_no_family_leave_no_remarks_in_the_answer() -> None:
+    steps = " ".join(wordings[0] for wordings in paraphrases().values())
+    request = asked(f"You help. {steps}", "Task:\nDo we have more bolts or more nuts?\n\nFrom a1:\n- Remark: Nothing.")
+    assert faultless().invoke(request).text == "Answer: unknown"
+
+
 def test_ids_of_tool_calls_differ_between_questions() -> None:
     model = faultless().bind_tools([search])
     first, second = (model.invoke(asked(question=f"Task:\nWho founded {name} Works?")) for name in ("Brol", "Tas"))

@@ -471,20 +471,17 @@ class TextFinder:
         handler = CALLS.get(name)
         if handler is not None:
             handler(self, node, at, reach)
-        elif name in MESSAGES:
-            self.follow_message(node, at, reach)
-        elif name in PROMPTS or name in MAKERS:
-            self.follow_prompt(node, at, reach)
-        elif any(
-            str(getattr(called.node, "name", "")).startswith(MESSAGE_MODULES)
-            for called in self.program.trace(node.func, at)
-            if isinstance(called.node, Outside)
-        ):
+        elif self._is_of_messages(node, at):
             self._follow_arguments(node, at, reach)
         elif prompt_files.find_read(self.program, node, at) is not None or prompt_files.is_prompt_loader(name):
             self._follow_file(node, at, reach)
         elif not self._follow_bodies(node, at, reach):
             self._note_opaque(node, at, reach)
+
+    def _is_of_messages(self, node: ast.Call, at: Surroundings) -> bool:
+        """Whether a call is that of a function of LangChain's messages."""
+        called = [found.node for found in self.program.trace(node.func, at) if isinstance(found.node, Outside)]
+        return any(outside.name.startswith(MESSAGE_MODULES) for outside in called)
 
     def _follow_marker(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow the text that `selfwire.text` names."""
@@ -971,6 +968,8 @@ HANDLERS: dict[type, Any] = {
 }
 """How the texts of an expression are found, by its kind."""
 CALLS: dict[str, Any] = {
+    **dict.fromkeys((*PROMPTS, *MAKERS), TextFinder.follow_prompt),
+    **dict.fromkeys(MESSAGES, TextFinder.follow_message),
     "format": TextFinder._follow_format,
     "format_map": TextFinder._follow_format,
     "substitute": TextFinder._follow_substitution,

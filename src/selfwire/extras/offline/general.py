@@ -29,9 +29,11 @@ def read(work: SkillInput) -> SkillOutput | None:
 
 
 def answer(work: SkillInput) -> str:
-    """The notes, and the last fact as the answer."""
+    """The notes without remarks on steps that did nothing, and the last fact as the answer."""
     facts = [line.removeprefix("Fact: ") for line in work.lines if line.startswith("Fact: ")]
-    notes = "\n".join(f"- {line}" for line in dict.fromkeys(work.lines) if not line.startswith("Answer: "))
+    notes = "\n".join(
+        f"- {line}" for line in dict.fromkeys(work.lines) if not line.startswith(("Answer: ", "Remark: "))
+    )
     return f"{notes}\n\nAnswer: {facts[-1] if facts else 'unknown'}".strip()
 
 

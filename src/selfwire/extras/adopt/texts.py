@@ -609,10 +609,12 @@ class TextFinder:
             self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
 
     def _follow_substituted(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
-        """Follow `re.sub(pattern, value, text)`."""
+        """Follow `re.sub(pattern, value, text)`, or `pattern.sub(value, text)`."""
+        if self._follow_bodies(node, at, reach):
+            return
         pattern = node.args[0] if node.args else None
         is_space = is_text(pattern) and pattern.value in (r"\s+", r"\s\s+", r"\s{2,}")
-        for part in node.args[2:3]:
+        for part in node.args[2:3] or node.args[1:2]:
             self.follow(part, at, reach.change_first(("squeeze",)) if is_space else reach)
 
     def _follow_last(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:

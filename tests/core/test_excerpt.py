@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.core.text import GAP, compare_lines, excerpt
+from selfwire.core.text import GAP, compare_lines, excerpt, split_sentences
 
 FILLER = "The weather was mild on that day and nobody had anything to report. "
 DECISIVE = "The Severin Bridge is 691 m long (Dr. Lohmer, 1959)."
@@ -86,3 +86,13 @@ def test_texts_are_compared_line_by_line_within_a_bounded_time() -> None:
     assert before == "- (a text of 50,000,000 characters, too long to be compared line by line)"
     assert after.startswith("+ (a text of 50,000,000")
     assert time.monotonic() - since < 2
+
+
+def test_a_sentence_ends_neither_behind_an_abbreviation_nor_behind_the_number_of_an_item() -> None:
+    text = "Check all, e.g. dates in another calendar. Be brief.\n1. Read it.\n2) Say why, i.e. name a line.\n"
+    assert [part.strip() for part in split_sentences(text)] == [
+        "Check all, e.g. dates in another calendar.",
+        "Be brief.",
+        "1. Read it.",
+        "2) Say why, i.e. name a line.",
+    ]

@@ -177,8 +177,8 @@ async def test_a_run_pays_for_its_calls_where_training_has_a_price() -> None:
         assert episode is not None
         assert episode.reward == pytest.approx(reward)
     for objective, fault in (
-        ("cheapest", "a router"),
-        ("score - dollars", "a router"),
+        ("cheapest", "of a single run"),
+        ("score - dollars", "of a single run"),
         ("score + calls", "calls would"),
     ):
         with pytest.raises(ValueError, match=fault):

@@ -136,7 +136,7 @@ def test_a_variant_that_doubles_what_the_program_fills_is_not_sent(home: Path, s
     shop.blamed, shop.instruction = "read", "Repeat {state['question']} first."
     done = evolve(home, *FEW)
     told = "prompt of 'read': \"{state['question']}\", which the program fills, stands in it too often"
-    assert f"1 proposal did not fit, such as: {told}" in done.output
+    assert f"1 proposal did not fit or was refused, such as: {told}" in done.output
     assert not [text for text in shop.list_asked("") if "Repeat" in text]
 
 

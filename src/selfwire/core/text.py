@@ -16,7 +16,11 @@ GAP = "[...]"
 """Marks a place where passages were left out."""
 
 _PARAGRAPH = re.compile(r"\S.*?(?:\n[ \t]*\n|$)\s*", re.DOTALL)
-_SENTENCE = re.compile(r"\S.*?(?:[.!?][\"')\]]*(?=\s)|(?=\n)|$)\s*", re.DOTALL)
+_SENTENCE = re.compile(
+    r"(?:\d{1,2}[.)][ \t]+)?"  # the number of an item of a list
+    r"\S.*?(?:(?<!e\.g)(?<!i\.e)(?<!\betc)(?<!\bvs)[.!?][\"')\]]*(?=\s)|(?=\n)|$)\s*",
+    re.DOTALL,
+)
 _WORD = re.compile(r"\w{3,}|\d+")
 _END_BONUS = 0.5
 """Bonus for the last passage, where texts state their conclusion."""
@@ -46,7 +50,7 @@ def _split(paragraph: str, longest: int) -> list[str]:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Split a text into its sentences and lines, each with the white space behind it."""
+    """Split a text into its sentences and lines, each with the white space behind it; `e.g.` and its like end none."""
     return [found[0] for found in _SENTENCE.finditer(text)]
 
 

@@ -246,7 +246,7 @@ def _estimate_system(entry: SystemSpec, team: Team, cap: int | None) -> tuple[Ca
         found = estimate_calls(team.method, entry.config, team)
         usual, most = (sum(calls.values()) for calls in (found.question, found.most))
         low = scale_calls(found.question, 1 / FACTOR)
-        high, tokens = scale_calls(found.question, max(FACTOR, most / usual)), found.tokens
+        high, tokens = scale_calls(found.question, max(FACTOR, most / usual) if usual else FACTOR), found.tokens
     else:
         low, high = ({"agent": end} for end in _estimate_baseline(entry, team, cap))
         tokens = BASELINE_TOKENS

@@ -48,7 +48,7 @@ def test_the_protocol_of_a_round_switches_no_skill_on() -> None:
     blank = dict.fromkeys(("prompt", "task", "goal", "team", "tools", "needs", "memory", "number", "rounds"), "")
     shown = prompts.messages("worker", **blank, **dict.fromkeys(("name", "fields", "answer"), ""))
     assert active_skills("\n".join(message.content for message in shown)) == ("look up", "read")
-    lead = prompts.messages("manager", **blank, rule="", check="", trace="")
+    lead = prompts.messages("manager", **blank, rule="", check="", trace="", answer="")
     assert active_skills("\n".join(message.content for message in lead)) == ("look up", "read")
 
 

@@ -165,6 +165,90 @@ def test_a_thread_that_asks_a_model_is_opaque(write: Write, start: str, is_opaqu
     assert found == [(said, way_out)] * is_opaque
 
 
+@pytest.mark.parametrize("name", ["p.yaml", "p.json"])
+def test_a_file_with_an_impossible_date_is_read_as_none(write: Write, name: str) -> None:
+    write(name, "{since: 2024-02-30, texts: [{name: ask, text: Chat.}]}")
+    loaded = f"import yaml\nDATA = yaml.safe_load(open('{name}'))\n"
+    write("app.py", loaded + "PROMPT = [part['text'] for part in DATA['texts'] if part['name'] == 'ask'][0]\n" + GRAPH)
+    assert [node.name for node in read_program("app:graph").nodes] == ["chat"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "re.sub(r'<.*>', 'Say it plainly.', CHAT)",
+        "re.sub(r'<.*>', 'Say it plainly.', string=CHAT)",
+        "re.sub(r'<.*>', 'Say it plainly.', CHAT, 1)",
+        "re.sub(pattern=r'<.*>', repl='Say it plainly.', string=CHAT)",
+        "sub(r'<.*>', 'Say it plainly.', string=CHAT)",
+        "TAGS.sub('Say it plainly.', CHAT)",
+        "TAGS.sub('Say it plainly.', CHAT, 1)",
+        "TAGS.sub('Say it plainly.', string=CHAT, count=1)",
+        "re.compile(r'<.*>').sub('Say it plainly.', CHAT, 1)",
+    ],
+)
+def test_the_text_of_a_substitution_is_followed(write: Write, call: str) -> None:
+    head = "import re\nfrom re import sub\nTAGS = re.compile(r'<.*>')\nCHAT = 'Chat <b>kindly.'\n"
+    write("app.py", f"{head}PROMPT = {call}\n{GRAPH}")
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Chat <b>kindly.",)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "re.sub(r'---.*---', '', TEXT)",
+        "re.sub(r'---.*---', '', string=TEXT)",
+        "HEAD.sub('', TEXT, 1)",
+        "HEAD.sub('', string=TEXT)",
+    ],
+)
+def test_the_text_behind_front_matter_is_followed_through_a_substitution(write: Write, call: str) -> None:
+    write("p.md", "---\nname: p\n---\nChat.\n")
+    head = "import re\nfrom pathlib import Path\nHEAD = re.compile(r'---.*---')\nTEXT = Path('p.md').read_text()\n"
+    write("app.py", f"{head}PROMPT = {call}\n{GRAPH}")
+    assert [(text.file, text.pieces) for text in read_program("app:graph").texts] == [("p.md", ("Chat.\n",))]
+
+
+INSTALLING = """
+class Planning:
+    def ask(self, state):
+        return {"messages": [llm.invoke([("system", "Plan it."), *state["messages"]])]}
+
+    def install(self, builder, name):
+        builder.add_node(name, self.ask)
+
+
+class Solving:
+    def ask(self, state):
+        return {"messages": [llm.invoke([("system", "Solve it."), *state["messages"]])]}
+
+    def install(self, builder, name):
+        builder.add_node(name, self.ask)
+
+
+builder = StateGraph(MessagesState)
+{}
+builder.add_edge(START, "plan").add_edge("plan", "solve")
+graph = builder.compile()
+"""
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        "Planning().install(builder, 'plan')\nSolving().install(builder, 'solve')",
+        "plan, solve = Planning(), Solving()\nplan.install(builder, 'plan')\nsolve.install(builder, 'solve')",
+    ],
+)
+def test_methods_of_one_name_add_the_nodes_of_their_own_calls(write: Write, calls: str) -> None:
+    program = GRAPH.partition("def chat")[0] + INSTALLING.replace("{}\nbuilder", f"{calls}\nbuilder")
+    write("app.py", program)
+    found = read_program("app:graph")
+    assert sorted(node.name for node in found.nodes) == ["plan", "solve"]
+    used = {text.pieces: [node for node in text.used_by] for text in found.texts}
+    assert used == {("Plan it.",): ["node plan"], ("Solve it.",): ["node solve"]}
+
+
 def make_program(helpers: int) -> str:
     """A program whose node passes a prompt through many functions, each with two callers."""
     lines = ["PROMPT = 'Chat.'", "def f0(a, b='x'):", "    return a + b"]

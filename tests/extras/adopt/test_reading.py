@@ -1,7 +1,9 @@
 """Reading of a program by its name: errors with a way out, files of others, the work it takes."""
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -237,6 +239,7 @@ graph = builder.compile()
     "calls",
     [
         "Planning().install(builder, 'plan')\nSolving().install(builder, 'solve')",
+        "for part, name in ((Planning(), 'plan'), (Solving(), 'solve')):\n    part.install(builder, name)",
         "plan, solve = Planning(), Solving()\nplan.install(builder, 'plan')\nsolve.install(builder, 'solve')",
     ],
 )
@@ -245,8 +248,16 @@ def test_methods_of_one_name_add_the_nodes_of_their_own_calls(write: Write, call
     write("app.py", program)
     found = read_program("app:graph")
     assert sorted(node.name for node in found.nodes) == ["plan", "solve"]
-    used = {text.pieces: [node for node in text.used_by] for text in found.texts}
-    assert used == {("Plan it.",): ["node plan"], ("Solve it.",): ["node solve"]}
+    used = {text.pieces: text.used_by for text in found.texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
+def test_a_node_that_either_of_two_classes_adds_runs_the_method_of_each(write: Write) -> None:
+    calls = "part = Planning() if llm.name else Solving()\npart.install(builder, 'plan')"
+    program = GRAPH.partition("def chat")[0] + INSTALLING.replace("{}\nbuilder", f"{calls}\nbuilder")
+    write("app.py", program)
+    asked = [number for number, line in enumerate(program.splitlines(), 1) if "def ask" in line]
+    assert [(node.name, node.line) for node in read_program("app:graph").nodes] == [("plan", line) for line in asked]
 
 
 def make_program(helpers: int) -> str:
@@ -277,3 +288,18 @@ def test_the_work_grows_with_the_program_not_with_its_paths(write: Write, monkey
         steps.append(count_steps(monkeypatch))
     assert steps[2] < 5 * steps[1] < 25 * steps[0]
     assert steps[2] < 20_000
+
+
+def test_a_validated_dict_is_parsed_once_for_all_calls(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = "from pydantic import BaseModel\nclass Step(BaseModel):\n    ask: str\n"
+    load = "def load(a):\n    return Step.model_validate({'ask': 'Chat.', 'more': a}).ask\n"
+    write("app.py", f"{head}{load}PROMPT = load('x') + load('y') + load('z')\n{GRAPH}")
+    modes = list[str]()
+
+    def parse(text: str, *args: Any, mode: str = "exec", **more: Any) -> Any:
+        modes.append(mode)
+        return compile(text, "app.py", mode, ast.PyCF_ONLY_AST)
+
+    monkeypatch.setattr(ast, "parse", parse)
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",)]
+    assert modes.count("eval") == 1

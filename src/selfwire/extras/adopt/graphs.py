@@ -238,7 +238,8 @@ class GraphReader:
             known = [value.node for value in values if isinstance(value.node, Instance)]
             return any(found.of is made.of and found.call in (made.call, None) for found in known)
         found = [value.at for value in values if value.node is builder.node]
-        return any(inner == builder.at or not inner.given for inner in found)
+        own = builder.at.given.items()  # a loop around adds names to them
+        return any(not inner.given or all(inner.given.get(name) == value for name, value in own) for inner in found)
 
     def unroll(self, call: ast.expr, at: Surroundings) -> list[Surroundings]:
         """Find the surroundings of a call for each round of the loops around it, where the source shows them."""

@@ -40,12 +40,14 @@ def load_plugin(group: str, name: str) -> Any:
 
 
 def import_user_module(name: str) -> ModuleType:
-    """Import a module by name, or a file that ends in .py; the working directory and its `src` are searched too."""
+    """Import a module by name, or a file that ends in .py; the working directory, then its `src`, are searched too."""
     if name.endswith(".py"):
         return import_user_file(Path(name))
-    for folder in (Path.cwd() / "src", Path.cwd()):
-        if folder.is_dir() and str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
+    here, source = str(Path.cwd()), Path.cwd() / "src"
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    if source.is_dir() and str(source) not in sys.path:
+        sys.path.insert(sys.path.index(here) + 1, str(source))
     return importlib.import_module(name)
 
 

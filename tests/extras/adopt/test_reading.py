@@ -1,7 +1,9 @@
 """Reading of a program by its name: errors with a way out, files of others, the work it takes."""
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -165,6 +167,99 @@ def test_a_thread_that_asks_a_model_is_opaque(write: Write, start: str, is_opaqu
     assert found == [(said, way_out)] * is_opaque
 
 
+@pytest.mark.parametrize("name", ["p.yaml", "p.json"])
+def test_a_file_with_an_impossible_date_is_read_as_none(write: Write, name: str) -> None:
+    write(name, "{since: 2024-02-30, texts: [{name: ask, text: Chat.}]}")
+    loaded = f"import yaml\nDATA = yaml.safe_load(open('{name}'))\n"
+    write("app.py", loaded + "PROMPT = [part['text'] for part in DATA['texts'] if part['name'] == 'ask'][0]\n" + GRAPH)
+    assert [node.name for node in read_program("app:graph").nodes] == ["chat"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "re.sub(r'<.*>', 'Say it plainly.', CHAT)",
+        "re.sub(r'<.*>', 'Say it plainly.', string=CHAT)",
+        "re.sub(r'<.*>', 'Say it plainly.', CHAT, 1)",
+        "re.sub(pattern=r'<.*>', repl='Say it plainly.', string=CHAT)",
+        "sub(r'<.*>', 'Say it plainly.', string=CHAT)",
+        "TAGS.sub('Say it plainly.', CHAT)",
+        "TAGS.sub('Say it plainly.', CHAT, 1)",
+        "TAGS.sub('Say it plainly.', string=CHAT, count=1)",
+        "re.compile(r'<.*>').sub('Say it plainly.', CHAT, 1)",
+    ],
+)
+def test_the_text_of_a_substitution_is_followed(write: Write, call: str) -> None:
+    head = "import re\nfrom re import sub\nTAGS = re.compile(r'<.*>')\nCHAT = 'Chat <b>kindly.'\n"
+    write("app.py", f"{head}PROMPT = {call}\n{GRAPH}")
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Chat <b>kindly.",)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "re.sub(r'---.*---', '', TEXT)",
+        "re.sub(r'---.*---', '', string=TEXT)",
+        "HEAD.sub('', TEXT, 1)",
+        "HEAD.sub('', string=TEXT)",
+    ],
+)
+def test_the_text_behind_front_matter_is_followed_through_a_substitution(write: Write, call: str) -> None:
+    write("p.md", "---\nname: p\n---\nChat.\n")
+    head = "import re\nfrom pathlib import Path\nHEAD = re.compile(r'---.*---')\nTEXT = Path('p.md').read_text()\n"
+    write("app.py", f"{head}PROMPT = {call}\n{GRAPH}")
+    assert [(text.file, text.pieces) for text in read_program("app:graph").texts] == [("p.md", ("Chat.\n",))]
+
+
+INSTALLING = """
+class Planning:
+    def ask(self, state):
+        return {"messages": [llm.invoke([("system", "Plan it."), *state["messages"]])]}
+
+    def install(self, builder, name):
+        builder.add_node(name, self.ask)
+
+
+class Solving:
+    def ask(self, state):
+        return {"messages": [llm.invoke([("system", "Solve it."), *state["messages"]])]}
+
+    def install(self, builder, name):
+        builder.add_node(name, self.ask)
+
+
+builder = StateGraph(MessagesState)
+{}
+builder.add_edge(START, "plan").add_edge("plan", "solve")
+graph = builder.compile()
+"""
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        "Planning().install(builder, 'plan')\nSolving().install(builder, 'solve')",
+        "for part, name in ((Planning(), 'plan'), (Solving(), 'solve')):\n    part.install(builder, name)",
+        "plan, solve = Planning(), Solving()\nplan.install(builder, 'plan')\nsolve.install(builder, 'solve')",
+    ],
+)
+def test_methods_of_one_name_add_the_nodes_of_their_own_calls(write: Write, calls: str) -> None:
+    program = GRAPH.partition("def chat")[0] + INSTALLING.replace("{}\nbuilder", f"{calls}\nbuilder")
+    write("app.py", program)
+    found = read_program("app:graph")
+    assert sorted(node.name for node in found.nodes) == ["plan", "solve"]
+    used = {text.pieces: text.used_by for text in found.texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
+def test_a_node_that_either_of_two_classes_adds_runs_the_method_of_each(write: Write) -> None:
+    calls = "part = Planning() if llm.name else Solving()\npart.install(builder, 'plan')"
+    program = GRAPH.partition("def chat")[0] + INSTALLING.replace("{}\nbuilder", f"{calls}\nbuilder")
+    write("app.py", program)
+    asked = [number for number, line in enumerate(program.splitlines(), 1) if "def ask" in line]
+    assert [(node.name, node.line) for node in read_program("app:graph").nodes] == [("plan", line) for line in asked]
+
+
 def make_program(helpers: int) -> str:
     """A program whose node passes a prompt through many functions, each with two callers."""
     lines = ["PROMPT = 'Chat.'", "def f0(a, b='x'):", "    return a + b"]
@@ -193,3 +288,18 @@ def test_the_work_grows_with_the_program_not_with_its_paths(write: Write, monkey
         steps.append(count_steps(monkeypatch))
     assert steps[2] < 5 * steps[1] < 25 * steps[0]
     assert steps[2] < 20_000
+
+
+def test_a_validated_dict_is_parsed_once_for_all_calls(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = "from pydantic import BaseModel\nclass Step(BaseModel):\n    ask: str\n"
+    load = "def load(a):\n    return Step.model_validate({'ask': 'Chat.', 'more': a}).ask\n"
+    write("app.py", f"{head}{load}PROMPT = load('x') + load('y') + load('z')\n{GRAPH}")
+    modes = list[str]()
+
+    def parse(text: str, *args: Any, mode: str = "exec", **more: Any) -> Any:
+        modes.append(mode)
+        return compile(text, "app.py", mode, ast.PyCF_ONLY_AST)
+
+    monkeypatch.setattr(ast, "parse", parse)
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",)]
+    assert modes.count("eval") == 1

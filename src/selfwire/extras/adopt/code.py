@@ -222,14 +222,13 @@ class CodeReader:
         for call in filter(self.program.is_live, self.program.calls.get(function.name, ())):
             unit = self.find_code(call.node)
             labels = users & self.texts.users.get(unit.owner, frozenset()) if unit is not None else frozenset()
-            for found in self.program.trace(call.node.func, call.at) if labels else ():
-                is_bound = isinstance(found.node, BoundMethod)
-                if (found.node.function if is_bound else found.node) is function:
-                    skipped = is_bound and not is_static(function)
-                    for where, who in self._list_callers(call.at, labels, depth + 1):
-                        own = Traced(function, outer)
-                        inside = self.program.enter_called(own, call.node, where, skip_first=skipped)
-                        known.append((inside or at, who))
+            called = self.program.find_called(function, call.node, call.at) if labels else []
+            if called:
+                skipped = isinstance(called[0].node, BoundMethod) and not is_static(function)
+                for where, who in self._list_callers(call.at, labels, depth + 1):
+                    own = Traced(function, outer)
+                    inside = self.program.enter_called(own, call.node, where, skip_first=skipped)
+                    known.append((inside or at, who))
         return known if users == frozenset().union(*(who for _, who in known)) else [(at, users)]
 
     def ask(self, node: Any, at: Surroundings, unit: Any, **more: Any) -> None:

@@ -210,7 +210,8 @@ class GraphReader:
             return [call.at]
         is_method = isinstance(outer.owner, ast.ClassDef) and not is_static(function)
         name = getattr(function, "name", "")
-        calls = [made for made in self.program.calls.get(name, ()) if self.program.is_live(made)]
+        live = filter(self.program.is_live, self.program.calls.get(name, ()))
+        calls = [made for made in live if self.program.find_called(function, made.node, made.at)]
         if name == "__init__" and isinstance(builder.node, Instance) and builder.node.call is not None:
             is_own = builder.node.of in (outer.owner, *(below.node for below in self.program.list_below(outer.owner)))
             calls = [Traced(builder.node.call, builder.node.made_in or builder.at)] if is_own else []
@@ -220,11 +221,14 @@ class GraphReader:
                 inner for at in self._list_entries(made, builder, depth + 1) for inner in self.unroll(made.node, at)
             ]
             for at in rounds:
+                called = self.program.find_called(function, made.node, at)
+                if not called and name != "__init__":
+                    continue  # a round of a loop over objects of several classes
                 given = self.program.list_passed(function, made.node, at, skip_first=is_method)
                 if name == "__init__":
                     given[parameters[0]] = [builder]
-                elif is_method and isinstance(made.node.func, ast.Attribute):
-                    given[parameters[0]] = self.program.trace(made.node.func.value, at)
+                elif is_method:
+                    given[parameters[0]] = [found.node.owner for found in called if isinstance(found.node, BoundMethod)]
                 entries.append(Surroundings(call.at.file, function, outer, given))
         return entries or [call.at]
 
@@ -234,7 +238,8 @@ class GraphReader:
             known = [value.node for value in values if isinstance(value.node, Instance)]
             return any(found.of is made.of and found.call in (made.call, None) for found in known)
         found = [value.at for value in values if value.node is builder.node]
-        return any(inner == builder.at or not inner.given for inner in found)
+        own = builder.at.given.items()  # a loop around adds names to them
+        return any(not inner.given or all(inner.given.get(name) == value for name, value in own) for inner in found)
 
     def unroll(self, call: ast.expr, at: Surroundings) -> list[Surroundings]:
         """Find the surroundings of a call for each round of the loops around it, where the source shows them."""

@@ -19,6 +19,7 @@ from selfwire.extras.adopt.source import (
     Surroundings,
     Traced,
     end_circles,
+    get_keywords,
     get_last_name,
     is_text,
     read_key,
@@ -352,20 +353,34 @@ def _find_cut(program: Program, node: Any, at: Surroundings) -> tuple[ast.expr, 
         for found in program.trace(node.source if isinstance(node, Element) else node.value, at):
             call = found.node
             is_split = isinstance(call, ast.Call) and get_last_name(call.func) == "split" and len(call.args) == 2
-            if is_split and isinstance(call.func, ast.Attribute) and _has_fence(program, call.args[0], found.at):
+            if not is_split or not isinstance(call.func, ast.Attribute):
+                continue
+            if any("---" in separator for separator in _list_texts(program, call.args[0], found.at)):
                 return call.func.value, found.at
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sub" and node.args:
-        if _has_fence(program, node.args[0], at):
-            return (node.args[2], at) if len(node.args) > 2 else None
-        for found in program.trace(node.func.value, at):
-            made = found.node.args if isinstance(found.node, ast.Call) else []
-            if made and len(node.args) > 1 and _has_fence(program, made[0], found.at):
-                return node.args[1], at
+    if isinstance(node, ast.Call) and get_last_name(node.func) == "sub":
+        patterns, text = find_substitution(program, node, at)
+        if text is not None and any("---" in pattern for pattern in patterns):
+            return text, at
     return None
 
 
-def _has_fence(program: Program, node: ast.expr, at: Surroundings) -> bool:
-    return any(is_text(found.node) and "---" in found.node.value for found in program.trace(node, at))
+def find_substitution(program: Program, node: ast.Call, at: Surroundings) -> tuple[list[str], ast.expr | None]:
+    """Find the known patterns and the text of `re.sub(pattern, value, text)` or `pattern.sub(value, text)`."""
+    named, made = get_keywords(node), program.trace(node.func, at)
+    if any(isinstance(found.node, Outside) and found.node.name in ("re.sub", "regex.sub") for found in made):
+        place, makings = 2, [Traced(node, at)]
+    else:
+        place, makings = 1, program.trace(getattr(node.func, "value", None), at)
+    patterns = list[str]()
+    for making in makings:
+        if isinstance(making.node, ast.Call):
+            given = making.node.args[0] if making.node.args else get_keywords(making.node).get("pattern")
+            patterns += _list_texts(program, given, making.at)
+    return patterns, named.get("string", node.args[place] if len(node.args) > place else None)
+
+
+def _list_texts(program: Program, node: ast.expr | None, at: Surroundings) -> list[str]:
+    return [found.node.value for found in program.trace(node, at) if is_text(found.node)]
 
 
 def read_keys(path: Path, keys: tuple[Any, ...]) -> list[FileText] | None:
@@ -411,7 +426,7 @@ def _load(text: str, suffix: str) -> Any:
         return None
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):  # a date such as 2024-02-30
         return None
 
 

@@ -989,6 +989,11 @@ class Program:
         around = found.at.outer.owner if found.at.outer else None
         return any(below.node is around for below in self.list_below(owner))
 
+    def find_called(self, function: Any, call: ast.Call, at: Surroundings) -> list[Traced]:
+        """Find a function among those that a call may call: itself, or bound to each of its owners."""
+        made = self.trace(call.func, at)
+        return [v for v in made if (v.node.function if isinstance(v.node, BoundMethod) else v.node) is function]
+
     def is_live(self, found: Traced) -> bool:
         """Whether the code around a call can be reached from the graph, as far as that is known."""
         at: Surroundings | None = found.at
@@ -1489,16 +1494,17 @@ class Program:
         if isinstance(kind, ast.Subscript):
             held, made = get_last_name(kind.value).lower(), kind.slice
             made = made.elts[-1] if isinstance(made, ast.Tuple) else made
-        part = f"{ast.unparse(made)}(**part)"
         forms = {
-            "": f"{ast.unparse(made)}(**values)",
-            "dict": f"{{key: {part} for key, part in values.items()}}",
-            "list": f"[{part} for part in values]",
+            "": "{}(**values)",
+            "dict": "{{key: {}(**part) for key, part in values.items()}}",
+            "list": "[{}(**part) for part in values]",
         }
         if held in forms:
-            made = self.passed.setdefault((value, kind), ast.parse(forms[held], mode="eval").body)
+            if (value, kind) not in self.passed:
+                text = forms[held].format(ast.unparse(made))
+                self.passed[value, kind] = ast.parse(text, mode="eval").body
             given = {**at.given, "values": [Traced(value, at)]}
-            yield from self.trace(made, Surroundings(at.file, at.owner, at.outer, given))
+            yield from self.trace(self.passed[value, kind], Surroundings(at.file, at.owner, at.outer, given))
 
     def _make_name_pattern(self, found: Traced) -> str:
         """Make the pattern of the names that a text or an f-string may be; "" for another expression."""

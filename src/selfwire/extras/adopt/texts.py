@@ -612,10 +612,10 @@ class TextFinder:
         """Follow `re.sub(pattern, value, text)`, or `pattern.sub(value, text)`."""
         if self._follow_bodies(node, at, reach):
             return
-        pattern = node.args[0] if node.args else None
-        is_space = is_text(pattern) and pattern.value in (r"\s+", r"\s\s+", r"\s{2,}")
-        for part in node.args[2:3] or node.args[1:2]:
-            self.follow(part, at, reach.change_first(("squeeze",)) if is_space else reach)
+        patterns, text = prompt_files.find_substitution(self.program, node, at)
+        is_space = any(pattern in (r"\s+", r"\s\s+", r"\s{2,}") for pattern in patterns)
+        if text is not None:
+            self.follow(text, at, reach.change_first(("squeeze",)) if is_space else reach)
 
     def _follow_last(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `unicodedata.normalize(form, text)`."""

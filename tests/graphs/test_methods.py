@@ -290,7 +290,7 @@ HANGING = {
     "hera": ("You are the conclude agent", 1),
     "tacomas": ("You give the team's final answer", 3),  # four others have answered in that round
     "dytopo": ("You lead a team", 2),  # all workers of that round have
-    "evomas": (f"{PARTS} You find out with your tools", 2),  # two others have in that stage
+    "evomas": (f"{PARTS} Several teammates solved", 2),  # two others have in that stage
     "gepa": ("You improve an answer", 2),
     "aflow": ("You give the final answer of a team", 1),
 }

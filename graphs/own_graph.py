@@ -7,13 +7,13 @@ the graph returns. A team with other prompts runs the same graph, under a layer 
 """
 
 import asyncio
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
-from dataclasses import is_dataclass
 from functools import cached_property
 from inspect import Parameter, iscoroutine, signature
 from itertools import chain, count, pairwise
@@ -132,6 +132,10 @@ BOUNDS = ("type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", 
 """Parts of the JSON schema of a number that critics are told."""
 SYNCHRONOUS = "Asynchronous implementation of"
 """Begin of the error of LangChain's agents whose middleware only works synchronously."""
+STORE = re.compile(r"(?:\b|_)store\b")
+"""A store in a line of code, such as `runtime.store` or `get_store()`."""
+NEEDS_STORE = re.compile(r"Missing required config key 'store'|Cannot inject store into tools")
+"""Begin of LangGraph's errors for want of a store."""
 UNSEEN = "(the reply to this text is not seen)"
 """Output of a text that a client which is not LangChain's has sent."""
 
@@ -507,20 +511,30 @@ class OwnGraph(Method[OwnGraphConfig]):
         pool, at = make_pool(team, routes, self._list_source_texts(team)), ctx.at.at(task=question.id)
         choose, made = await make_chooser(pool, question, ctx.embed, at, forced)
         with route_by(choose):
-            done = await self._ask(team, question, ctx)
+            done = await self._ask(team, question, ctx, made.clear)
         return done.replace(notes={**done.notes, **note_decisions(made)})
 
-    async def _ask(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Trajectory:
+    async def _ask(
+        self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig], forget: Callable[[], None] = lambda: None
+    ) -> Trajectory:
+        """Ask the graph; `forget` takes back what an attempt has noted before the next one."""
         assert isinstance(ctx.model, MeteredModel), "systems are metered"
         at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
         layer, loop = self._make_layer(team, ctx.model), asyncio.get_running_loop()
         meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, loop, layer.find)
         updates, inserted = UpdateReader(), _list_added(team)
+
+        def begin() -> UpdateReader:
+            nonlocal updates
+            forget()
+            updates = UpdateReader()
+            return updates
+
         try:
             with layer.active():
                 mapped, graph = self._map(self._choose_config(team)), self._make_variant(team)
                 values = self._read_values(team)
-                output = await self._invoke(graph, mapped, question.input, meter, updates, values)
+                output = await self._invoke(graph, mapped, question.input, meter, begin, values)
                 done = done.replace(answer=_read(mapped, output))
         except Exception as error:  # noqa: BLE001 - a user's graph may raise anything
             done = done.as_failed(format_error(error))
@@ -576,7 +590,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         whole = asyncio.ensure_future(self._ask(plain, question, ctx))
 
         async def solve(place: Scope) -> Trajectory:
-            first = await whole
+            first = (await whole).replace(workflow=team.fingerprint)
             if not place.sample:
                 return first
             routes, forced = self._find_routes(team, [first]), dict[str, str]()
@@ -929,18 +943,17 @@ class OwnGraph(Method[OwnGraphConfig]):
         mapped: Mapped,
         question: str,
         meter: CallMeter,
-        updates: UpdateReader,
+        begin: Callable[[], UpdateReader],
         values: Mapping[str, Any],
     ) -> Any:
-        config: RunnableConfig = {
-            "callbacks": [updates, meter],  # where a meter refuses a call, handlers behind it are never awaited
-            "configurable": {"thread_id": fingerprint(meter.scope.key)},
-        }
+        """Ask the graph, anew where it only works synchronously, or lacks a context or a store; `begin` each time."""
+        config: RunnableConfig = {"configurable": {"thread_id": fingerprint(meter.scope.key)}}
         given = fill_template(mapped.template, question)
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}
         is_sync, is_served = self.is_sync, self.is_served
         while True:
+            config["callbacks"] = [begin(), meter]  # where a meter refuses a call, handlers behind it are never awaited
             run = add_store(graph) if is_served else graph
             context = make_context(graph, values) if is_served or values else {}
             config["configurable"] |= {name: getattr(value, "value", value) for name, value in values.items()}
@@ -969,10 +982,16 @@ class OwnGraph(Method[OwnGraphConfig]):
 
 def lacks_server(graph: Runnable[Any, Any], error: Exception) -> bool:
     """Whether a graph may have failed for want of a context or a store, which LangGraph's server gives every graph."""
-    line = extract_tb(error.__traceback__)[-1].line or ""
+    frames = [frame for frame in extract_tb(error.__traceback__) if frame.filename != dataclasses.__file__]
+    line = frames[-1].line or ""
     asks_none = isinstance(error, AttributeError | TypeError) and re.search("NoneType|dataclass instance", str(error))
-    lacks_store = "store" in (line if asks_none else str(error)) and add_store(graph) is not graph
-    return lacks_store or bool(asks_none and make_context(graph))
+    shows_store = STORE.search(line) and (asks_none or isinstance(error, ValueError))
+    if (shows_store or NEEDS_STORE.search(str(error))) and add_store(graph) is not graph:
+        return True
+    schema = getattr(graph, "context_schema", None)
+    fields = {*getattr(schema, "__dataclass_fields__", ()), *getattr(schema, "model_fields", ())}
+    is_field = isinstance(error, AttributeError) and error.obj is None and error.name in fields
+    return bool(asks_none and (is_field or "context" in line) and make_context(graph))
 
 
 def add_store(graph: Runnable[Any, Any]) -> Runnable[Any, Any]:
@@ -1002,7 +1021,7 @@ class ContextSchema:
             schema()
             fields = getattr(schema, "model_fields", {})
             for name, kind in get_type_hints(schema, include_extras=True).items():
-                if is_dataclass(schema) or name in fields:
+                if dataclasses.is_dataclass(schema) or name in fields:
                     self._kinds[name] = TypeAdapter(Annotated[kind, fields[name]] if name in fields else kind)
 
     def allows(self, text: LayerText) -> bool:

@@ -23,7 +23,8 @@ from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evolvers.router.config import ROUTER, TrainConfig
-from selfwire.evolvers.router.decisions import Decision, LayeredWorkflow
+from selfwire.evolvers.router.decisions import Decision, LayeredWorkflow, read_decisions
+from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.insertions import (
     INSERTED,
     ROUTED,
@@ -34,8 +35,10 @@ from selfwire.graphs.insertions import (
     list_routes,
     route_by,
 )
-from selfwire.graphs.own_router import learn_routes, make_chooser, make_pool, note_decisions
+from selfwire.graphs.own_graph import OwnGraph
+from selfwire.graphs.own_router import add_routes, learn_routes, make_chooser, make_pool, note_decisions
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.text_layer import TextLayer
 from tests.commands import call
 from tests.graphs.desk import open_shop, score
@@ -189,6 +192,22 @@ def test_a_run_that_its_budget_stops_goes_on_and_learns(home: Path, shop: Shop) 
     assert len(shop.asked) <= 100
     assert "accepted" in call(home, "evolve", "--resume", run_of(home), "--budget-calls", "1000").output
     assert [fork.ends for fork in list_routes(selfwire.load("desk", home=home))] == [("anna", "ben")]
+
+
+async def test_an_attempt_without_a_context_leaves_no_decision(home: Path) -> None:
+    schema = "class House:\n    name: str = 'mine'\n\n\nclass Desk("
+    app = APP.replace("class Desk(", schema).replace("StateGraph(Desk)", "StateGraph(Desk, context_schema=House)")
+    app = app.replace("(state: Desk) -> dict:\n", "(state: Desk, runtime) -> dict:\n    runtime.context.name\n")
+    Path("shop_app.py").write_text(app, encoding="utf-8")  # noqa: ASYNC240
+    graph = OwnGraph("shop_app.py:graph", {"method": "router"})
+    fields = {"anna": ("money",), "ben": ("technique",)}
+    team, _ = add_routes(graph.seed(), [RoutedFork(agent="router", after=START, ends=("anna", "ben"), fields=fields)])
+    ctx = graph.make_ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder(64))
+    done = await graph.answer(team, Question(id="1", input="message 1"), ctx)
+    assert done.answer is not None, done.error
+    assert [len(decision.agents) for decision in read_decisions(done)] == [2]
+    explored = await graph.explore(team, Question(id="2", input="message 2"), ctx)
+    assert [run.workflow for run in explored] == [team.fingerprint] * 3
 
 
 def test_with_frozen_edges_nothing_is_asked(home: Path, shop: Shop) -> None:

@@ -328,9 +328,14 @@ class EvolutionLoop:
         team = record_tool_calls(team, trajectories)
         at = self._scope("evolve", state["iteration"])
         find_copy = partial(self.train_texts.find_copy, known=list_own_texts(team))
-        ctx = replace(self.ctx, at=at, grade_run=grade, frozen=self.config.freeze, guide=self.guide)
         ctx = replace(
-            ctx, find_copy=find_copy, objective=self.config.rule.objective if self.config.rule else Objective()
+            self.ctx,
+            at=at,
+            grade_run=grade,
+            frozen=self.config.freeze,
+            guide=self.guide,
+            find_copy=find_copy,
+            objective=self.config.rule.objective if self.config.rule else Objective(),
         )
         method = self._choose_method(state)
         evolved = self._refuse_frozen(method, team, await method.propose(team, trajectories, ctx))

@@ -7,13 +7,14 @@ the graph returns. A team with other prompts runs the same graph, under a layer 
 """
 
 import asyncio
+import dataclasses
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
-from dataclasses import is_dataclass
 from functools import cached_property
 from inspect import Parameter, iscoroutine, signature
 from itertools import chain, count, pairwise
@@ -132,6 +133,10 @@ BOUNDS = ("type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", 
 """Parts of the JSON schema of a number that critics are told."""
 SYNCHRONOUS = "Asynchronous implementation of"
 """Begin of the error of LangChain's agents whose middleware only works synchronously."""
+STORE = re.compile(r"(?:\b|_)store\b")
+"""A store in a line of code, such as `runtime.store` or `get_store()`."""
+NEEDS_STORE = re.compile(r"Missing required config key 'store'|Cannot inject store into tools")
+"""Begin of LangGraph's errors for want of a store."""
 UNSEEN = "(the reply to this text is not seen)"
 """Output of a text that a client which is not LangChain's has sent."""
 
@@ -310,19 +315,22 @@ def make_hera(config: OwnGraphConfig) -> "Hera | None":
     """Make HERA if a graph evolves by it.
 
     Raises:
-        ConfigError: a field of HERA's config is unknown, out of bounds, or of no use.
+        ConfigError: a field of HERA's config is unknown or out of bounds, or one of HERA's or of `train` of no use.
     """
-    if config.method == "hera":
-        from selfwire.graphs import own_hera  # HiVA does not need it
-
-        return own_hera.make_hera(to_plain_json(config.hera))
-    if config.hera:
+    if config.hera and config.method != "hera":
         raise ConfigError("the fields of hera need --method hera")
     if config.train != TrainConfig() and config.method != "router":
         raise ConfigError("the fields of train need --method router")
+    for name in ("process_weight", "checkpoint_every"):
+        if getattr(config.train, name) != getattr(TrainConfig(), name):
+            raise ConfigError(f"train.{name} does nothing for a graph of one's own; leave it out")
     if not config.train.updates:
         raise ConfigError("without an update the router learns nothing; set train.updates to 1 or more")
-    return None
+    if config.method != "hera":
+        return None
+    from selfwire.graphs import own_hera  # HiVA does not need it
+
+    return own_hera.make_hera(to_plain_json(config.hera))
 
 
 def read_texts(target: str) -> tuple[dict[str, LayerText], str]:
@@ -361,7 +369,9 @@ class OwnGraph(Method[OwnGraphConfig]):
         self.target, self.graph = target, load_graph(target)
         texts, self.unread = read_texts(target)
         self.context = ContextSchema(getattr(self.graph, "context_schema", None))
-        self.texts = {name: text for name, text in texts.items() if self.context.allows(text)}
+        allowed = {name: text for name, text in texts.items() if self.context.allows(text)}
+        own = {text.setting: name for name, text in reversed(allowed.items())}  # the first of each
+        self.texts = {name: text for name, text in allowed.items() if not text.setting or own[text.setting] == name}
         self._mapped = dict[OwnGraphConfig, Mapped]()
         self._variants = dict[str, Runnable[Any, Any]]()
         self.is_sync = self.is_served = False
@@ -416,12 +426,12 @@ class OwnGraph(Method[OwnGraphConfig]):
         if self.config.method == "router":
             forks, hindrances = find_forks(self.graph)
             if "edges" in frozen or not forks:
-                reasons = "".join(f"; not of {ENDS.get(node, node)}: {why}" for node, why in hindrances.items())
-                fault = (
-                    "edges are frozen; freeze fewer" if forks else f"edges of the builder lead to no such ones{reasons}"
-                )
+                if forks:
+                    raise ConfigError("a router changes edges, and edges are frozen; freeze fewer")
+                reasons = "; ".join(f"{ENDS.get(node, node)}: {why}" for node, why in hindrances.items())
                 raise ConfigError(
-                    f"the router chooses among successors of a node of graph {self.target!r}, and {fault}"
+                    f"graph {self.target!r} has nothing for a router to choose: no node's edges lead to several "
+                    f"successors that may run alone{f' ({reasons})' if reasons else ''}"
                 )
             return
         if not self.texts:
@@ -459,8 +469,8 @@ class OwnGraph(Method[OwnGraphConfig]):
         """A saved team of this graph, whose texts and split edges must still be those that it was made of.
 
         Raises:
-            ConfigError: the source has other texts or edges by now, a prompt lacks what the program fills, or an agent
-                has a model.
+            ConfigError: the source has other texts or edges by now, a prompt lacks what the program fills, the context
+                does not allow the settings, or an agent has a model.
         """
         if own := [agent.id for agent in team.agents if agent.model]:
             raise ConfigError(
@@ -474,6 +484,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         for name, prompt in find_changed(team, self.texts).items():
             if fault := self._find_fault(name, prompt):
                 raise ConfigError(f"prompt of {name!r}: {fault}")
+        make_context(self.graph, self._read_values(team))
         return team
 
     def check_learned(self, team: Team, embedder: str) -> None:
@@ -507,20 +518,30 @@ class OwnGraph(Method[OwnGraphConfig]):
         pool, at = make_pool(team, routes, self._list_source_texts(team)), ctx.at.at(task=question.id)
         choose, made = await make_chooser(pool, question, ctx.embed, at, forced)
         with route_by(choose):
-            done = await self._ask(team, question, ctx)
+            done = await self._ask(team, question, ctx, made.clear)
         return done.replace(notes={**done.notes, **note_decisions(made)})
 
-    async def _ask(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Trajectory:
+    async def _ask(
+        self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig], forget: Callable[[], None] = lambda: None
+    ) -> Trajectory:
+        """Ask the graph; `forget` takes back what an attempt has noted before the next one."""
         assert isinstance(ctx.model, MeteredModel), "systems are metered"
         at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
         layer, loop = self._make_layer(team, ctx.model), asyncio.get_running_loop()
         meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, loop, layer.find)
         updates, inserted = UpdateReader(), _list_added(team)
+
+        def begin() -> UpdateReader:
+            nonlocal updates
+            forget()
+            updates = UpdateReader()
+            return updates
+
         try:
             with layer.active():
                 mapped, graph = self._map(self._choose_config(team)), self._make_variant(team)
                 values = self._read_values(team)
-                output = await self._invoke(graph, mapped, question.input, meter, updates, values)
+                output = await self._invoke(graph, mapped, question.input, meter, begin, values)
                 done = done.replace(answer=_read(mapped, output))
         except Exception as error:  # noqa: BLE001 - a user's graph may raise anything
             done = done.as_failed(format_error(error))
@@ -576,7 +597,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         whole = asyncio.ensure_future(self._ask(plain, question, ctx))
 
         async def solve(place: Scope) -> Trajectory:
-            first = await whole
+            first = (await whole).replace(workflow=team.fingerprint)
             if not place.sample:
                 return first
             routes, forced = self._find_routes(team, [first]), dict[str, str]()
@@ -593,17 +614,18 @@ class OwnGraph(Method[OwnGraphConfig]):
         """Find the routes that the graph may have, under the names of those of a team, with what successors wrote."""
         assert isinstance(self.graph, CompiledStateGraph), "it has forks"
         known, texts = {route.ends: route for route in list_routes(team)}, list_text_fields(self.graph)
-        wrote = [run.notes.get(WROTE, {}) for run in runs]
         found, taken = list[RoutedFork](), self._list_taken(team)
         for node, ends in find_forks(self.graph)[0].items():
             stem = make_fresh_id(team, f"{ENDS.get(node, node)} router")
             route = known.get(ends) or RoutedFork(agent=find_free_name(stem, taken), after=node, ends=ends)
             taken.add(route.agent)
-            fields = {
-                end: {*route.fields.get(end, ()), *(field for w in wrote for n in branch for field in w.get(n, ()))}
-                for end, branch in find_branches(self.graph.builder, node, ends).items()
-            }
-            idle = {end: tuple(field for field in texts if field in names) for end, names in fields.items()}
+            idle = dict[str, tuple[str, ...]]()
+            for end, branch in find_branches(self.graph.builder, node, ends).items():
+                written = {*route.fields.get(end, ())}
+                for run in runs:
+                    for after, fields in run.notes.get(WROTE, {}).items():
+                        written.update(fields if after in branch else ())
+                idle[end] = tuple(field for field in texts if field in written)
             found.append(route.replace(fields=idle))
         return found
 
@@ -700,15 +722,16 @@ class OwnGraph(Method[OwnGraphConfig]):
             removals={name: removal.describe() for name, removal in removals.items()},
             settings={name: self.context.describe(text, now) for name, (text, now) in settings.items()},
             hindrances=hindrances | others,
+            find_fault=lambda found: self._find_value_fault(team, settings[found.place][0], found),
         )
         chosen, cost = await propose_program_edit(team, wanting, changes, critic, hiva.config, scope=ctx.at)
-        edit = chosen if isinstance(chosen, ProgramEdit) and chosen.place in settings else None
-        values = [_set_value(settings[edit.place][0].name, edit)] if edit else []
-        accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings, *values))
+        accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
         refusals = [chosen] if isinstance(chosen, DeclinedProposal) else []
         declined = [*prompts.declined, *described.declined, *unusable, *refusals]
         memory = dict[str, Any]()
-        if isinstance(chosen, ProgramEdit) and not values:
+        if isinstance(chosen, ProgramEdit) and chosen.place in settings:
+            accepted.append(_set_value(settings[chosen.place][0], chosen))
+        elif isinstance(chosen, ProgramEdit):
             place, edits = chosen.place.removeprefix("beside "), dict[str, Sequence[FrozenModel]]()
             if removal := removals.get(chosen.place):
                 accepted = [known for known in accepted if known.by not in removal.agents]
@@ -738,7 +761,10 @@ class OwnGraph(Method[OwnGraphConfig]):
         ]
 
     def keep_memory(self, kept: Team, rejected: Team) -> Team:
-        """The kept team with what HERA has learned, or with the edits of edges of the rejected one that it has."""
+        """The kept team with what HERA has learned, or with the edits of edges of the rejected one that it has.
+
+        A router's weights are kept as long as the kept team has no route: with one, they decide its answers.
+        """
         if self.hera is not None:
             return self.hera.keep_memory(kept, rejected)
         listers: Mapping[str, Callable[[Team], Sequence[FrozenModel]]] = {
@@ -878,6 +904,14 @@ class OwnGraph(Method[OwnGraphConfig]):
             return ""
         return self._find_fault(edit.agent, edit.prompt)
 
+    def _find_value_fault(self, team: Team, text: LayerText, chosen: ProgramEdit) -> str:
+        """Find why a setting of a team cannot have a value, beside the values of the others; "" if it can."""
+        try:
+            self.adapt(team.apply(_set_value(text, chosen)))
+        except ConfigError as error:
+            return str(error)
+        return ""
+
     def _find_fault(self, name: str, prompt: str) -> str:
         """Find why the program cannot send a text, or have a value; "" if it can."""
         try:
@@ -893,9 +927,9 @@ class OwnGraph(Method[OwnGraphConfig]):
         """Read the settings of a team that are not the program's, by the field of the context."""
         changed = find_changed(team, self.texts)
         return {
-            t.setting: self.context.parse(t, changed[t.name])
-            for t in self.texts.values()
-            if t.name in changed and t.setting
+            text.setting: self.context.parse(text, changed[name])
+            for name, text in self.texts.items()
+            if name in changed and text.setting
         }
 
     def _make_layer(self, team: Team, model: MeteredModel) -> TextLayer:
@@ -929,18 +963,17 @@ class OwnGraph(Method[OwnGraphConfig]):
         mapped: Mapped,
         question: str,
         meter: CallMeter,
-        updates: UpdateReader,
+        begin: Callable[[], UpdateReader],
         values: Mapping[str, Any],
     ) -> Any:
-        config: RunnableConfig = {
-            "callbacks": [updates, meter],  # where a meter refuses a call, handlers behind it are never awaited
-            "configurable": {"thread_id": fingerprint(meter.scope.key)},
-        }
+        """Ask the graph, anew where it only works synchronously, or lacks a context or a store; `begin` each time."""
+        config: RunnableConfig = {"configurable": {"thread_id": fingerprint(meter.scope.key)}}
         given = fill_template(mapped.template, question)
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}
         is_sync, is_served = self.is_sync, self.is_served
         while True:
+            config["callbacks"] = [begin(), meter]  # where a meter refuses a call, handlers behind it are never awaited
             run = add_store(graph) if is_served else graph
             context = make_context(graph, values) if is_served or values else {}
             config["configurable"] |= {name: getattr(value, "value", value) for name, value in values.items()}
@@ -969,10 +1002,16 @@ class OwnGraph(Method[OwnGraphConfig]):
 
 def lacks_server(graph: Runnable[Any, Any], error: Exception) -> bool:
     """Whether a graph may have failed for want of a context or a store, which LangGraph's server gives every graph."""
-    line = extract_tb(error.__traceback__)[-1].line or ""
+    frames = [frame for frame in extract_tb(error.__traceback__) if frame.filename != dataclasses.__file__]
+    line = frames[-1].line or ""
     asks_none = isinstance(error, AttributeError | TypeError) and re.search("NoneType|dataclass instance", str(error))
-    lacks_store = "store" in (line if asks_none else str(error)) and add_store(graph) is not graph
-    return lacks_store or bool(asks_none and make_context(graph))
+    shows_store = STORE.search(line) and (asks_none or isinstance(error, ValueError))
+    if (shows_store or NEEDS_STORE.search(str(error))) and add_store(graph) is not graph:
+        return True
+    schema = getattr(graph, "context_schema", None)
+    fields = {*getattr(schema, "__dataclass_fields__", ()), *getattr(schema, "model_fields", ())}
+    is_field = isinstance(error, AttributeError) and error.obj is None and error.name in fields
+    return bool(asks_none and (is_field or "context" in line) and make_context(graph))
 
 
 def add_store(graph: Runnable[Any, Any]) -> Runnable[Any, Any]:
@@ -985,12 +1024,22 @@ def add_store(graph: Runnable[Any, Any]) -> Runnable[Any, Any]:
 
 
 def make_context(graph: Runnable[Any, Any], values: Mapping[str, Any] = FrozenMap()) -> dict[str, Any]:
-    """Make the context of a graph from some values and the defaults of its schema; {} where these are not enough."""
+    """Make the context of a graph from some values and the defaults of its schema; {} where these are not enough.
+
+    Raises:
+        ConfigError: the schema does not allow the values together.
+    """
     schema = getattr(graph, "context_schema", None)
-    if isinstance(schema, type):
-        with suppress(Exception):  # a field without a default
-            return {"context": schema(**values)}
-    return {}
+    if not isinstance(schema, type):
+        return {}
+    try:
+        return {"context": schema(**values)}
+    except Exception as error:
+        if not values:  # a field without a default
+            return {}
+        given = ", ".join(f"{name}={value}" for name, value in values.items())
+        fault = format_faults(error) if isinstance(error, ValidationError) else format_error(error)
+        raise ConfigError(f"{schema.__name__} does not allow {given} together: {fault}") from error
 
 
 class ContextSchema:
@@ -1002,15 +1051,19 @@ class ContextSchema:
             schema()
             fields = getattr(schema, "model_fields", {})
             for name, kind in get_type_hints(schema, include_extras=True).items():
-                if is_dataclass(schema) or name in fields:
+                if dataclasses.is_dataclass(schema) or name in fields:
                     self._kinds[name] = TypeAdapter(Annotated[kind, fields[name]] if name in fields else kind)
 
     def allows(self, text: LayerText) -> bool:
-        """Whether a text is no setting, or the schema knows this setting and its value."""
+        """Whether a text is no setting, or the schema knows this setting and has its value as the default."""
+        if not text.setting:
+            return True
         try:
-            return not text.setting or self.parse(text, text.shown) is not None
+            value = self.parse(text, text.shown)
         except ValueError:
             return False
+        default = getattr(self._schema(), text.setting)
+        return value is not None and default in (value, getattr(value, "value", value))  # of an Enum perhaps its value
 
     def parse(self, text: LayerText, shown: str) -> Any:
         """Parse a value of a setting.
@@ -1024,6 +1077,8 @@ class ContextSchema:
         try:
             value = self._kinds[text.setting].validate_python(text.read_value(shown), strict=not text.choices)
             self._schema(**{text.setting: value})
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError("it is not finite")
         except ValidationError as error:
             raise ValueError(f"{fault}: {format_faults(error)}") from None
         except Exception as error:  # noqa: BLE001 - validators of the user's own
@@ -1045,10 +1100,13 @@ def _describe_text(text: LayerText) -> str:
     return f"Describes the tool {text.tool}, {text.place}" if text.tool else text.place
 
 
-def _set_value(name: str, chosen: ProgramEdit) -> Rewiring:
+def _set_value(text: LayerText, chosen: ProgramEdit) -> Rewiring:
     """Make the rewiring that gives a setting another value, which the prompt of its agent is."""
+    value, name = chosen.value.strip(), text.name
+    if not text.choices:
+        value = str(text.read_value(value))  # a number without a comment
     why = shorten(chosen.reason.strip() or "the gradients ask for it", 300)
-    return Rewiring(RewritePrompt(name, chosen.value.strip()), why=why, operation=SET_VALUE, by=name)
+    return Rewiring(RewritePrompt(name, value), why=why, operation=SET_VALUE, by=name)
 
 
 def empty_cache(graph: Runnable[Any, Any]) -> Runnable[Any, Any]:

@@ -4,7 +4,7 @@ The paper changes the topology around each node. Of a program only edges that it
 agent there may read and write is a field of the program's state: so a critic chooses one change of a list.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from selfwire.core.errors import ModelError
@@ -40,6 +40,7 @@ class ProgramChanges(NamedTuple):
         removals: which nodes may be taken out.
         settings: which settings may get another value.
         hindrances: why others of these cannot be made.
+        find_fault: finds why a setting cannot have the chosen value; "" if it can.
     """
 
     places: Mapping[str, str] = FrozenMap()
@@ -47,6 +48,7 @@ class ProgramChanges(NamedTuple):
     removals: Mapping[str, str] = FrozenMap()
     settings: Mapping[str, str] = FrozenMap()
     hindrances: Mapping[str, str] = FrozenMap()
+    find_fault: Callable[[ProgramEdit], str] = lambda found: ""
 
 
 async def propose_program_edit(
@@ -58,13 +60,17 @@ async def propose_program_edit(
     *,
     scope: Scope,
 ) -> tuple[ProgramEdit | DeclinedProposal | None, Usage]:
-    """Ask over all gradients that ask for a change of the team, where it has settings over all; None for no change.
+    """Ask for one change. Edges are changed only by gradients that concern the topology, settings by any.
 
     Returns:
-        A change that is listed, whose prompts have a legal length if it brings an agent; and the cost.
+        A change that is listed, whose prompts have a legal length if it brings an agent, and whose value is allowed if
+        it changes a setting; None for no change; and the cost.
     """
-    asking = [gradient for gradient in gradients if gradient.overall.strip()]
-    concerns, spent, reason = asking if changes.settings else list_concerns(gradients), list[Usage](), ""
+    concerns, spent, reason, operation = list_concerns(gradients), list[Usage](), "", INSERT
+    if not concerns:
+        changes = changes._replace(places={}, specialists={}, removals={})
+    if changes.settings:
+        concerns = [gradient for gradient in gradients if gradient.overall.strip()]
     if not (concerns and any(changes[:4])):
         return None, ZERO_USAGE
     for _ in range(TRIES):
@@ -88,7 +94,8 @@ async def propose_program_edit(
             break
         if not (reason := _find_objection(found, changes, config.prompt_length)):
             return found, sum_usages(spent)
-    return DeclinedProposal(by="critic", operation=INSERT, reason=reason) if reason else None, sum_usages(spent)
+        operation = SET_VALUE if found.place in changes.settings else INSERT
+    return DeclinedProposal(by="critic", operation=operation, reason=reason) if reason else None, sum_usages(spent)
 
 
 def _find_objection(found: ProgramEdit, changes: ProgramChanges, most: int) -> str:
@@ -98,7 +105,7 @@ def _find_objection(found: ProgramEdit, changes: ProgramChanges, most: int) -> s
     if place not in known:
         return f"{place!r} is no listed change; listed are {', '.join(known)}"
     if place in changes.settings:
-        return "" if found.value.strip() else f"{place!r} needs a value"
+        return changes.find_fault(found) if found.value.strip() else f"{place!r} needs a value"
     prompts = {} if place in changes.removals else {"description": found.description.strip()}
     if place in changes.specialists:
         prompts["merge"] = found.merge.strip()

@@ -2,23 +2,27 @@
 
 import asyncio
 import json
+import linecache
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_openai import ChatOpenAI
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 from typing_extensions import TypedDict
 
 import selfwire
 from selfwire.core.errors import BudgetError, ConfigError
-from selfwire.graphs.own_graph import OwnGraphConfig, empty_cache, load_graph, map_graph
+from selfwire.graphs.own_graph import OwnGraphConfig, empty_cache, lacks_server, load_graph, map_graph
 from tests.commands import call
 from tests.wire.server import Body, WireServer, lying, text
 
@@ -250,6 +254,52 @@ def test_an_error_that_a_context_does_not_mend_is_not_asked_for_again(home: Path
     Path("parsing_app.py").write_text("\n".join([APP, *lines]), encoding="utf-8")
     evaluate(home, "parsing_app.py:parsing", code=1)
     assert len(server.asked) == 4
+
+
+def make_error(line: str, **known: Any) -> Exception:
+    """The error of a line of code, which a traceback shows as it does one of a file."""
+    name = f"<{line}>"
+    linecache.cache[name] = (len(line), None, [f"{line}\n"], name)
+    with pytest.raises((AttributeError, TypeError, ValueError)) as caught:
+        exec(compile(line, name, "exec"), {"re": re, "asdict": asdict, **known})
+    return caught.value
+
+
+@dataclass
+class Words:
+    tone: str = "plain"
+
+
+class Notes(TypedDict):
+    tone: str
+
+
+RUNTIME = SimpleNamespace(context=None, store=None)
+LANGGRAPHS = "Cannot inject store into tools with InjectedStore annotations - please compile your graph with a store."
+
+
+@pytest.mark.parametrize("schema", [Words, Notes])
+@pytest.mark.parametrize(
+    ("line", "is_lacking"),
+    [
+        ("re.search('x', 'y').group(1)", False),
+        ("re.search('x', 'y')[1]", False),
+        ("raise ValueError('the text was restored')", False),
+        ("runtime.context.tone", True),
+        ("runtime.context['tone']", True),
+        ("asdict(runtime.context)", True),
+        ("runtime.store.search", True),
+        ("raise ValueError(langgraphs)", True),
+    ],
+)
+def test_a_context_or_a_store_is_lacking_where_the_failing_line_shows_it(
+    line: str, is_lacking: bool, schema: type[Any]
+) -> None:
+    graph = StateGraph(MessagesState, context_schema=schema)
+    graph.add_node("ask", lambda state: {}).add_edge(START, "ask")
+    error = make_error(line, runtime=RUNTIME, langgraphs=LANGGRAPHS)
+    assert lacks_server(graph.compile(), error) == is_lacking
+    assert lacks_server(graph.compile(), make_error("words.tone", words=None)) == (schema is Words)
 
 
 def test_steps_name_the_nodes_and_a_finished_task_is_not_asked_again(home: Path, server: WireServer) -> None:

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 import selfwire
 from selfwire.cli import options
 from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.team import Team
@@ -23,7 +24,8 @@ from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evolvers.router.config import ROUTER, TrainConfig
-from selfwire.evolvers.router.decisions import Decision, LayeredWorkflow
+from selfwire.evolvers.router.decisions import Decision, LayeredWorkflow, read_decisions
+from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.insertions import (
     INSERTED,
     ROUTED,
@@ -34,8 +36,10 @@ from selfwire.graphs.insertions import (
     list_routes,
     route_by,
 )
-from selfwire.graphs.own_router import learn_routes, make_chooser, make_pool, note_decisions
+from selfwire.graphs.own_graph import OwnGraph, OwnGraphConfig, make_hera
+from selfwire.graphs.own_router import add_routes, learn_routes, make_chooser, make_pool, note_decisions
 from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.text_layer import TextLayer
 from tests.commands import call
 from tests.graphs.desk import open_shop, score
@@ -191,9 +195,25 @@ def test_a_run_that_its_budget_stops_goes_on_and_learns(home: Path, shop: Shop) 
     assert [fork.ends for fork in list_routes(selfwire.load("desk", home=home))] == [("anna", "ben")]
 
 
+async def test_an_attempt_without_a_context_leaves_no_decision(home: Path) -> None:
+    schema = "class House:\n    name: str = 'mine'\n\n\nclass Desk("
+    app = APP.replace("class Desk(", schema).replace("StateGraph(Desk)", "StateGraph(Desk, context_schema=House)")
+    app = app.replace("(state: Desk) -> dict:\n", "(state: Desk, runtime) -> dict:\n    runtime.context.name\n")
+    Path("shop_app.py").write_text(app, encoding="utf-8")  # noqa: ASYNC240
+    graph = OwnGraph("shop_app.py:graph", {"method": "router"})
+    fields = {"anna": ("money",), "ben": ("technique",)}
+    team, _ = add_routes(graph.seed(), [RoutedFork(agent="router", after=START, ends=("anna", "ben"), fields=fields)])
+    ctx = graph.make_ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder(64))
+    done = await graph.answer(team, Question(id="1", input="message 1"), ctx)
+    assert done.answer is not None, done.error
+    assert [len(decision.agents) for decision in read_decisions(done)] == [2]
+    explored = await graph.explore(team, Question(id="2", input="message 2"), ctx)
+    assert [run.workflow for run in explored] == [team.fingerprint] * 3
+
+
 def test_with_frozen_edges_nothing_is_asked(home: Path, shop: Shop) -> None:
     refused = learn(home, "--freeze", "edges", code=2)
-    assert "and edges are frozen; freeze fewer" in " ".join(refused.stderr.split())
+    assert "a router changes edges, and edges are frozen; freeze fewer" in " ".join(refused.stderr.split())
     assert not shop.asked
 
 
@@ -344,4 +364,22 @@ def test_code_that_may_lead_anywhere_is_no_place_for_a_router(home: Path) -> Non
     app = APP.replace('builder.add_edge(START, "ben")\n', "").replace('["anna", "ben"]', '"anna"')
     Path("shop_app.py").write_text(app.replace("builder.add_node(ben)\n", ""))
     refused = learn(home, code=2)
-    assert "and edges of the builder lead to no such ones" in " ".join(refused.stderr.split())
+    told = (
+        "graph 'shop_app.py:graph' has nothing for a router to choose: no node's edges lead to several successors that "
+        "may run alone"
+    )
+    assert told in " ".join(refused.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"method": "hera", "train": {"updates": 7}}, "the fields of train need --method router"),
+        ({"method": "router", "hera": {"rollouts": 2}}, "the fields of hera need --method hera"),
+        ({"method": "router", "train": {"process_weight": 1}}, "train.process_weight does nothing"),
+        ({"method": "router", "train": {"checkpoint_every": 1}}, "train.checkpoint_every does nothing"),
+    ],
+)
+def test_fields_of_no_use_are_refused(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        make_hera(OwnGraphConfig.model_validate(given))

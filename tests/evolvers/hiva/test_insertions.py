@@ -9,7 +9,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
-from selfwire.evolvers.hiva.insertions import ProgramChanges, propose_program_edit
+from selfwire.evolvers.hiva.insertions import SET_VALUE, ProgramChanges, propose_program_edit
 from selfwire.evolvers.hiva.schemas import ProgramEdit
 from selfwire.evolvers.prompted_model import DeclinedProposal
 from tests.evolvers.hiva.doubles import LINE, gradient, meta_model
@@ -62,6 +62,37 @@ async def test_what_cannot_be_inserted_is_declined(reply: ProgramEdit | ReplyErr
     found, _ = await propose(ScriptedModel(ProgramEdit=reply), asking())
     assert isinstance(found, DeclinedProposal)
     assert told in found.reason
+
+
+SETTINGS = {"set limit": "type integer, now 1"}
+
+
+def find_fault(found: ProgramEdit) -> str:
+    return "" if found.value == "2" else f"{found.value!r} is no value of limit"
+
+
+async def test_a_value_is_checked_while_another_can_be_chosen() -> None:
+    changes = ProgramChanges(settings=SETTINGS, find_fault=find_fault)
+    wrong, right = (ProgramEdit(place="set limit", value=value) for value in ("9", "2"))
+    replies, config = iter([wrong, right]), HivaConfig()
+    model = ScriptedModel(ProgramEdit=lambda *_: next(replies))
+    found, usage = await propose_program_edit(LINE, [asking()], changes, meta_model(model), config, scope=Scope())
+    assert (found, usage.calls) == (right, 2)
+    assert "Your last choice was refused: '9' is no value of limit." in model.shown("ProgramEdit")[1]
+    model = ScriptedModel(ProgramEdit=wrong)
+    found, _ = await propose_program_edit(LINE, [asking()], changes, meta_model(model), config, scope=Scope())
+    assert found == DeclinedProposal(by="critic", operation=SET_VALUE, reason="'9' is no value of limit")
+
+
+async def test_gradients_that_concern_no_topology_ask_for_settings_alone() -> None:
+    changes = ProgramChanges(PLACES, removals={"without a": "a"}, settings=SETTINGS, find_fault=find_fault)
+    for concerns, is_listed in (("none", False), ("topology", True)):
+        model = ScriptedModel(ProgramEdit=ProgramEdit())
+        gradients = [gradient(overall="It reads too little.", concerns=concerns)]
+        await propose_program_edit(LINE, gradients, changes, meta_model(model), HivaConfig(), scope=Scope())
+        [shown] = model.shown("ProgramEdit")
+        assert "set limit: type integer" in shown
+        assert ("a.answer: " in shown) == ("without a: " in shown) == is_listed
 
 
 async def test_no_insertion_is_an_answer_and_a_budget_is_kept() -> None:

@@ -85,7 +85,7 @@ def make_patch(
         for text, place in known[name]:
             if text.setting:
                 span = _locate(Path(place.file).read_text(encoding="utf-8"), place)
-                edits.append(SourceEdit(place.file, *span, text.choices.get(new, new)))
+                edits.append(SourceEdit(place.file, *span, text.choices.get(new) or repr(text.read_value(new))))
                 continue
             described, sections = split_description(place.pieces[0]) if text.tool else ("", "")
             own = LayerText.of(name, (described,) if text.tool else place.pieces, place.holes)

@@ -41,9 +41,12 @@ def list_values(program: Program, schemas: Iterable[Traced], prompts: Collection
         inside = program.enter(owner, at)
         fields = [part for part in owner.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)]
         is_free = owner in contexts and not any(WHO.fullmatch(ast.unparse(field.target)) for field in fields)
+        below = [part for found in program.list_below(owner) if found.node in contexts for part in found.node.body]
+        overridden = {ast.unparse(part.target) for part in below if isinstance(part, ast.AnnAssign)}
         for field in fields:
             for value in _read_field(program, owner.name, field, inside, prompts):
-                is_open = is_free and value.name in read and not NOT_EVOLVED.search(value.name)
+                is_known = value.name in read and value.name not in overridden
+                is_open = is_free and is_known and not NOT_EVOLVED.search(value.name)
                 yield value.replace(**_find_spelled(program, field, inside)) if is_open else value
 
 

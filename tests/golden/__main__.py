@@ -1,8 +1,9 @@
-"""Record the golden runs anew, or some of them: `python -m tests.golden record|check [CASE ...]`."""
+"""Record the golden runs anew, or check them: `python -m tests.golden record|check [CASE ...]`."""
 
 import json
 import sys
 import tempfile
+from argparse import ArgumentParser
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,8 +23,12 @@ def handle(name: str, wanted: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    command, *names = sys.argv[1:]
+    parser = ArgumentParser(prog="python -m tests.golden", description=__doc__)
+    parser.add_argument("command", choices=("record", "check"))
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="by default all")
+    given = parser.parse_args()
+    cases = given.cases or list_cases()
     with ThreadPoolExecutor(2) as pool:
-        lines = [line for part in pool.map(lambda name: handle(name, command), names or list_cases()) for line in part]
+        lines = [line for part in pool.map(lambda name: handle(name, given.command), cases) for line in part]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.exit(bool(lines))

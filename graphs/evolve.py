@@ -271,6 +271,7 @@ class EvolutionLoop:
             concurrency=self.config.concurrency,
             calls_per_task=self.config.calls_per_task,
             keep_errors_below=self.config.keep_errors_below,
+            replays=self.method.replays,
             runner=self.runner,
         )
 

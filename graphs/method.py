@@ -299,6 +299,8 @@ class Method(Generic[Config]):
         evolves: whether variants are evolved before they are measured; False for a method whose team changes only
             within a question.
         fits_held_out: whether it may fit parameters to runs on gate tasks without a gate too.
+        replays: whether a run that goes on reads the answers of all its calls in the journal; where not, graded tasks
+            are kept one by one, and not run again.
         one_batch: whether it learns from all train tasks in one iteration; `compare` evolves it so.
         rounds: config field with the most rounds or stages of a question; "" where there is none.
         random_edits: whether the plug-ins `selfwire.controls` have its control with random edits, under its name.
@@ -322,6 +324,7 @@ class Method(Generic[Config]):
     variants: ClassVar[Mapping[str, Variant]] = FrozenMap({FULL: Variant(title=FULL)})
     evolves: ClassVar[bool] = True
     fits_held_out: ClassVar[bool] = False
+    replays: ClassVar[bool] = True
     one_batch: ClassVar[bool] = False
     rounds: ClassVar[str] = ""
     random_edits: ClassVar[bool] = False

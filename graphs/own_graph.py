@@ -361,6 +361,7 @@ class OwnGraph(Method[OwnGraphConfig]):
 
     config_type = OwnGraphConfig
     learns_insights = True
+    replays = False
 
     def __init__(self, target: str, config: Mapping[str, Any]) -> None:
         super().__init__(**config)

@@ -58,6 +58,8 @@ class RolloutContext:
         samples: runs of a task, which share its calls.
         capped: whether a task may never take more than `calls_per_task`, budget or not, resumed or not.
         keep_errors_below: share of the trajectories that may end as infrastructure errors; above it all are refused.
+        replays: whether answers of calls are read from the journal. Where not, a graded task is kept at once with all
+            its samples, and is not run again by a process that goes on with the same team.
         replays_grades: whether grades are rows of the journal; False where trajectories are kept with their grades.
         judge: pays for a model that grades, whose calls do not count as the task's; None where `ledger` pays.
         runner: runs the tasks; None for `stream_rollouts`.
@@ -71,6 +73,7 @@ class RolloutContext:
     keep_errors_below: float
     samples: int = 1
     capped: bool = False
+    replays: bool = True
     replays_grades: bool = True
     judge: Ledger | None = None
     runner: RolloutRunner | None = None
@@ -151,10 +154,18 @@ TRAJECTORIES = "trajectories/"
 """Prefix of the notes."""
 
 
-async def keep_trajectories(journal: Journal, found: Iterable[Trajectory], scope: Scope) -> None:
-    """Keep the trajectories of a phase, in place of those that were kept for it before."""
-    bodies = {get_sample_name(t): await journal.put_body(t.model_dump(mode="json")) for t in found}
-    await journal.put_note(get_scope_note(scope), bodies)
+async def keep_trajectories(
+    journal: Journal, found: Iterable[Trajectory], scope: Scope, bodies: dict[str, str]
+) -> None:
+    """Keep the trajectories of a phase, in place of those that were kept for it before.
+
+    Args:
+        bodies: hashes of those whose bodies are kept, by sample; the others are added.
+    """
+    names = {get_sample_name(done): done for done in found}
+    for name, done in names.items():
+        bodies[name] = bodies.get(name) or await journal.put_body(done.model_dump(mode="json"))
+    await journal.put_note(get_scope_note(scope), {name: bodies[name] for name in (*names, *bodies)})
 
 
 async def load_trajectories(journal: Journal, scope: Scope) -> list[Trajectory]:
@@ -214,13 +225,20 @@ async def collect_rollouts(
         found[task.id] = trajectories
         for trajectory in trajectories:
             progress(trajectory)
+        if not rollout_context.replays:
+            await keep_in_journal()
+
+    bodies = dict[str, str]()
 
     async def keep_in_journal() -> list[Trajectory]:
         whole = [trajectory for task in tasks for trajectory in found.get(task.id, ())]
-        await keep_trajectories(rollout_context.journal, whole, ctx.at)
+        await keep_trajectories(rollout_context.journal, whole, ctx.at, bodies)
         return whole
 
-    left = [task for task in tasks if task.id not in earlier]
+    if not rollout_context.replays:
+        for task, graded in (await _load_graded(rollout_context, team, ctx.at)).items():
+            found.setdefault(task, graded)
+    left = [task for task in tasks if task.id not in found]
     try:
         await (rollout_context.runner or stream_rollouts)(rollout_context, rollout_fn, team, left, ctx, keep)
     except StoppedError:
@@ -230,6 +248,15 @@ async def collect_rollouts(
     if not earlier:  # else only a few were left, and the whole passed before
         _refuse_too_many_errors(whole, rollout_context, ctx.at.phase)
     return whole
+
+
+async def _load_graded(rollout_context: RolloutContext, team: Team, scope: Scope) -> dict[str, Sequence[Trajectory]]:
+    """Load the tasks of a phase of which all samples were graded with a team."""
+    found = dict[str, list[Trajectory]]()
+    for done in await load_trajectories(rollout_context.journal, scope):
+        if done.feedback is not None and done.workflow == team.fingerprint:
+            found.setdefault(done.question.id, []).append(done)
+    return {task: graded for task, graded in found.items() if len(graded) == rollout_context.samples}
 
 
 async def stream_rollouts(

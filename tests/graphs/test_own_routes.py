@@ -1,6 +1,7 @@
 """A router learns which successor of a node runs, in a graph of the user's own in which all of them ran."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from operator import add
@@ -43,7 +44,8 @@ from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.text_layer import TextLayer
 from tests.commands import call
 from tests.graphs.desk import open_shop, score
-from tests.kills import run_of
+from tests.kills import run_of, start
+from tests.processes import kill_when
 
 APP = '''
 import os
@@ -132,9 +134,22 @@ def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield folder
 
 
+TASKS = ("--benchmark", "desk.jsonl", "--iterations", "1", "--train", "24", "--batch", "24", "--name", "desk")
+LEARN = ("evolve", "shop_app.py:graph", "--method", "router", *TASKS, *FEW)
+
+
 def learn(home: Path, *more: str, code: int = 0, typed: str = "") -> Any:
-    tasks = ("--benchmark", "desk.jsonl", "--iterations", "1", "--train", "24", "--batch", "24", "--name", "desk")
-    return call(home, "evolve", "shop_app.py:graph", "--method", "router", *tasks, *FEW, *more, code=code, stdin=typed)
+    return call(home, *LEARN, *more, code=code, stdin=typed)
+
+
+def find_messages(said: str) -> set[str]:
+    return set(re.findall(r"Message \d+ ", said))
+
+
+def list_graded(shop: Shop) -> set[str]:
+    """List the messages that each colleague was asked twice: beside the other, and alone."""
+    asked = Counter(message for said in shop.asked for message in find_messages(said))
+    return {message for message, count in asked.items() if count == 4}
 
 
 def measure(home: Path, shop: Shop, graph: str) -> tuple[float, float]:
@@ -189,10 +204,22 @@ def test_a_router_that_has_learned_nothing_is_not_kept(home: Path, shop: Shop) -
 
 
 def test_a_run_that_its_budget_stops_goes_on_and_learns(home: Path, shop: Shop) -> None:
-    assert "budget exhausted" in learn(home, "--budget-calls", "100", code=3).output
-    assert len(shop.asked) <= 100
+    assert "budget exhausted" in learn(home, "--budget-calls", "100", "--concurrency", "1", code=3).output
+    graded = list_graded(shop)
+    assert 10 < len(graded) < 24
     assert "accepted" in call(home, "evolve", "--resume", run_of(home), "--budget-calls", "1000").output
+    assert list_graded(shop) >= graded  # none of them was asked again
     assert [fork.ends for fork in list_routes(selfwire.load("desk", home=home))] == [("anna", "ben")]
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_asks_no_graded_task_again(home: Path, shop: Shop) -> None:
+    kill_when(start(home, *LEARN, "--concurrency", "1"), lambda: len(shop.asked) > 60)
+    graded = list_graded(shop) - set(find_messages(shop.asked[-1]))  # its grade may not be kept yet
+    assert len(graded) > 5
+    call(home, "evolve", "--resume", run_of(home))
+    assert list_graded(shop) >= graded
+    assert list_routes(selfwire.load("desk", home=home))
 
 
 async def test_an_attempt_without_a_context_leaves_no_decision(home: Path) -> None:

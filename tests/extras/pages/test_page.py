@@ -267,8 +267,8 @@ def test_a_draft_is_tried_on_train_tasks(tmp_path: Path) -> None:
     done = Trajectory(question=Question(id="t1", input="Who?"), workflow="f", answer="Ada")
     with closing(Journal.create(tmp_path / JOURNAL, run="r")) as journal:
         at = Scope(run="r/candidate", iteration=1, phase="draft")
-        run_sync(keep_trajectories(journal, [done], at))
-        run_sync(keep_trajectories(journal, [done], at.at(phase="gate")))
+        run_sync(keep_trajectories(journal, [done], at, {}))
+        run_sync(keep_trajectories(journal, [done], at.at(phase="gate"), {}))
     with JournalReader(tmp_path / JOURNAL) as reader:
         titles = {place.title for place in read_places(reader, {}, "hiva")}
     assert titles == {

@@ -41,6 +41,7 @@ def test_it_reports_before_and_after_beside_baselines_and_says_where_the_workflo
     assert "evolved - seed, paired over 6 tasks: " in output
     assert "shows the machinery, not a method's accuracy" in output
     assert "the evolved team, which has gained nothing on the test tasks, is 'mine' in" in output
+    assert "teams in training" not in output  # without --details
     assert "free decisions" not in output  # the router had no choice in a team of one
 
 

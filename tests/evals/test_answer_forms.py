@@ -197,3 +197,9 @@ def test_long_texts_delay_nothing(text: str) -> None:
 def test_baselines_that_write_more_than_the_answer_label_it(name: str) -> None:
     prompt = files("selfwire.evals").joinpath("prompts", "baselines", f"{name}.md").read_text(encoding="utf-8")
     assert 'otherwise end with one line that begins with "Answer:" and holds nothing but the answer.' in prompt
+
+
+def test_a_single_agent_works_for_itself_and_is_promised_no_tools() -> None:
+    prompt = files("selfwire.evals").joinpath("prompts", "baselines", "single.md").read_text(encoding="utf-8")
+    for words in ("step by step for yourself", "if you hold any", "Reply with the answer alone"):
+        assert words in prompt

@@ -47,6 +47,7 @@ from selfwire.graphs.rollouts import (
     get_sample_name,
     get_trajectories_note,
     grade_trajectory,
+    load_graded,
     load_trajectories,
 )
 from selfwire.models.budget import Ledger, Price
@@ -813,8 +814,7 @@ class EvolutionLoop:
             await self.journal.put_note(ELAPSED, self.ledger.spent.seconds)  # for a budget after a kill
 
     async def _load_graded(self, scope: Scope) -> dict[str, Trajectory]:
-        found = await load_trajectories(self.journal, scope)
-        return {done.question.id: done for done in found if done.feedback is not None}
+        return {done.question.id: done for done in await load_graded(self.journal, scope)}
 
     def _report(self, phase: str, iteration: int, **event: Any) -> None:
         spend = self.ledger.spent.model_dump(mode="json")

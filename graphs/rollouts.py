@@ -174,6 +174,11 @@ async def load_trajectories(journal: Journal, scope: Scope) -> list[Trajectory]:
     return [Trajectory.model_validate(await journal.get_body(body)) for body in bodies.values()]
 
 
+async def load_graded(journal: Journal, scope: Scope) -> list[Trajectory]:
+    """The kept trajectories of a phase that have a grade."""
+    return [done for done in await load_trajectories(journal, scope) if done.feedback is not None]
+
+
 def get_sample_name(done: Trajectory) -> str:
     """Name of a trajectory within its phase: its task's id, and which of several samples it is."""
     return f"{done.question.id}#{done.sample}" if done.sample else done.question.id
@@ -236,7 +241,7 @@ async def collect_rollouts(
         return whole
 
     if not rollout_context.replays:
-        for task, graded in (await _load_graded(rollout_context, team, ctx.at)).items():
+        for task, graded in (await _load_whole(rollout_context, team, ctx.at)).items():
             found.setdefault(task, graded)
     left = [task for task in tasks if task.id not in found]
     try:
@@ -250,11 +255,11 @@ async def collect_rollouts(
     return whole
 
 
-async def _load_graded(rollout_context: RolloutContext, team: Team, scope: Scope) -> dict[str, Sequence[Trajectory]]:
+async def _load_whole(rollout_context: RolloutContext, team: Team, scope: Scope) -> dict[str, Sequence[Trajectory]]:
     """Load the tasks of a phase of which all samples were graded with a team."""
     found = dict[str, list[Trajectory]]()
-    for done in await load_trajectories(rollout_context.journal, scope):
-        if done.feedback is not None and done.workflow == team.fingerprint:
+    for done in await load_graded(rollout_context.journal, scope):
+        if done.workflow == team.fingerprint:
             found.setdefault(done.question.id, []).append(done)
     return {task: graded for task, graded in found.items() if len(graded) == rollout_context.samples}
 

@@ -46,3 +46,16 @@ def score(home: Path, graph: str, tasks: int = 30, file: str = "desk.jsonl") -> 
     """The score of a graph on tasks of a file."""
     found = json.loads(call(home, "eval", graph, "--benchmark", file, "--json", "--tasks", str(tasks)).stdout)
     return float(found["systems"][-1]["score"])
+
+
+def make_gradient(
+    prompt: str = "", overall: str = "", concerns: str = "none", *, praises: bool = False
+) -> dict[str, str]:
+    """Make what a critic says of an agent: of its prompt, and of the team; nothing of its tools."""
+    return {
+        "system_prompt_feedback": prompt,
+        "tool_feedback": "",
+        "overall_feedback": overall,
+        "concerns": concerns,
+        "sentiment": "positive" if praises else "critical",
+    }

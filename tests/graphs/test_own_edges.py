@@ -18,7 +18,7 @@ from selfwire.graphs.insertions import INSERTED, list_insertions
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.store.library import open_library
 from tests.commands import call
-from tests.graphs.desk import FEW, evolve, open_shop, score
+from tests.graphs.desk import FEW, evolve, make_gradient, open_shop, score
 
 APP = '''
 import os
@@ -85,21 +85,12 @@ class Shop:
         if kind == "AgentGradient":
             role = said.partition("<role>")[2].partition("</role>")[0]
             if BAD in role:
-                return {
-                    "system_prompt_feedback": "Say what sales is called.",
-                    "tool_feedback": "",
-                    "overall_feedback": "",
-                    "concerns": "semantics",
-                    "sentiment": "critical",
-                }
+                return make_gradient("Say what sales is called.", concerns="semantics")
             mine = "You sort messages" in role
-            return {
-                "system_prompt_feedback": "Write the desk alone." if mine and RULE not in said else "",
-                "tool_feedback": "",
-                "overall_feedback": "A step that checks the desk is missing." if mine else "",
-                "concerns": "both" if mine else "none",
-                "sentiment": "critical" if mine else "positive",
-            }
+            if not mine:
+                return make_gradient(praises=True)
+            prompt = "" if RULE in said else "Write the desk alone."
+            return make_gradient(prompt, "A step that checks the desk is missing.", "both")
         if kind == "PromptRewrite":
             return {"prompt": CHECKER if BAD in said else GOOD}
         if kind == "ProgramEdit":

@@ -16,7 +16,7 @@ import selfwire
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.patch import make_patch
 from tests.commands import call
-from tests.graphs.desk import DESKS, open_shop, score
+from tests.graphs.desk import DESKS, make_gradient, open_shop, score
 from tests.graphs.desk import evolve as evolve_once
 
 APP = '''
@@ -105,13 +105,7 @@ class Shop:
             return {"feedback": "The desk stands in a sentence.", "own_feedback": "", "sentiment": "neutral"}
         if kind == "AgentGradient":
             mine = "You sort messages" in said.partition("<role>")[2].partition("</role>")[0]
-            return {
-                "system_prompt_feedback": "Write the desk alone." if mine else "",
-                "tool_feedback": "",
-                "overall_feedback": "",
-                "concerns": "semantics" if mine else "none",
-                "sentiment": "critical" if mine else "positive",
-            }
+            return make_gradient("Write the desk alone.", concerns="semantics") if mine else make_gradient(praises=True)
         if kind == "PromptRewrite":
             return {"prompt": self.rewrites.pop(0) if len(self.rewrites) > 1 else self.rewrites[0]}
         desk = next(name for name in DESKS if f"about {name}" in said)

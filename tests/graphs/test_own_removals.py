@@ -14,7 +14,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.graphs.insertions import list_removals
 from selfwire.graphs.own_graph import OwnGraph
 from tests.commands import call
-from tests.graphs.desk import DESKS, FEW, evolve, open_shop, score
+from tests.graphs.desk import DESKS, FEW, evolve, make_gradient, open_shop, score
 
 APP = '''
 import os
@@ -80,13 +80,9 @@ class Shop:
             return {"feedback": "The desk is wanted alone.", "own_feedback": "", "sentiment": "neutral"}
         if kind == "AgentGradient":
             mine = "polite" in said.partition("<role>")[2].partition("</role>")[0]
-            return {
-                "system_prompt_feedback": "Leave the answer as it is." if mine else "",
-                "tool_feedback": "",
-                "overall_feedback": "It spoils what was right before it." if mine else "",
-                "concerns": "both" if mine else "none",
-                "sentiment": "critical" if mine else "positive",
-            }
+            if not mine:
+                return make_gradient(praises=True)
+            return make_gradient("Leave the answer as it is.", "It spoils what was right before it.", "both")
         if kind == "PromptRewrite":
             return {"prompt": TERSE}
         if kind == "ProgramEdit":

@@ -14,7 +14,7 @@ from selfwire.extras.adopt.layer import list_texts
 from selfwire.extras.adopt.patch import make_context, make_patch
 from selfwire.graphs.own_graph import OwnGraph
 from tests.commands import call
-from tests.graphs.desk import DESKS, FEW, evolve, open_shop, score
+from tests.graphs.desk import DESKS, FEW, evolve, make_gradient, open_shop, score
 
 APP = """
 import os
@@ -81,13 +81,7 @@ class Shop:
         if kind == "GlobalGradient":
             return {"feedback": "Only the first sentence was read.", "own_feedback": "", "sentiment": "neutral"}
         if kind == "AgentGradient":
-            return {
-                "system_prompt_feedback": "",
-                "tool_feedback": "",
-                "overall_feedback": "It reads too few sentences.",
-                "concerns": "none",
-                "sentiment": "critical",
-            }
+            return make_gradient(overall="It reads too few sentences.")
         if kind == "ProgramEdit":
             place, value = self.wishes.pop(0) if self.wishes else ("", "")
             return {"place": place, "value": value, "reason": "The desk stands in the second sentence."}

@@ -14,7 +14,7 @@ from selfwire.graphs.insertions import list_insertions, list_specialists
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.graphs.pruning import list_parts
 from tests.commands import call
-from tests.graphs.desk import DESKS, FEW, evolve, open_shop, score
+from tests.graphs.desk import DESKS, FEW, evolve, make_gradient, open_shop, score
 
 APP = '''
 import os
@@ -65,13 +65,7 @@ class Shop:
         if kind == "GlobalGradient":
             return {"feedback": "The urgency is missing.", "own_feedback": "", "sentiment": "neutral"}
         if kind == "AgentGradient":
-            return {
-                "system_prompt_feedback": "",
-                "tool_feedback": "",
-                "overall_feedback": "Nobody judges the urgency of the message by itself.",
-                "concerns": "topology",
-                "sentiment": "critical",
-            }
+            return make_gradient(overall="Nobody judges the urgency of the message by itself.", concerns="topology")
         if kind == "ProgramEdit":
             return {**self.edit, "reason": "The urgency must be judged unled."}
         text, more = (said.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0] for tag in ("text", "more"))

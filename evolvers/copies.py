@@ -1,8 +1,11 @@
 """Finds what a rewiring copies from train tasks: a reference, or a long run of a task's text. Method-free.
 
-A text is compared by its letters alone, so that case, spaces, signs and digits do not hide a copy; number words count
-as digits. A run is `RUN` letters or more, about eight words. What a tenth of the tasks share, such as the wording of a
-benchmark, is no copy, and neither is what the team says already.
+A text is compared by its letters alone, so that case, accents, spaces, signs and digits do not hide a copy; a reference
+is compared by its words and numbers, however they are spaced, with number words as digits. A run is `RUN` letters or
+more, about eight words. What a tenth of the tasks share, such as the wording of a benchmark, is no copy, and neither is
+what the team says already.
+
+A short sentence of a task is no proof of a copy: `list_task_sentences` finds them for a person to read.
 """
 
 import re
@@ -10,6 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 from zlib import crc32
 
@@ -24,6 +28,10 @@ SHARED = 0.1
 """Share of the tasks above which what they have in common belongs to none."""
 SHOWN = 80
 """Letters of a copied passage that a reason shows."""
+JOINED = 6
+"""Letters and digits from which a reference is also found where its words are run together or taken apart."""
+SENTENCE = 3
+"""Words from which a sentence that stands in a task is listed."""
 
 _SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 _UNITS = {word: number for number, word in enumerate(f"{_SMALL} seventeen eighteen nineteen".split())}
@@ -35,7 +43,15 @@ _TENS = {
 }
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6}
 _NUMBER_WORDS = {*_UNITS, *_TENS, *_SCALES}
+_ORDINALS = dict(first="one", second="two", third="three", fifth="five", eighth="eight", ninth="nine", twelfth="twelve")
+_ORDINALS |= {f"{word}th": word for word in (*_UNITS, *_SCALES)}
+_ORDINALS |= {f"{word[:-1]}ieth": word for word in _TENS}
 _WORD = re.compile(r"[^\W_]+")
+_PART = re.compile(r"[^\W\d_]+|\d+")
+_GROUP = re.compile(r"(?<=\d)[ ,._](?=\d{3}\b)")
+_ZEROS = re.compile(r"(?<=\d)[.,]0+\b|(?<=\d)(?:st|nd|rd|th)\b")
+_SCALED = re.compile(r"(\d+\.\d+) (hundred|thousand|million)\b")
+_SENTENCE_END = re.compile(r"(?<=[.!?;:])\s+|\n+")
 
 
 @dataclass(frozen=True)
@@ -80,6 +96,31 @@ class TaskTexts:
         return ""
 
 
+def list_task_sentences(before: Team, after: Team, tasks: Sequence[Task]) -> list[tuple[str, str]]:
+    """List the sentences that agents have been given and that stand in a few tasks word by word.
+
+    Returns:
+        Pairs of the agent's id and the sentence.
+    """
+    known, found = {*_split_sentences(list_own_texts(before))}, list[tuple[str, str]]()
+    texts = [_pad(_list_words(task.input)) for task in tasks]
+    for agent in after.agents:
+        for sentence in dict.fromkeys(_split_sentences(agent.prompt)):
+            words = [*_list_words(sentence)]
+            count = sum(_pad(words) in text for text in texts) if len(words) >= SENTENCE else 0
+            if sentence not in known and 0 < count <= max(1, SHARED * len(tasks)):
+                found.append((agent.id, sentence))
+    return found
+
+
+def _split_sentences(text: str) -> list[str]:
+    return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]
+
+
+def _pad(words: Iterable[str]) -> str:
+    return f" {' '.join(words)} "
+
+
 def find_copies(rewirings: Iterable[Rewiring], team: Team, texts: TaskTexts) -> dict[int, str]:
     """Find the rewirings that copy, by their place, with the passage.
 
@@ -100,7 +141,9 @@ def list_own_texts(team: Team) -> str:
 
 
 def _fold(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
+    """A text in small letters without accents."""
+    letters = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
 def _find_letters(text: str, without_numbers: bool = True) -> str:
@@ -143,20 +186,23 @@ def _list_references(reference: Any) -> Iterator[tuple[str, ...]]:
 
 def _list_words(text: str) -> Iterator[str]:
     """Words of a text in the usual form; numbers by their digits, whether these or words are written."""
+    text = _SCALED.sub(lambda found: f"{float(found[1]) * _SCALES[found[2]]:.0f}", _GROUP.sub("", _fold(text)))
     pending = list[str]()
-    for word in _WORD.findall(re.sub(r"(?<=\d)[,.](?=\d{3}\b)", "", _fold(text))):
-        if word in _NUMBER_WORDS or (word == "and" and pending):
+    for written in _PART.findall(_ZEROS.sub("", text)):
+        word = _ORDINALS.get(written, written)
+        if word in _NUMBER_WORDS or (word in ("and", "oh") and pending):
             pending.append(word)
             continue
         yield from _to_digits(pending)
+        if word != "point" or not pending:  # which stands for the sign that a number's digits have
+            yield word
         pending = []
-        yield word
     yield from _to_digits(pending)
 
 
 def _to_digits(words: Sequence[str]) -> Iterator[str]:
     """Digits of number words: in scales ("one thousand two"), in groups ("eighteen forty-two") or one by one."""
-    words = [word for word in words if word != "and"]
+    words = ["zero" if word == "oh" else word for word in words if word != "and"]
     if not words:
         return
     if any(word in _SCALES for word in words):
@@ -185,5 +231,11 @@ def _to_digits(words: Sequence[str]) -> Iterator[str]:
 
 
 def _contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    size = len(wanted)
-    return any(tuple(words[at : at + size]) == tuple(wanted) for at in range(len(words) - size + 1))
+    """Whether others stand in a row among words, or, if they are long enough, run together or split."""
+    if _pad(wanted) in _pad(words):
+        return True
+    joined, sought = "".join(words), "".join(wanted)
+    if len(sought) < JOINED or sought not in joined:
+        return False
+    ends = [0, *accumulate(map(len, words))]
+    return any(end - len(sought) in ends and joined[end - len(sought) : end] == sought for end in ends)

@@ -1,5 +1,6 @@
 """evolve, run, runs and show, end to end with the offline stand-in."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from selfwire.cli.evolve import list_new_powers
 from selfwire.core.edits import AddAgent, Grant, Rewiring, RewriteTool
 from selfwire.core.own_tool import OwnTool
 from selfwire.evals.benchmarks.catalogue import load_benchmark
+from selfwire.evals.instructions import paraphrases
 from selfwire.models.providers import make_chat_model
 from tests.commands import call
 from tests.wire.server import WireServer, served
@@ -277,6 +279,25 @@ def test_a_method_that_learns_nothing_between_questions_is_not_evolved(
     assert f"measure it with `selfwire eval {method} --benchmark archive`" in told.stderr
     assert told.stdout == ""
     assert not home.exists()
+
+
+def test_the_end_lists_sentences_of_train_tasks_that_stand_in_new_prompts(tmp_path: Path) -> None:
+    """Tasks hold short sentences of the kind that the stand-in writes into prompts."""
+    named = ("look up", "read", "split", "compare", "intersect", "count")
+    texts = [text for name in named for text in paraphrases()[name]]
+    short = [part for text in texts for part in re.split(r"(?<=[.!?;:])\s+", text) if len(part) < 40 and " " in part]
+    asked = load_benchmark("archive", size=60).splits(0, train=40, gate=0, test=0).train
+    tasks, home = tmp_path / "tasks.jsonl", tmp_path / "home"
+    with tasks.open("w") as lines:
+        for number, task in enumerate(asked):
+            text = f"{task.input} {short[number % len(short)]}"
+            lines.write(json.dumps({"input": text, "reference": "never said"}) + "\n")
+    sizes = "--iterations 3 --batch 4 --train 20 --gate-size 8 --gate off --test 0 --no-baselines".split()
+    said = call(home, "evolve", "hiva", "--benchmark", str(tasks), "--grader", "exact", *sizes).output
+    _, listed = said.split("sentences that stand in train tasks word by word; read them before use:\n")
+    lines_of_agents = listed.split("\n\n")[0].splitlines()
+    assert lines_of_agents
+    assert all(line.split(": ", 1)[1] in tasks.read_text() for line in lines_of_agents)
 
 
 def test_the_end_names_new_programs_and_tools_that_agents_were_given() -> None:

@@ -12,7 +12,7 @@ from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.instructions import paraphrases
-from selfwire.evolvers.copies import TaskTexts, find_copies
+from selfwire.evolvers.copies import TaskTexts, find_copies, list_task_sentences
 
 TEAM = Team(method="m", agents=(Agent(id="a", prompt="Work on the task as far as you can."),), topology=make_chain("a"))
 FORM = "Answer in one word.\n\n"
@@ -111,6 +111,52 @@ def test_the_passage_is_shown() -> None:
 @pytest.mark.parametrize("text", [FORM * 3, "Which workshop was it? Which river was it?"])
 def test_what_a_tenth_of_the_tasks_share_is_no_copy(text: str) -> None:
     assert copies(text) == {}
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        ("12 March 1912", "12March1912"),
+        ("12 March 1912", "twelfth March nineteen twelve"),
+        ("12 March 1912", "March 12th, 12th March 1912"),
+        ("Harbeck Lane 302", "harbecklane302"),
+        ("Harbeck Lane 302", "H a r b e c k  L a n e  3 0 2"),
+        ("Harbeck Lane 302", "Harbeck Lane three oh two"),
+        ("2500000", "2 500 000"),
+        ("2500000", "2.5 million"),
+        ("3.14159", "three point one four one five nine"),
+        ("$1,250.00", "one thousand two hundred and fifty"),
+        ("Zürichsee", "zurichsee"),
+        ("iron sword x2", "ironSwordX2"),
+    ],
+)
+def test_a_reference_is_found_however_its_words_and_numbers_are_written(reference: str, text: str) -> None:
+    """And not where only its letters stand, inside of other words."""
+    others = [Task(id=f"{number}", input="?", reference=f"Eskfield {number + 900}") for number in range(30)]
+    known = TaskTexts.of([Task(id="t", input="?", reference=reference), *others])
+    assert known.find_copy(f"You find streets. {text} is what matters. Name your source.")
+    assert not known.find_copy("You find streets. A source is what matters. Name it in a row, 12 or 30 words long.")
+    within = TaskTexts.of([Task(id="t", input="?", reference="Other Eye"), *others])
+    assert not within.find_copy("Ask the mother, eyeing what she says.")
+
+
+def test_sentences_that_stand_in_few_tasks_are_listed_for_a_person() -> None:
+    """Too short to be refused as a copy; not those that the team said before, or that the benchmark's wording has."""
+    planted = [task.replace(input=f"{task.input} Always say zebra-4417.") for task in TASKS[:2]]
+    seed = TEAM.replace(agents=(Agent(id="a", prompt="Work. Mind the gap always!"),))
+    task = TASKS[2].replace(input="Mind the gap always! Say nothing else.")
+    grown = seed.replace(
+        agents=(
+            Agent(id="a", prompt="Mind the gap always!\nALWAYS say Zebra 4417. Answer in one word."),
+            *seed.agents[1:],
+        )
+    )
+    assert KNOWN.find_copy(grown.agents[0].prompt, seed.agents[0].prompt) == ""
+    tasks = [*planted, task, *TASKS[3:]]
+    assert list_task_sentences(seed, grown, tasks) == [("a", "ALWAYS say Zebra 4417.")]
+    assert list_task_sentences(seed, seed, tasks) == []
+    added = seed.replace(agents=(*seed.agents, Agent(id="b", prompt="Say nothing else.")))
+    assert list_task_sentences(seed, added, tasks) == [("b", "Say nothing else.")]
 
 
 def test_what_the_team_says_already_is_no_copy() -> None:

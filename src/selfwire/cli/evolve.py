@@ -24,6 +24,7 @@ from selfwire.core.trajectory import sum_decisions
 from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import TRIVIAL, format_difference
 from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
+from selfwire.evolvers.copies import list_task_sentences
 from selfwire.extras.cluster.evolution_workers import choose_place
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
 from selfwire.graphs.evolve import (
@@ -460,10 +461,7 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
         out.print(f"\n{moved} {head.ref!r} under this name since; this run's own is {name!r}")
     look = f"look at it with `selfwire show {to_team_reference(name)}{there}`"
     team = run_sync(run.library.load(evolved.ref))
-    powers = list_new_powers(run.seed_team, team)
-    add_result(new_tools=powers)
-    if powers:
-        out.print("\n".join(["\nbeyond the team that the run began with:", *powers]))
+    _print_what_to_read(run, team)
     if get_structure(team) == get_structure(run.seed_team):
         best = f"agents, tools and topology are as they were; what was learned beside them is in {name!r}, in {where}"
     elif not finished:
@@ -483,6 +481,20 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
         return
     out.print(f"\n{best}; {look}, use it so:")
     out.print(_snippet(run, where.parent.resolve(), name, team))
+
+
+def _print_what_to_read(run: OpenEvolution, team: Team) -> None:
+    """Print what a person should read before the team is used: new programs and tools, and sentences of train tasks."""
+    powers = list_new_powers(run.seed_team, team)
+    sentences = list_task_sentences(run.seed_team, team, run.splits.train)
+    add_result(new_tools=powers, task_sentences=[sentence for _, sentence in sentences])
+    shown = [mask_controls(f"{agent}: {shorten(sentence, 200)}") for agent, sentence in sentences]
+    for title, lines in (
+        ("beyond the team that the run began with:", powers),
+        ("sentences that stand in train tasks word by word; read them before use:", shown),
+    ):
+        if lines:
+            output.make_console().print("\n".join([f"\n{title}", *lines]))
 
 
 def list_new_powers(before: Team, after: Team) -> list[str]:

@@ -27,6 +27,8 @@ from selfwire.runs.open import CallOptions
 
 VERBS = ("run", "evolve", "prune", "evaluate", "compare", "load", "save")
 SUMS = [{"input": f"What is {n} plus {n}?", "reference": str(2 * n)} for n in range(1, 31)]
+UNTYPED: Any = selfwire
+"""The verbs for arguments that type checkers refuse too."""
 SMALL: dict[str, Any] = {"iterations": 1, "batch": 2, "limit": 6, "gate": "mean"}
 
 
@@ -358,21 +360,21 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda: selfwire.run(["single"], "Who?"), r"a team is a Team, a method, .* not \['single'\]"),
-        (lambda: selfwire.evolve("single", SUMS), "'single' is a baseline, which stays as it is; methods are dytopo"),
+        (lambda: UNTYPED.run(["single"], "Who?"), r"a team is a Team, a method, .* not \['single'\]"),
+        (lambda: UNTYPED.evolve("single", SUMS), "'single' is a baseline, which stays as it is; methods are dytopo"),
         (
-            lambda: selfwire.evolve("hiva", SUMS, gate="mean", run_name="../first"),
+            lambda: UNTYPED.evolve("hiva", SUMS, gate="mean", run_name="../first"),
             "a run is called by up to 64 .* not '../first'",
         ),
-        (lambda: selfwire.evolve("hiva", SUMS, freeze="edges"), "freeze: Input should be a valid tuple, not 'edges'"),
-        (lambda: selfwire.evaluate("single", None), "there are no tasks; give dicts with input and reference, a "),
-        (lambda: selfwire.evaluate("single", SUMS, None), r"grader 'NoneType' is NoneType, not a function of \(task"),
-        (lambda: selfwire.evaluate("single", SUMS, len), r"takes \(obj, /\), and is called with \(task, answer\): too"),
-        (lambda: selfwire.evaluate("single", SUMS, models={"a b": "offline"}), "models: a model is called by .* 'a b'"),
-        (lambda: selfwire.compare("single", SUMS), "teams are given in a list, or by name as .* not as 'single'"),
-        (lambda: selfwire.compare([], SUMS), r"teams are given in a list, .* not as \[\]"),
-        (lambda: selfwire.save("hiva", "mine"), "a Team is saved, not 'hiva'; selfwire.load makes one"),
-        (lambda: selfwire.save(selfwire.load("hiva"), "my team"), "a team is called by up to 64 .* not 'my team'"),
+        (lambda: UNTYPED.evolve("hiva", SUMS, freeze="edges"), "freeze: Input should be a valid tuple, not 'edges'"),
+        (lambda: UNTYPED.evaluate("single", None), "there are no tasks; give dicts with input and reference, a "),
+        (lambda: UNTYPED.evaluate("single", SUMS, None), r"grader 'NoneType' is NoneType, not a function of \(task"),
+        (lambda: UNTYPED.evaluate("single", SUMS, len), r"takes \(obj, /\), and is called with \(task, answer\): too"),
+        (lambda: UNTYPED.evaluate("single", SUMS, models={"a b": "offline"}), "models: a model is called by .* 'a b'"),
+        (lambda: UNTYPED.compare("single", SUMS), "teams are given in a list, or by name as .* not as 'single'"),
+        (lambda: UNTYPED.compare([], SUMS), r"teams are given in a list, .* not as \[\]"),
+        (lambda: UNTYPED.save("hiva", "mine"), "a Team is saved, not 'hiva'; selfwire.load makes one"),
+        (lambda: UNTYPED.save(selfwire.load("hiva"), "my team"), "a team is called by up to 64 .* not 'my team'"),
     ],
 )
 def test_an_argument_that_cannot_be_meant_is_named_before_anything_is_asked(

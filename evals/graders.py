@@ -13,9 +13,10 @@ import re
 import string
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
-from numbers import Real
 from operator import itemgetter
+from typing import SupportsFloat
 
 from selfwire.core.errors import ConfigError, GradingError, SelfwireError, format_error
 from selfwire.core.plugins import import_user_module
@@ -430,7 +431,10 @@ class GradedEnvironment:
         return result
 
     def _make_feedback(self, task: Task, result: object, said: str) -> Feedback:
-        score = float(result) if isinstance(result, Real) else -1.0
+        try:
+            score = float(result) if isinstance(result, SupportsFloat) else -1.0
+        except (TypeError, ValueError):  # of an array
+            score = -1.0
         if not 0 <= score <= 1:  # NaN compares false
             raise GradingError(
                 f"grader {self.name!r} returned {result!r} for task {task.id!r}; return a score in [0, 1], "
@@ -533,8 +537,25 @@ def _import_grader(name: str, module: str, function: str) -> Grader:
             f"grader {name!r} cannot be imported: {format_error(error)}; named ones are {', '.join(NAMED)}, "
             f"judge; name your own as {OWN}"
         ) from error
+    return require_grader(name, grader)
+
+
+def require_grader(name: str, grader: object) -> Grader:
+    """Return a grader that takes a task and an answer.
+
+    Raises:
+        ConfigError: it is no function, or takes other arguments.
+    """
     if not callable(grader):
         raise ConfigError(f"grader {name!r} is {type(grader).__name__}, not a function of (task, answer)")
+    with suppress(ValueError):  # a function written in C may have no signature
+        signature = inspect.signature(grader)
+        try:
+            signature.bind("task", "answer")
+        except TypeError as error:
+            raise ConfigError(
+                f"grader {name!r} takes {signature}, and is called with (task, answer): {error}"
+            ) from None
     return grader
 
 

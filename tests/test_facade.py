@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from selfwire import Feedback, Rewiring, Task, Team
 from selfwire.graphs import hiva
 from selfwire.runs.open import CallOptions
 
-VERBS = ("run", "evolve", "evaluate", "compare", "load", "save")
+VERBS = ("run", "evolve", "prune", "evaluate", "compare", "load", "save")
 SUMS = [{"input": f"What is {n} plus {n}?", "reference": str(2 * n)} for n in range(1, 31)]
+UNTYPED: Any = selfwire
+"""The verbs for arguments that type checkers refuse too."""
 SMALL: dict[str, Any] = {"iterations": 1, "batch": 2, "limit": 6, "gate": "mean"}
 
 
@@ -352,6 +355,34 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
         selfwire.run("hiva", 5)  # type: ignore[arg-type]
     with pytest.raises(selfwire.errors.LibraryError, match=r"there is no team 'hvia'.*; did you mean hiva\?; methods"):
         selfwire.evolve("hvia", SUMS, grade)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: UNTYPED.run(["single"], "Who?"), r"a team is a Team, a method, .* not \['single'\]"),
+        (lambda: UNTYPED.evolve("single", SUMS), "'single' is a baseline, which stays as it is; methods are dytopo"),
+        (
+            lambda: UNTYPED.evolve("hiva", SUMS, gate="mean", run_name="../first"),
+            "a run is called by up to 64 .* not '../first'",
+        ),
+        (lambda: UNTYPED.evolve("hiva", SUMS, freeze="edges"), "freeze: Input should be a valid tuple, not 'edges'"),
+        (lambda: UNTYPED.evaluate("single", None), "there are no tasks; give dicts with input and reference, a "),
+        (lambda: UNTYPED.evaluate("single", SUMS, None), r"grader 'NoneType' is NoneType, not a function of \(task"),
+        (lambda: UNTYPED.evaluate("single", SUMS, len), r"takes \(obj, /\), and is called with \(task, answer\): too"),
+        (lambda: UNTYPED.evaluate("single", SUMS, models={"a b": "offline"}), "models: a model is called by .* 'a b'"),
+        (lambda: UNTYPED.compare("single", SUMS), "teams are given in a list, or by name as .* not as 'single'"),
+        (lambda: UNTYPED.compare([], SUMS), r"teams are given in a list, .* not as \[\]"),
+        (lambda: UNTYPED.save("hiva", "mine"), "a Team is saved, not 'hiva'; selfwire.load makes one"),
+        (lambda: UNTYPED.save(selfwire.load("hiva"), "my team"), "a team is called by up to 64 .* not 'my team'"),
+    ],
+)
+def test_an_argument_that_cannot_be_meant_is_named_before_anything_is_asked(
+    home: Path, call: Callable[[], object], told: str
+) -> None:
+    with pytest.raises(selfwire.errors.ConfigError, match=told):
+        call()
+    assert not [*home.glob("runs/*")]
 
 
 def test_results_have_a_cost_and_a_score_that_prints_with_its_interval() -> None:

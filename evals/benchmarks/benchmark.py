@@ -87,6 +87,7 @@ def make_disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int
         TooFewTasksError: there are not enough tasks.
     """
     groups = _shuffle_groups(split_into_components(tasks), random.Random(f"splits {seed}"))
+    left = f"; those that share one are dealt out together, as {len(groups)}" if len(groups) < len(tasks) else ""
     dealt: dict[str, list[Task]] = {"train": [], "gate": [], "test": []}
     sizes = {"train": train, "gate": gate, "test": test}
     for name in sorted(sizes, key=lambda split: -sizes[split]):
@@ -94,7 +95,7 @@ def make_disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int
             if not groups:
                 raise TooFewTasksError(
                     f"{len(tasks)} tasks are not enough for train={train}, gate={gate}, test={test} without shared "
-                    f"entities: {name} has {len(dealt[name])}; ask for fewer"
+                    f"questions or entities: {name} has {len(dealt[name])}{left}; give more tasks, or ask for fewer"
                 )
             dealt[name].extend(groups.pop()[: sizes[name] - len(dealt[name])])
     return Splits(**{name: tuple(part) for name, part in dealt.items()})

@@ -1,6 +1,7 @@
 """Benchmarks by name, and benchmarks of the user's own tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import Embedder, Toolbox
@@ -77,6 +78,8 @@ def load_benchmark(
         raise ConfigError(
             f"the tasks {name} were given in Python and are not stored; go on there, with the same tasks and run_name"
         )
+    if name.partition(":")[0] not in NAMES:
+        raise ConfigError(_describe_unknown(name))
     _refuse_own_options(name, grader, rubric, tools, own_data)
     if name in GENERATED:
         generate = _generated()[name]
@@ -93,8 +96,16 @@ def load_benchmark(
         if name in (f"hotpotqa:{PARAGRAPHS}", f"hotpotqa:{FULL}"):
             return read_with_paragraphs(name.partition(":")[2])
         return multihop(*parse_retrieval_name(name))
+    raise ConfigError(_describe_unknown(name))
+
+
+def _describe_unknown(name: str) -> str:
+    if Path(name).is_dir():
+        return f"{name!r} is a folder; give {FORMS}"
+    if Path(name).is_file():
+        return f"tasks of {name!r} cannot be read, as its ending says no form; give {FORMS}"
     meant = suggest_name(name.lower(), NAMES, "did you mean {}? Or ")
-    raise ConfigError(f"unknown benchmark {name!r}; {meant}choose {', '.join(NAMES)}, or give {FORMS}")
+    return f"unknown benchmark {name!r}; {meant}choose {', '.join(NAMES)}, or give {FORMS}"
 
 
 def parse_retrieval_name(name: str) -> tuple[str, str, Embedder | None]:
@@ -194,7 +205,7 @@ def make_own_benchmark(
     Raises:
         ConfigError: there is no such grader, or a task lacks the reference that it needs.
     """
-    from selfwire.evals.graders import GradedEnvironment, get_grader_name, load_grader
+    from selfwire.evals.graders import GradedEnvironment, get_grader_name, load_grader, require_grader
     from selfwire.evals.judge import AGREES, HOLDS, JUDGE, JudgeEnvironment
 
     graded_by = grader if isinstance(grader, str) else get_grader_name(grader)
@@ -202,7 +213,7 @@ def make_own_benchmark(
         _check_references(name, read.tasks, grader, rubric)
         environment = JudgeEnvironment(rubric) if grader == JUDGE else load_grader(grader)
     else:
-        environment = GradedEnvironment(graded_by, grader)
+        environment = GradedEnvironment(graded_by, require_grader(graded_by, grader))
     return Benchmark(
         name=name,
         description=f"{len(read.tasks)} tasks of {name}, graded by {graded_by}",

@@ -241,7 +241,7 @@ async def aevolve(
         "gate": gate,
         "objective": objective,
         "anyway": anyway,
-        "freeze": tuple(freeze),
+        "freeze": freeze,
         "guide": guide,
         "seed": seed,
         "concurrency": concurrency,
@@ -306,7 +306,7 @@ async def aprune(
         "name": name,
         "iterations": 0,
         "pruning": PruningConfig(iterations=iterations, batch=batch, sentences=sentences, margin=margin),
-        "freeze": tuple(freeze),
+        "freeze": freeze,
         "seed": seed,
         "concurrency": concurrency,
     }

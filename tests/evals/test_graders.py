@@ -2,9 +2,12 @@
 
 import math
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from selfwire.core.errors import ConfigError, GradingError, ModelError
@@ -113,6 +116,9 @@ class Strict:
 
 strict = Strict()
 number = 3
+
+def alone(answer):
+    return 1.0
 """
 
 
@@ -142,6 +148,8 @@ async def test_a_grader_of_ones_own_is_found_in_the_working_directory(own: str) 
         ("{own}:missing", "cannot be imported: AttributeError.*named ones are exact"),
         ("{own}_broken:grade", "cannot be imported: SyntaxError"),
         ("{own}:number", "is int, not a function"),
+        ("{own}:alone", r"alone' takes \(answer\), and is called with \(task, answer\): too many positional"),
+        ("{own}:Strict", r"Strict' takes \(\), and is called with \(task, answer\)"),
         (
             "no_such_file.py:f",
             r"cannot be imported: FileNotFoundError: .*; name your own as module:function or file.py:",
@@ -188,11 +196,20 @@ def _times_out(task: Task, answer: str) -> float:
         (lambda task, answer: -0.1, "returned -0.1"),
         (lambda task, answer: None, "returned None"),
         (lambda task, answer: "1", "returned '1'"),
+        (lambda task, answer: np.array([1, 0]), r"returned array\(\[1, 0\]\)"),
     ],
 )
 async def test_a_grader_that_fails_ends_the_task_as_an_error(grader: Any, message: str) -> None:
     with pytest.raises(GradingError, match=message):
         await GradedEnvironment("own", grader).grade(task("x"), "y", scope=SCOPE)
+
+
+@pytest.mark.parametrize("score", [np.True_, np.float32(1.0), np.array(1), Fraction(1), Decimal(1)])
+async def test_a_number_of_any_kind_is_a_score(score: object) -> None:
+    def graded(task: Task, answer: str) -> Any:
+        return score
+
+    assert (await GradedEnvironment("own", graded).grade(task("x"), "y", scope=SCOPE)).score == 1.0
 
 
 async def test_an_error_of_ours_passes_through() -> None:

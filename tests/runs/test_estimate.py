@@ -1,5 +1,6 @@
 """Dry runs: what they count, and that offline runs keep to them."""
 
+import sys
 from math import isqrt
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,35 @@ def test_a_dry_run_needs_no_key(command: tuple[str, ...], tmp_path: Path, monkey
     assert not (tmp_path / "home").exists()
     wrong = call(tmp_path, *asked[:-2], "gpt", "--dry-run", code=2)
     assert "unknown model 'gpt'" in wrong.stderr
+
+
+APP = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, StateGraph
+
+PROMPT = "You answer with one name."
+
+
+def write(state: dict) -> dict:
+    asked = [("system", PROMPT), ("user", state["question"])]
+    return {"answer": ChatOpenAI(model="gpt-4o-mini").invoke(asked).text}
+
+
+graph = StateGraph(dict).add_node("write", write).add_edge(START, "write").add_edge("write", END).compile()
+"""
+
+
+def test_what_the_models_of_ones_own_graph_cost_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "priced_app.py").write_text(APP)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
+    graph = SystemSpec(name="mine", target="priced_app:graph")
+    measured = EvaluateSpec(benchmark="archive", entries=(graph,), tasks=3)
+    for found in (
+        estimate_evolution(evolution("priced_app:graph"), tmp_path),
+        estimate_evaluation(measured, tmp_path),
+    ):
+        assert "dollars: unknown" in found.text
 
 
 def test_samples_of_train_questions_count() -> None:

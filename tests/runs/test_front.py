@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfwire.cli.commands import WRONG
+from selfwire.cli.workflows import build_front_table
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Step, Trajectory
@@ -26,7 +27,7 @@ from selfwire.runs.front import (
     find_version,
     subtract_intervals,
 )
-from selfwire.store.library import Version
+from selfwire.store.library import History, Version
 from tests.commands import call
 
 EVOLVED = "--gate mean --iterations 2 --batch 4 --gate-tasks 6 --train 8 --gate-size 12 --test 6".split()
@@ -79,6 +80,12 @@ def test_a_baseline_beats_a_version_too() -> None:
     lines = compute_front([make_entry("v0", [1.0, 0.0], 3), make_entry("single", [1.0, 1.0], 2)])
     assert find(lines, "v0").against == "single"
     assert (find(lines, "single").on_front, find(lines, "single").ref) == (True, "")
+    history = History(name="mine", head="run.0", versions=(make_version(0, "v0"),))
+    ask = build_front_table(history, lines, "calls", (), "my home").notes[-1]
+    assert ask.startswith(
+        """ask one with `selfwire run mine@VERSION "..." --home 'my home'`; `selfwire rollback mine """
+    )
+    assert "VERSION --home 'my home'` makes it" in ask
 
 
 def test_two_are_compared_on_the_tasks_of_both_and_by_wider_intervals_without_any() -> None:

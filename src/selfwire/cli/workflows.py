@@ -1,6 +1,7 @@
 """Commands that read and move saved teams: show, diff, history, rollback, export."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -157,11 +158,14 @@ def front(
     found = with_library(home, lambda library: library.history(name))
     lines, notes = read_front(found, home, price)
     add_result(front=lines, price=price, head=found.head)
-    output.print_table(build_front_table(found, lines, price, notes))
+    output.print_table(build_front_table(found, lines, price, notes, home))
 
 
-def build_front_table(history: History, lines: Sequence[FrontLine], price: str, notes: Sequence[str]) -> ResultTable:
+def build_front_table(
+    history: History, lines: Sequence[FrontLine], price: str, notes: Sequence[str], home: str | None = None
+) -> ResultTable:
     """Make the table of a front; * marks the head."""
+    there = output.format_home_option(home)
     head = next(version.fingerprint for version in history.versions if version.version == history.head)
 
     def format_name(line: FrontLine) -> str:
@@ -182,14 +186,14 @@ def build_front_table(history: History, lines: Sequence[FrontLine], price: str, 
         Column[FrontLine]("s/task", lambda line: f"{line.seconds:.1f}" if price == "seconds" else "", silent=""),
         Column[FrontLine]("", lambda line: line.describe(price)),
     )
-    best = next((line.name for line in reversed(lines) if line.on_front and line.ref), history.name)
+    best = next((line.name for line in reversed(lines) if line.on_front and line.ref), f"{history.name}@VERSION")
     step = best.partition("@")[2]
     explained = (
         f"on the front: nothing else scores as much for fewer {price}, or more for as many; two are compared on the "
         "tasks that both were asked, where these are two or more",
         "scores on gate tasks lean upwards, as these tasks chose what was kept; test tasks chose nothing",
-        f'ask one with `selfwire run {best} "..."`; `selfwire rollback {history.name} {step}` makes it the team that '
-        f"{history.name!r} means, where it is served too",
+        f'ask one with `selfwire run {best} "..."{there}`; `selfwire rollback {history.name} {step}{there}` makes it '
+        f"the team that {history.name!r} means, where it is served too",
     )
     return build_table(columns, lines, (*(explained if any(line.score for line in lines) else ()), *notes))
 
@@ -313,7 +317,9 @@ def _export_langgraph(
         return
     output.write_text(file, source, "the team")
     add_result(files=[str(file)], fingerprint=team.fingerprint)
-    typer.echo(f'wrote {ref} ({team.fingerprint}) to {file}; ask it with: python {file} "your question"')
+    typer.echo(
+        f'wrote {ref} ({team.fingerprint}) to {file}; ask it with: python {shlex.quote(str(file))} "your question"'
+    )
 
 
 def _export_patch(ref: str, team: Team, version: Version | None, file: Path, *, force: bool, home: str | None) -> None:

@@ -67,7 +67,12 @@ async def compare_teams(
 
     Args:
         config: fields of `EvaluateSpec`.
+
+    Raises:
+        ConfigError: the teams are none or a single one, or cannot be told apart by name.
     """
+    if isinstance(teams, str) or not isinstance(teams, Mapping | Sequence) or not teams:
+        raise ConfigError(f'teams are given in a list, or by name as {{"before": ...}}, not as {teams!r}')
     named = teams.items() if isinstance(teams, Mapping) else ((None, team) for team in teams)
     found = [(name, await asyncio.to_thread(setting.find_team, team)) for name, team in named]
     by_name = {name or (team.name if is_id(team.name) else shorten_name(team.name)): team for name, team in found}

@@ -130,8 +130,7 @@ def estimate_evaluation(request: EvaluateSpec, home: Path | None, seeds: int = 1
     for entry in request.entries:
         low, high, tokens = _estimate_system(entry, plan.workflows[entry.name].workflow, request.calls_per_task)
         few, many = scale_calls(low, len(plan.tasks)), scale_calls(high, len(plan.tasks))
-        priced = models.replace(agent=entry.target) if is_graph(entry.target) else models  # its own models' price
-        found += _price(few, many, tokens + asked, priced, home)
+        found += _price(few, many, tokens + asked, _choose_priced(entry.target, models), home)
     if isinstance(plan.benchmark.environment, NeedsModel):  # the trivial baseline is judged too
         judged = {"judge": len(plan.tasks) * (len(request.entries) + 1)}
         found += _price(judged, judged, JUDGE_TOKENS + asked, models, home)
@@ -214,7 +213,12 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
 def _estimate_evolution(request: EvolveSpec, home: Path | None, plan: EvolutionPlan) -> CostEstimate:
     calls = estimate_evolution_calls(request, plan.seed)
     tokens = estimate_calls(request.method, request.config, plan.seed).tokens + _count_tokens(plan)
-    return _price_range(calls, tokens, request.models, home)
+    return _price_range(calls, tokens, _choose_priced(request.method, request.models), home)
+
+
+def _choose_priced(target: str, models: Models) -> Models:
+    """Choose the models whose prices count: a graph of the user's own asks models of its own, of no known price."""
+    return models.replace(agent=target) if is_graph(target) else models
 
 
 def _without_key(request: AnyRequest, home: Path | None) -> AnyRequest:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from selfwire.core.errors import ConfigError, GradingError
-from selfwire.core.plugins import is_graph, load_plugin
+from selfwire.core.plugins import is_graph, load_plugin, method_names
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Splits, Task
 from selfwire.core.team import Team
@@ -68,6 +68,7 @@ from selfwire.runs.open import (
     Teamlike,
     choose_graph_method,
     describe_clashes,
+    find_kind,
     load_models,
     make_seed,
     refuse_missing_tools,
@@ -320,8 +321,10 @@ def refuse_method_that_learns_nothing(method: str, benchmark: str = "") -> None:
         benchmark: for the command that measures the method instead.
 
     Raises:
-        ConfigError: it is such a method, or there is no method of this name.
+        ConfigError: it is such a method or a baseline, or there is no method of this name.
     """
+    if find_kind(method) == "baseline":
+        raise ConfigError(f"{method!r} is a baseline, which stays as it is; methods are {', '.join(method_names())}")
     if not find_method(method).evolves:
         raise ConfigError(
             f"{method} cannot be evolved: it rewires its team while it works on a question, and learns nothing between "

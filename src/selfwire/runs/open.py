@@ -20,12 +20,12 @@ from selfwire.core.task import Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.text import suggest_name
 from selfwire.core.usage import Budget
-from selfwire.core.values import FrozenMap, fingerprint
+from selfwire.core.values import FrozenMap, fingerprint, is_id
 from selfwire.evals.baselines import BASELINES
 from selfwire.evals.benchmarks.benchmark import Benchmark, TooFewTasksError, make_disjoint_loader, make_disjoint_splits
 from selfwire.evals.benchmarks.catalogue import IN_PYTHON, make_own_benchmark
 from selfwire.evals.graders import Grader
-from selfwire.evals.tasks import OwnTasks, is_own_data, list_tasks, read_tasks, resolve_name
+from selfwire.evals.tasks import FORMS, OwnTasks, is_own_data, list_tasks, read_tasks, resolve_name
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method, add_method
 from selfwire.graphs.own_graph import OwnGraphConfig, give_graph
@@ -197,7 +197,13 @@ class CallOptions:
         return make_toolbox(self.tools)
 
     def find_team(self, team: Teamlike, *, evolves: bool = False) -> FoundTeam:
-        """Find a team, with the method of these options; see `find_team`."""
+        """Find a team, with the method of these options, as `find_team`.
+
+        Raises:
+            ConfigError: it is a value of another kind; or as `find_team`.
+        """
+        if not isinstance(team, Team | Method | Runnable | StateGraph | str | Path):
+            raise ConfigError(f"a team is a Team, a method, a graph, a name or a file, not {team!r}")
         return find_team(team, self.home, method=self.method, evolves=evolves)
 
     def find_models(self, known: str = "") -> tuple[Models, dict[str, BaseChatModel]]:
@@ -205,6 +211,9 @@ class CallOptions:
 
         Args:
             known: the model that a team was evolved with, for calls that name none.
+
+        Raises:
+            ConfigError: a model is called by what is no name.
         """
         given: dict[str, BaseChatModel] = {}
 
@@ -215,6 +224,8 @@ class CallOptions:
             given[f"{prefix}{found}"] = chosen
             return found
 
+        if wrong := [called for called in self.models or () if not is_id(called)]:
+            raise ConfigError(f"models: a model is called by up to 64 letters, digits, _ and -, not {wrong[0]!r}")
         named = {called: name(chosen, f"{called}=") for called, chosen in (self.models or {}).items()}
         roles = {role: chosen and name(chosen) for role, chosen in (("meta", self.meta), ("judge", self.judge))}
         agent = name(self.model or known or os.environ.get(MODEL) or OFFLINE)
@@ -257,7 +268,11 @@ class TaskSets:
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit must be 1 or more, not {self.limit}")
         given = {split: tasks for split, tasks in self.sets.items() if tasks is not None}
-        [first, *others] = given.values()
+        if (first := next(iter(self.sets.values()))) is None:
+            raise ConfigError(
+                f"there are no tasks; give dicts with input and reference, {FORMS}, or a benchmark's name"
+            )
+        others = [*given.values()][1:]
         named = tools or None if isinstance(tools, str) or not tools else None
         fields: dict[str, Any] = {"rubric": self.rubric, "tools": named}
         has_names = isinstance(tools, str) or not tools

@@ -33,7 +33,7 @@ from selfwire.core.errors import (
 from selfwire.core.plugins import is_graph, outside_methods
 from selfwire.core.task import Task
 from selfwire.core.usage import Budget, Usage
-from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, to_canonical_json
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, is_id, to_canonical_json
 from selfwire.models.budget import Ledger, enforce_deadline
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import LoadedModels
@@ -546,8 +546,11 @@ class RunPlan(ABC, Generic[OpenRunT]):
         """Start a new run in a folder of its name.
 
         Raises:
+            ConfigError: the name is none that a run can have.
             JournalError: there is such a run already, or its journal cannot be made.
         """
+        if not is_id(run):
+            raise ConfigError(f"a run is called by up to 64 letters, digits, _ and -, not {run!r}")
         path = get_runs_folder(self.home) / run / JOURNAL
         journal = self.create_journal(path, run)
         with end_servers(), _remove_if_unanswered(path), closing(journal), self.open(journal) as opened:

@@ -18,7 +18,7 @@ from selfwire.core.task import Question, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget, Usage
-from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, to_plain_json
+from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, is_id, to_plain_json
 from selfwire.evals.baselines import BASELINES, CUT, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
@@ -155,7 +155,15 @@ async def load_team(ref: str | Path, home: str | Path | None) -> Team:
 
 
 async def save_team(team: Team, name: str, note: str, home: str | Path | None) -> Version:
-    """Save a team as the newest version of a name."""
+    """Save a team as the newest version of a name.
+
+    Raises:
+        ConfigError: it is no team, or the name is none that a team can have.
+    """
+    if not isinstance(team, Team):
+        raise ConfigError(f"a Team is saved, not {team!r}; selfwire.load makes one of a name or a file")
+    if not is_id(name):
+        raise ConfigError(f"a team is called by up to 64 letters, digits, _ and -, not {name!r}")
     facts = {"method": team.method, **({"why": note} if note else {})}
     with await asyncio.to_thread(open_library, home) as library:
         return await library.save(name, team, run=f"saved-{secrets.token_hex(4)}", step=0, facts=facts)

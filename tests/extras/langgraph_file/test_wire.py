@@ -195,6 +195,8 @@ def test_the_form_follows_the_ending_or_is_named(tmp_path: Path) -> None:
     assert call(tmp_path, "export", "mine", "-", "--as", "langgraph").stdout == file.read_text()
     file.write_text("")
     assert "wrote" in call(tmp_path, "export", "mine", str(file), "--force").output
+    spaced = tmp_path / "my team.py"
+    assert f"ask it with: python '{spaced}' " in call(tmp_path, "export", "mine", str(spaced)).output
     assert file.read_text() != ""
     assert json.loads(call(tmp_path, "export", "mine", "-").stdout)["method"] == "single"
     for words, why in (

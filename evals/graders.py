@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from operator import itemgetter
+from pathlib import Path
+from traceback import extract_tb
 from typing import SupportsFloat
 
 from selfwire.core.errors import ConfigError, GradingError, SelfwireError, format_error
@@ -399,7 +401,10 @@ class GradedEnvironment:
             return await self._call_in_time(task, answer)
         if isinstance(caught.error, SelfwireError):
             raise caught.error
-        raise GradingError(f"grader {self.name!r} failed on task {task.id!r}: {caught.error!r}") from caught.error
+        where = _find_place(caught.error, self._grader)
+        raise GradingError(
+            f"grader {self.name!r} failed on task {task.id!r}{where}: {caught.error!r}"
+        ) from caught.error
 
     async def _call_in_time(self, task: Task, answer: str) -> object:
         if self._seconds is None and self._coroutine:
@@ -538,6 +543,15 @@ def _import_grader(name: str, module: str, function: str) -> Grader:
             f"judge; name your own as {OWN}"
         ) from error
     return require_grader(name, grader)
+
+
+def _find_place(error: BaseException, grader: Grader) -> str:
+    """Where in a grader's own file an error was raised, as " (shop.py:12)"; "" if that is not known."""
+    with suppress(TypeError):  # a callable object has no file
+        file = inspect.getsourcefile(grader)
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
+        return f" ({Path(file).name}:{lines[-1]})" if file and lines else ""
+    return ""
 
 
 def require_grader(name: str, grader: object) -> Grader:

@@ -465,6 +465,6 @@ def _refuse_too_many_errors(found: Sequence[Trajectory], rollout_context: Rollou
             f"{rollout_context.calls_per_task}); nothing was learned from them; a resumed run sets aside as many again"
         )
     raise ModelError(
-        f"{many} ended as infrastructure errors, the first with: {errors[0]}; nothing was learned from them, resume "
+        f"{many} ended as errors, the first with: {errors[0]}; nothing was learned from them, resume "
         "the run when the cause is mended"
     )

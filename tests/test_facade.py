@@ -326,7 +326,8 @@ def test_a_result_without_a_score_says_why() -> None:
 
     assert str(selfwire.evaluate("direct", SUMS[:1], fail)).endswith(
         "score - on 0 tasks, 1 error, such as GradingError: grader "
-        f"{fail.__qualname__.replace('<locals>.', '')!r} failed on task 'testset-1': KeyError('amount')"
+        f"{fail.__qualname__.replace('<locals>.', '')!r} failed on task 'testset-1' "
+        f"(test_facade.py:{fail.__code__.co_firstlineno + 1}): KeyError('amount')"
     )
 
 

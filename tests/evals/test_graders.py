@@ -188,9 +188,9 @@ def _times_out(task: Task, answer: str) -> float:
 @pytest.mark.parametrize(
     ("grader", "message"),
     [
-        (_raises, r"grader 'own' failed on task 't1': KeyError\('gold'\)"),
-        (_raises_later, r"failed on task 't1': RuntimeError\('down'\)"),
-        (_times_out, r"failed on task 't1': TimeoutError\('its own server'\)"),
+        (_raises, r"grader 'own' failed on task 't1' \(test_graders.py:\d+\): KeyError\('gold'\)"),
+        (_raises_later, r"failed on task 't1' \(test_graders.py:\d+\): RuntimeError\('down'\)"),
+        (_times_out, r"failed on task 't1' \(test_graders.py:\d+\): TimeoutError\('its own server'\)"),
         (lambda task, answer: math.nan, "returned nan for task 't1'"),
         (lambda task, answer: 1.5, "returned 1.5"),
         (lambda task, answer: -0.1, "returned -0.1"),

@@ -458,7 +458,7 @@ async def test_a_few_errors_are_left_out_and_many_stop_the_run_which_then_goes_o
     down = {"train0", "train1", "train2", "train3", "train4", "train5"}
     method = Scripted(skill=lambda number: number / 10, fails=lambda phase, task: task in down)
     made, saver = context(method), InMemorySaver()
-    with pytest.raises(ModelError, match=r"infrastructure errors.*provider down.*resume"):
+    with pytest.raises(ModelError, match=r"ended as errors.*provider down.*resume"):
         await run_evolution(made, saver)
     assert (await made.library.load("w")).fingerprint == SEED.fingerprint
     down.clear()

@@ -68,7 +68,7 @@ def show(
         team, version = with_library(home, lambda library: load_saved(ref, library))
     add_result(version=version, team=team)
     if worth:
-        table = build_worth_table(team)
+        table = build_worth_table(team, f"{shlex.quote(ref)} --benchmark B{output.format_home_option(home)}")
         add_result(worth=PruningRecord.of(team).parts, costs=PruningRecord.of(team).costs)
         output.print_table(table)
         return
@@ -82,8 +82,11 @@ def show(
     output.show_team(team, version, title, scores)
 
 
-def build_worth_table(team: Team) -> ResultTable:
+def build_worth_table(team: Team, prune: str = "NAME --benchmark B") -> ResultTable:
     """Make the table of what each part of a team was worth and cost when it was last pruned.
+
+    Args:
+        prune: how `selfwire prune` is called for it.
 
     Raises:
         ConfigError: it never was.
@@ -91,7 +94,7 @@ def build_worth_table(team: Team) -> ResultTable:
     record = PruningRecord.of(team)
     if not record.runs:
         raise ConfigError(
-            "nothing is known of what the parts of this team are worth; `selfwire prune NAME --benchmark B` measures it"
+            f"nothing is known of what the parts of this team are worth; `selfwire prune {prune}` measures it"
         )
     worth, costs = {part.name: part for part in record.parts}, {n: c for n, c in record.costs.items() if c.calls}
     there = {agent.id for agent in team.agents} | list_parts(team).keys() | {OWN_CALLS}

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import StateGraph
 from langgraph.store.memory import InMemoryStore
 from typer.testing import CliRunner
 
@@ -141,12 +142,15 @@ def test_in_python_a_graph_is_read_by_its_name_or_as_the_module_holds_it(monkeyp
         "<Inventory of review:graph: 2 nodes, 3 edges, 0 agents, 0 tools, 1 models, 5 texts, 0 op"
     )
     assert json.loads(found.model_dump_json())["texts"][0]["line"] == 7
-    module, held = ModuleType("review"), object()
+    module, held = ModuleType("review"), StateGraph(dict)
     monkeypatch.setitem(sys.modules, "review", module)
     module.__file__, module.graph = str(Path("review.py").resolve()), held  # type: ignore[attr-defined]
     assert selfwire.adopt(held).replace(program="review:graph") == found
-    with pytest.raises(ConfigError, match="no file shows where this object was made; pass the function that makes it"):
-        selfwire.adopt(object())
+    with pytest.raises(ConfigError, match="no file shows where this function was made; pass the function that makes"):
+        selfwire.adopt(lambda: None)
+    for wrong in (3, None):  # which modules hold under some name
+        with pytest.raises(ConfigError, match=f"or a name as 'my_app.graph:graph', not {wrong}"):
+            selfwire.adopt(wrong)
 
 
 def test_a_graph_is_found_by_its_builder_however_it_was_compiled(

@@ -118,8 +118,10 @@ def find_name(graph: object) -> str:
     A compiled graph that none holds, such as one with the checkpointer of a test, has the name of its builder.
 
     Raises:
-        ConfigError: none holds it, or only one that has no file.
+        ConfigError: it is no graph, none holds it, or only one that has no file.
     """
+    if not (hasattr(graph, "invoke") or hasattr(graph, "compile") or callable(graph)):
+        raise ConfigError(f"give a graph, the function that makes it, or a name as 'my_app.graph:graph', not {graph!r}")
     modules = sorted([*sys.modules.values()], key=lambda module: getattr(module, "__name__", "") == "__main__")
     for wanted in filter(None, (graph, getattr(graph, "builder", None))):
         for module in modules:

@@ -391,21 +391,24 @@ class Pruning(Method[Any]):
 def choose_group(
     record: PruningRecord, team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = FrozenMap()
 ) -> tuple[TeamPart, ...]:
-    """Choose the parts to take out next: of the first kind that has harmless ones, those of the least value.
+    """Choose the parts to take out next: of the first kind that has harmless ones, the likeliest to pass the proof.
 
-    Of agents of equal value the one with the most calls goes first.
-    Each is one of the team without the parts before it, so that all of them together can be taken out. Models and
-    sentences go in another order, which saves most: the agent with the dearest calls first, and the cheapest model for
-    it; the longest sentence first.
+    These are the parts of the least value, which is nothing where it is below by chance; of those, the parts without
+    which the fewest answers change, as each change makes a loss harder to rule out; of those, the ones with the most
+    calls. Each is one of the team without the parts before it, so that all of them together can be taken out. Models
+    and sentences go in another order, which saves most: the agent with the dearest calls first, and the cheapest model
+    for it; the longest sentence first.
     """
     harmless = [worth for worth in record.parts if worth.harmless and worth.name not in record.kept]
     parts = list_parts(team, frozen, models)
     place = {name: number for number, name in enumerate(parts)}
 
-    def rank(worth: PartWorth) -> tuple[float, int, str]:
-        by_place = worth.kind in ("model", "sentence")
-        calls = record.costs.get(worth.name, ZERO_USAGE).calls
-        return (place.get(worth.name, 0), 0, "") if by_place else (worth.value or 0.0, -calls, worth.name)
+    def rank(worth: PartWorth) -> tuple[float, float, int, str]:
+        if worth.kind in ("model", "sentence"):
+            return place.get(worth.name, 0), 0.0, 0, ""
+        value, deviation = worth.value or 0.0, worth.deviation or 0.0
+        value = value if value < -2 * deviation else max(0.0, value)
+        return value, deviation, -record.costs.get(worth.name, ZERO_USAGE).calls, worth.name
 
     for kind in KINDS:
         group = list[TeamPart]()

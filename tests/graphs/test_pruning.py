@@ -172,6 +172,15 @@ def test_of_agents_of_equal_value_the_one_with_the_most_calls_goes_first() -> No
     assert [part.name for part in choose_group(record, DIAMOND)] == ["d", "c", "b"]
 
 
+def test_what_changes_no_answer_goes_before_what_is_worth_less_than_nothing_by_chance() -> None:
+    gains = {"b": [1.0] * 3 + [-1.0] * 4 + [0.0] * 13, "c": [0.0] * 20, "d": [1.0, -1.0] + [0.0] * 18}
+    record = PruningRecord(
+        parts=tuple(compute_part_worth("agent", name, gain) for name, gain in gains.items()),
+        costs={name: Usage(calls=calls) for name, calls in (("b", 60), ("c", 0), ("d", 60))},
+    )
+    assert [part.name for part in choose_group(record, DIAMOND)] == ["c", "d", "b"]
+
+
 async def test_a_group_that_the_gate_rejects_is_halved_and_its_last_part_stays() -> None:
     async def propose(record: PruningRecord, team: Team) -> PruningRecord:
         method = make_pruned(Scripted())

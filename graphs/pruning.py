@@ -342,7 +342,8 @@ class Pruning(Method[Any]):
             group = group[: len(group) // 2]
         record = record.replace(pending=tuple(part.name for part in group))
         made = EvolveResult.of(team, [part.removal for part in group])
-        fitted = record.save_to(super().keep_memory(made.workflow, team)).with_lineage(given, made.applied)
+        smaller = self.note_removals(super().keep_memory(made.workflow, team), team)
+        fitted = record.save_to(smaller).with_lineage(given, made.applied)
         return made.replace(workflow=fitted, finished=not group)
 
     def keep_memory(self, kept: Team, rejected: Team) -> Team:
@@ -379,6 +380,7 @@ class Pruning(Method[Any]):
         that are the same as theirs, as of the agents before a part, are replayed and cost nothing.
         """
         smaller = super().keep_memory(team.apply_legal(part.removal for part in group)[0], team)
+        smaller = self.note_removals(smaller, team)
 
         async def run(question: Question) -> Trajectory:
             here = ctx.where(phase="rollout", task=question.id)

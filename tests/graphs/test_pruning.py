@@ -260,6 +260,48 @@ async def test_sentences_are_tried_once_when_nothing_else_can_go() -> None:
     assert (await load(untouched))[0].agents_by_id["a"].prompt == WORDY
 
 
+async def test_further_kinds_are_measured_when_no_agent_can_go() -> None:
+    tried = list[tuple[int, str]]()
+
+    class Watched(Scripted):
+        needs = staticmethod(lambda parts: 9)
+
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            if ctx.at.phase == "rollout":
+                held = {f"{agent.id}: {tool}" for agent in team.agents for tool in agent.tools}
+                lost = {f"{agent.id}: {tool}" for agent in whole.agents_by_id.values() for tool in agent.tools
+                        if agent.id in team.agents_by_id} - held  # fmt: skip
+                tried.append((ctx.at.iteration, "tool" if lost else "agent"))
+            return await super().answer(team, question, ctx)
+
+    whole = DIAMOND.apply(Rewiring(Grant("a", "python"), why="w"))
+    loop = replace(make_loop(whole, lambda parts: 9), method=Watched())
+    await run_evolution(loop, InMemorySaver(), lambda event: None)
+    assert {kind for iteration, kind in tried if iteration == 0} == {"agent"}
+    team, _ = await load(loop)
+    assert [agent.tools for agent in team.agents] == [(), ()]
+
+
+async def test_a_team_that_lost_nothing_is_tested_once() -> None:
+    tested = list[str]()
+
+    class Watched(Scripted):
+        needs = staticmethod(lambda parts: 9 if {*list_parts(DIAMOND)} <= {*parts} else 0)
+
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            if ctx.at.phase == "test":
+                tested.append(question.id)
+            return await super().answer(team, question, ctx)
+
+    made = make_loop(DIAMOND, lambda parts: 9)
+    splits = made.splits.replace(test=(Task(id="t1", input="test 1", reference="?"),))
+    loop = replace(made, method=Watched(), splits=splits)
+    final = await run_evolution(loop, InMemorySaver(), lambda event: None)
+    assert (await load(loop))[0].topology == DIAMOND.topology
+    assert tested == ["t1"]
+    assert final["test"]["after"]["scores"] == final["test"]["before"]["scores"]
+
+
 async def test_too_few_gate_tasks_take_nothing_out() -> None:
     loop = await prune(DIAMOND, lambda parts: 9, held_out=20)
     team, why = await load(loop)

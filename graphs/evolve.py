@@ -569,14 +569,15 @@ class EvolutionLoop:
     async def test(self, state: EvolutionState) -> EvolutionState:
         """Run the seed team and the evolved one on the test split, which is used only here.
 
-        A resumed run repeats only tasks without a grade, and so does the evolved team if it is the seed team still.
+        A resumed run repeats only tasks without a grade, and so does the evolved team if it is the seed team still, a
+        record of what was measured apart.
         """
         report: dict[str, Any] = {}
         sides = {"before": self.seed_team, "after": await self.load_team(state["incumbent"])}
         for label, team in sides.items():
             scope = self._scope("test", 0, of=label)
             earlier = await self._load_graded(scope)
-            if team.fingerprint == self.seed_team.fingerprint:
+            if _is_unchanged(team, self.seed_team):
                 earlier = {**await self._load_graded(self._scope("test", 0, of="before")), **earlier}
             found = await self._run(team, self.splits.test, scope, earlier=earlier)
             report[label] = {
@@ -831,6 +832,11 @@ class EvolutionLoop:
     async def _save(self, team: Team, step: int, facts: dict[str, Any]) -> None:
         facts = {"method": self.method.name, "seed": self.config.seed, **self.facts, **facts}
         await self.library.save(self.config.name, team, run=self.run, step=step, facts=facts)
+
+
+def _is_unchanged(team: Team, seed: Team) -> bool:
+    """Whether a team runs as the one that the evolution began with."""
+    return PruningRecord.remove_from(team).fingerprint == PruningRecord.remove_from(seed).fingerprint
 
 
 def compute_mean_score(trajectories: Sequence[Trajectory]) -> float | None:

@@ -47,7 +47,7 @@ from selfwire.evolvers.hera import mutation
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.figures import draw_learning, draw_run, note_groups
 from selfwire.evolvers.hera.groups import Group, count_uses, make_groups, rank_trajectories
-from selfwire.evolvers.hera.initial_team import METHOD, make_initial_team
+from selfwire.evolvers.hera.initial_team import METHOD, keep_lines, list_pool, make_initial_team
 from selfwire.evolvers.hera.library import (
     Insight,
     Profile,
@@ -659,7 +659,7 @@ class Hera(Method[HeraConfig]):
         "Li and Ramakrishnan, *Experience as a Compass: Multi-agent RAG with Evolving Orchestration and Agent "
         "Prompts*, arXiv 2604.00901"
     )
-    departures = "D1-D22"
+    departures = "D1-D23"
 
     @staticmethod
     def estimate_calls(config: HeraConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
@@ -689,7 +689,7 @@ class Hera(Method[HeraConfig]):
 
     def check_learned(self, team: Team, embedder: str) -> None:
         """Read everything that the team has learned; raises as `Method.check_learned`."""
-        get_library(team), get_buffers(team), get_mutated(team)
+        get_library(team), get_buffers(team), get_mutated(team), list_pool(team)
 
     async def answer(self, team: Team, question: Question, ctx: HeraCtx) -> Trajectory:
         """Characterise, retrieve, plan once at the temperature of evaluations, execute.
@@ -726,6 +726,10 @@ class Hera(Method[HeraConfig]):
         """The kept prompts and pool with the candidate's experience, failures and mutated questions."""
         learned = {name: value for name, value in rejected.memory.items() if name in LEARNED}
         return kept.with_memory(**learned) if learned else kept
+
+    def note_removals(self, smaller: Team, whole: Team) -> Team:
+        """The smaller pool, which is planned with as before: steps of agents that were taken out are left out (D23)."""
+        return keep_lines(smaller, whole)
 
 
 build, graph = make_build(Hera), make_server(Hera)

@@ -454,6 +454,10 @@ class Method(Generic[Config]):
         """The kept team with what the rejected one learned and still holds; by default nothing of it."""
         return kept
 
+    def note_removals(self, smaller: Team, whole: Team) -> Team:
+        """The smaller team with notes on what was taken out of the whole one, if runs go by them; by default itself."""
+        return smaller
+
     def note_parts(self, team: Team, runs: Sequence[Trajectory] | None) -> Team:
         """The team with notes of its parts that may be taken out, by runs where there are any; by default itself."""
         return team

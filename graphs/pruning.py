@@ -156,6 +156,11 @@ class PruningRecord(FrozenModel):
         """The team with this record."""
         return team.with_memory(**{KEY: self.model_dump(mode="json")})
 
+    @staticmethod
+    def remove_from(team: Team) -> Team:
+        """The team without a record, on which no run of it depends."""
+        return team.replace(memory={name: value for name, value in team.memory.items() if name != KEY})
+
 
 def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = FrozenMap()) -> dict[str, TeamPart]:
     """The parts that can be taken out, by name: agents, edges, tools, models with cheaper ones, and sentences.
@@ -321,8 +326,8 @@ class Pruning(Method[Any]):
         """Take out a group of parts that are worth nothing; the evolution is finished when there is none left.
 
         Every part is left out on each task of the batch, or until it is seen to be needed, in the first iteration and
-        after parts have gone; sentences of prompts once, when nothing else is left. A group that is worth something
-        together is halved until it is not.
+        after parts have gone: agents first, and each further kind when nothing of those before it can go. Sentences of
+        prompts are left out once. A group that is worth something together is halved until it is not.
         """
         given, team = team, self.note_parts(team, runs)
         record = PruningRecord.of(team)
@@ -331,32 +336,37 @@ class Pruning(Method[Any]):
             kept = (*record.kept, *rejected) if len(rejected) == 1 else record.kept
             record = record.replace(kept=kept, size=max(1, len(rejected) // 2))
         elif record.run != ctx.at.run or not record.tried_sentences.issuperset(record.pending):
-            record = await self._measure(team, runs, ctx)
-        group = choose_group(record, team, ctx.frozen, rank_models(team, record.costs, self.model_prices))
-        if not group and not record.tried_sentences:
-            longest = [part for part in list_parts(team, ctx.frozen).values() if part.kind == "sentence"]
-            worth = await gather_all(self._leave_out([part], team, runs, ctx) for part in longest[: self.sentences])
-            record = record.replace(parts=(*record.parts, *worth), size=0)
-            group = choose_group(record, team, ctx.frozen)
+            kept = record.kept if record.run == ctx.at.run else ()
+            record = PruningRecord(run=ctx.at.run, costs=sum_costs(runs), runs=len(runs), kept=kept)
+        models = rank_models(team, record.costs, self.model_prices)
+        group = choose_group(record, team, ctx.frozen, models)
+        while not group and (parts := self._list_unmeasured(record, list_parts(team, ctx.frozen, models))):
+            worth = await gather_all(self._leave_out([part], team, runs, ctx) for part in parts)
+            size = 0 if parts[0].kind == "sentence" else record.size
+            record = record.replace(parts=(*record.parts, *worth), size=size)
+            group = choose_group(record, team, ctx.frozen, models)
         while len(group) > 1 and ((await self._leave_out(group, team, runs, ctx)).value or 0.0) > 0:
             group = group[: len(group) // 2]
         record = record.replace(pending=tuple(part.name for part in group))
         made = EvolveResult.of(team, [part.removal for part in group])
-        fitted = record.save_to(super().keep_memory(made.workflow, team)).with_lineage(given, made.applied)
+        smaller = self.note_removals(super().keep_memory(made.workflow, team), team)
+        fitted = record.save_to(smaller).with_lineage(given, made.applied)
         return made.replace(workflow=fitted, finished=not group)
 
     def keep_memory(self, kept: Team, rejected: Team) -> Team:
         """The kept team with what the method keeps of the rejected one, and with the record of the pruning."""
         return PruningRecord.of(rejected).save_to(super().keep_memory(kept, rejected))
 
-    async def _measure(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> PruningRecord:
-        """Measure every part of the team, and what each agent costs; parts that were rejected before stay."""
-        kept = PruningRecord.of(team).kept if PruningRecord.of(team).run == ctx.at.run else ()
-        costs = sum_costs(runs)
-        there = list_parts(team, ctx.frozen, rank_models(team, costs, self.model_prices))
-        parts = [part for name, part in there.items() if part.kind != "sentence" and name not in kept]
-        worth = await gather_all(self._leave_out([part], team, runs, ctx) for part in parts)
-        return PruningRecord(run=ctx.at.run, parts=tuple(worth), costs=costs, runs=len(runs), kept=kept)
+    def _list_unmeasured(self, record: PruningRecord, parts: Mapping[str, TeamPart]) -> list[TeamPart]:
+        """List the parts of the first kind that has some whose worth is not known; sentences once, only the longest."""
+        known = {*record.kept, *(worth.name for worth in record.parts)}
+        for kind in KINDS:
+            found = [part for name, part in parts.items() if part.kind == kind and name not in known]
+            if kind == "sentence":
+                return [] if record.tried_sentences else found[: self.sentences]
+            if found:
+                return found
+        return []
 
     async def _leave_out(
         self, group: Sequence[TeamPart], team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]
@@ -379,6 +389,7 @@ class Pruning(Method[Any]):
         that are the same as theirs, as of the agents before a part, are replayed and cost nothing.
         """
         smaller = super().keep_memory(team.apply_legal(part.removal for part in group)[0], team)
+        smaller = self.note_removals(smaller, team)
 
         async def run(question: Question) -> Trajectory:
             here = ctx.where(phase="rollout", task=question.id)
@@ -391,21 +402,24 @@ class Pruning(Method[Any]):
 def choose_group(
     record: PruningRecord, team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = FrozenMap()
 ) -> tuple[TeamPart, ...]:
-    """Choose the parts to take out next: of the first kind that has harmless ones, those of the least value.
+    """Choose the parts to take out next: of the first kind that has harmless ones, the likeliest to pass the proof.
 
-    Of agents of equal value the one with the most calls goes first.
-    Each is one of the team without the parts before it, so that all of them together can be taken out. Models and
-    sentences go in another order, which saves most: the agent with the dearest calls first, and the cheapest model for
-    it; the longest sentence first.
+    These are the parts of the least value, which is nothing where it is below by chance; of those, the parts without
+    which the fewest answers change, as each change makes a loss harder to rule out; of those, the ones with the most
+    calls. Each is one of the team without the parts before it, so that all of them together can be taken out. Models
+    and sentences go in another order, which saves most: the agent with the dearest calls first, and the cheapest model
+    for it; the longest sentence first.
     """
     harmless = [worth for worth in record.parts if worth.harmless and worth.name not in record.kept]
     parts = list_parts(team, frozen, models)
     place = {name: number for number, name in enumerate(parts)}
 
-    def rank(worth: PartWorth) -> tuple[float, int, str]:
-        by_place = worth.kind in ("model", "sentence")
-        calls = record.costs.get(worth.name, ZERO_USAGE).calls
-        return (place.get(worth.name, 0), 0, "") if by_place else (worth.value or 0.0, -calls, worth.name)
+    def rank(worth: PartWorth) -> tuple[float, float, int, str]:
+        if worth.kind in ("model", "sentence"):
+            return place.get(worth.name, 0), 0.0, 0, ""
+        value, deviation = worth.value or 0.0, worth.deviation or 0.0
+        value = value if value < -2 * deviation else max(0.0, value)
+        return value, deviation, -record.costs.get(worth.name, ZERO_USAGE).calls, worth.name
 
     for kind in KINDS:
         group = list[TeamPart]()

@@ -54,4 +54,6 @@ Departures from the paper (a test is named after each):
         evolve, 100 insights.
     D22 A question is characterised where the library has insights to retrieve by it; else only when a mixed group is
         about to teach the first ones. The paper does it for every question, also where nothing can be retrieved.
+    D23 Agents that a pruning takes out of the pool are planned with as before, and their steps are left out: so a plan
+        is the same without them, and what it loses can be told from chance. The paper takes nothing out.
 """

@@ -2,13 +2,18 @@
 
 from collections.abc import Sequence
 
+from pydantic import TypeAdapter, ValidationError
+
 from selfwire.core.agent import COMPUTING_TOOLS, Agent
 from selfwire.core.chat import Prompts
 from selfwire.core.team import Team
 from selfwire.core.topology import Topology, make_chain
 from selfwire.core.values import Id
+from selfwire.evolvers.trajectory_text import render_agents
 
 METHOD = "hera"
+POOL = "planned pool"
+"""Name of what planners read of the pool before agents were taken out of it, in a team's memory."""
 CALCULATOR = "calculator"
 RETRIEVER, REWRITER = "retriever", "query_rewriter"
 
@@ -55,6 +60,31 @@ def list_able_agents(agents: Sequence[Agent]) -> tuple[Agent, ...]:
     finding = {agent.id for agent in agents if set(agent.tools) - COMPUTING_TOOLS}
     idle = {RETRIEVER} - finding if finding else {RETRIEVER, REWRITER}
     return tuple(agent for agent in agents if agent.id not in idle)
+
+
+def list_pool(team: Team) -> dict[Id, str]:
+    """List the lines that a planner reads of the pool, by agent; those of agents that were taken out stay (D23).
+
+    Raises:
+        ValueError: the team's memory holds something else.
+    """
+    try:
+        kept = TypeAdapter(tuple[tuple[Id, str], ...]).validate_python(team.memory.get(POOL, ()))
+    except ValidationError as error:
+        raise ValueError(f"{POOL}: pairs of an agent and its line belong here: {error}") from error
+    return {**dict(kept), **{agent.id: render_agents([agent]) for agent in list_able_agents(team.agents)}}
+
+
+def render_pool(team: Team) -> str:
+    """The pool as planners read it, an agent per line."""
+    return "\n".join(list_pool(team).values())
+
+
+def keep_lines(smaller: Team, whole: Team) -> Team:
+    """The smaller team that plans with the lines of the whole one, from whose pool agents were taken out (D23)."""
+    if len(smaller.agents) == len(whole.agents):
+        return smaller
+    return smaller.with_memory(**{POOL: [*map(list, list_pool(whole).items())]})
 
 
 def make_default_topology(team: Team) -> Topology:

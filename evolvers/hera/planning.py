@@ -18,14 +18,14 @@ from selfwire.core.text import excerpt
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
-from selfwire.evolvers.hera.initial_team import list_able_agents, make_default_topology
+from selfwire.evolvers.hera.initial_team import list_able_agents, make_default_topology, render_pool
 from selfwire.evolvers.hera.library import ExperienceLibrary, Profile
 from selfwire.evolvers.hera.mutation import MutatedTopology
 from selfwire.evolvers.hera.schemas import QueryProfile, TopologyPlan
 from selfwire.evolvers.hera.steps import StepDraft, connect_ends, draft_steps, resolve_steps, sort_steps
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.topology_ops import find_free_name
-from selfwire.evolvers.trajectory_text import TASK_LENGTH, render_agents, render_lines
+from selfwire.evolvers.trajectory_text import TASK_LENGTH, render_lines
 
 SUMMARY_LENGTH = 300
 
@@ -101,7 +101,7 @@ async def sample_topology(
             scope=scope.at(task=question.id, node="plan"),
             task=question.input,
             profile=brief.profile.text if brief.profile else "",
-            agents=render_agents(list_able_agents(team.agents)),
+            agents=render_pool(team),
             insights=render_lines([f"- ({i.profile.type}, utility {i.utility:.2f}) {i.text}" for i in brief.insights]),
             limits=f"at most {steps} steps",
         )

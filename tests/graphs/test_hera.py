@@ -13,11 +13,13 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import to_plain_json
 from selfwire.evolvers.credit import get_buffers
+from selfwire.evolvers.hera.initial_team import POOL
 from selfwire.evolvers.hera.library import get_library, with_library
 from selfwire.evolvers.hera.mutation import get_mutated
 from selfwire.evolvers.hera.rules import Prompt
 from selfwire.graphs.hera import Hera, HeraCtx
 from selfwire.graphs.method import EvolveResult
+from selfwire.graphs.pruning import list_parts, make_pruned
 from tests.evolvers.hera.doubles import known
 from tests.graphs.grading import no_grade
 from tests.graphs.orchestra import LONG, RIDDLE, SHORT, Judge, Orchestra, by_sample, grown, hera, learning
@@ -328,6 +330,35 @@ async def test_d20_when_prompts_are_rejected_the_experience_stays() -> None:
     assert get_library(kept) == get_library(found.workflow) != ()
     assert get_buffers(kept) == get_buffers(found.workflow) != {}
     assert made.keep_memory(seed, seed) == seed
+
+
+async def test_d23_a_pruned_pool_is_planned_with_as_before_and_the_steps_of_who_is_gone_are_left_out() -> None:
+    model = Orchestra(TopologyPlan=by_sample(LONG))
+    made, ctx = hera(model)
+    pruned, whole = make_pruned(made), made.seed()
+    parts = list_parts(whole)
+    smaller = [whole]
+    for name in ("calculator", "reflect_agent"):
+        smaller.append(pruned.note_removals(smaller[-1].apply(parts[name].removal), smaller[-1]))
+    done = [await made.answer(team, RIDDLE, ctx) for team in smaller]
+    assert len({*model.shown("TopologyPlan")}) == 1
+    assert [agents(run) for run in done] == [LONG, SHORT, SHORT]
+    assert smaller[-1].agents_by_id.keys() == whole.agents_by_id.keys() - {"calculator", "reflect_agent"}
+    made.check_learned(smaller[-1], "")
+    with pytest.raises(ValueError, match="planned pool: pairs of an agent and its line belong here"):
+        made.check_learned(whole.with_memory(**{POOL: [["calculator"]]}), "")
+
+
+async def test_a_pruning_leaves_agents_out_of_the_plans_that_the_whole_pool_got() -> None:
+    model, judge = Orchestra(TopologyPlan=by_sample(LONG)), Judge("answer_generator")
+    made, ctx = hera(model)
+    whole = made.seed()
+    runs = [await judge(await made.answer(whole, RIDDLE, ctx), ctx.at)]
+    found = await make_pruned(made).propose(whole, runs, learning(ctx, judge))
+    assert len({*model.shown("TopologyPlan")}) == 1
+    assert {*found.workflow.agents_by_id} == {*SHORT}
+    assert agents(await made.answer(found.workflow, RIDDLE, ctx)) == SHORT
+    assert len({*model.shown("TopologyPlan")}) == 1
 
 
 async def test_results_do_not_depend_on_who_finishes_first() -> None:

@@ -172,6 +172,15 @@ def test_of_agents_of_equal_value_the_one_with_the_most_calls_goes_first() -> No
     assert [part.name for part in choose_group(record, DIAMOND)] == ["d", "c", "b"]
 
 
+def test_what_changes_no_answer_goes_before_what_is_worth_less_than_nothing_by_chance() -> None:
+    gains = {"b": [1.0] * 3 + [-1.0] * 4 + [0.0] * 13, "c": [0.0] * 20, "d": [1.0, -1.0] + [0.0] * 18}
+    record = PruningRecord(
+        parts=tuple(compute_part_worth("agent", name, gain) for name, gain in gains.items()),
+        costs={name: Usage(calls=calls) for name, calls in (("b", 60), ("c", 0), ("d", 60))},
+    )
+    assert [part.name for part in choose_group(record, DIAMOND)] == ["c", "d", "b"]
+
+
 async def test_a_group_that_the_gate_rejects_is_halved_and_its_last_part_stays() -> None:
     async def propose(record: PruningRecord, team: Team) -> PruningRecord:
         method = make_pruned(Scripted())
@@ -249,6 +258,48 @@ async def test_sentences_are_tried_once_when_nothing_else_can_go() -> None:
     untouched = replace(make_loop(PAIR, lambda parts: 9, pruning={"sentences": 0}))
     await run_evolution(untouched, InMemorySaver(), lambda event: None)
     assert (await load(untouched))[0].agents_by_id["a"].prompt == WORDY
+
+
+async def test_further_kinds_are_measured_when_no_agent_can_go() -> None:
+    tried = list[tuple[int, str]]()
+
+    class Watched(Scripted):
+        needs = staticmethod(lambda parts: 9)
+
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            if ctx.at.phase == "rollout":
+                held = {f"{agent.id}: {tool}" for agent in team.agents for tool in agent.tools}
+                lost = {f"{agent.id}: {tool}" for agent in whole.agents_by_id.values() for tool in agent.tools
+                        if agent.id in team.agents_by_id} - held  # fmt: skip
+                tried.append((ctx.at.iteration, "tool" if lost else "agent"))
+            return await super().answer(team, question, ctx)
+
+    whole = DIAMOND.apply(Rewiring(Grant("a", "python"), why="w"))
+    loop = replace(make_loop(whole, lambda parts: 9), method=Watched())
+    await run_evolution(loop, InMemorySaver(), lambda event: None)
+    assert {kind for iteration, kind in tried if iteration == 0} == {"agent"}
+    team, _ = await load(loop)
+    assert [agent.tools for agent in team.agents] == [(), ()]
+
+
+async def test_a_team_that_lost_nothing_is_tested_once() -> None:
+    tested = list[str]()
+
+    class Watched(Scripted):
+        needs = staticmethod(lambda parts: 9 if {*list_parts(DIAMOND)} <= {*parts} else 0)
+
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            if ctx.at.phase == "test":
+                tested.append(question.id)
+            return await super().answer(team, question, ctx)
+
+    made = make_loop(DIAMOND, lambda parts: 9)
+    splits = made.splits.replace(test=(Task(id="t1", input="test 1", reference="?"),))
+    loop = replace(made, method=Watched(), splits=splits)
+    final = await run_evolution(loop, InMemorySaver(), lambda event: None)
+    assert (await load(loop))[0].topology == DIAMOND.topology
+    assert tested == ["t1"]
+    assert final["test"]["after"]["scores"] == final["test"]["before"]["scores"]
 
 
 async def test_too_few_gate_tasks_take_nothing_out() -> None:

@@ -13,6 +13,7 @@ from selfwire.core.edits import Rewiring, SetModel
 from selfwire.core.team import Team
 from selfwire.evolvers.hera.library import Insight, Profile, with_library
 from selfwire.graphs.hera import Hera
+from selfwire.graphs.pruning import remove_agent
 from tests.extras.langgraph_file.files import answering, ask, export, load, run, save, take
 from tests.graphs.orchestra import order
 from tests.wire.server import Body, WireServer
@@ -77,6 +78,15 @@ PLANS: dict[str, Body] = {
 def test_plans_run_as_in_a_run(name: str, tmp_path: Path, wire_server: WireServer) -> None:
     sent = compare(Hera().seed(["calculator"]), tmp_path, wire_server, TopologyPlan=PLANS[name])
     assert len(sent) > 1
+
+
+def test_a_pruned_team_plans_with_who_is_gone_and_leaves_its_steps_out(tmp_path: Path, wire_server: WireServer) -> None:
+    whole = Hera().seed(["calculator"])
+    team = Hera().note_removals(whole.apply(remove_agent(whole, "evidence_selector", "calculator")), whole)
+    sent = compare(team, tmp_path, wire_server, TopologyPlan=PLANS["parallel"])
+    [planned] = [messages[1][1] for messages in sent if "You orchestrate a team" in messages[1][1]]
+    assert "\nevidence_selector: Reads passages" in planned
+    assert len(sent) == 4  # the plan, and three of its six steps
 
 
 def test_agents_ask_the_models_that_they_ask_in_a_run(tmp_path: Path, wire_server: WireServer) -> None:

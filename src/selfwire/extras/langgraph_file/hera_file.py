@@ -7,9 +7,8 @@ from typing import ClassVar
 from selfwire.core.chat import load_prompts
 from selfwire.core.team import Team
 from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.evolvers.hera.initial_team import METHOD, list_able_agents, make_default_topology
+from selfwire.evolvers.hera.initial_team import METHOD, list_able_agents, make_default_topology, render_pool
 from selfwire.evolvers.hera.library import Insight, get_library, rank_insights
-from selfwire.evolvers.trajectory_text import render_agents
 from selfwire.extras.langgraph_file.planning_parts import (
     KnownInsight,
     PlainReply,
@@ -134,7 +133,7 @@ class HeraFile(TeamFile):
             yield f"CHARACTERIZE = {write_literal(prompts['characterize'].strip())}"
         yield f"PLAN = {write_literal(prompts['plan'].strip())}"
         agents = [step.agent for step in self.steps]
-        yield f"AGENTS = {write_literal(render_agents(agents))}"
+        yield f"AGENTS = {write_literal(render_pool(self.team))}"
         nodes = (f"    {quote_id(agent.id)}: {quote_id(self.functions[agent.id])},\n" for agent in agents)
         yield f'NODES = {{\n{"".join(nodes)}}}\n"""Nodes by agent."""'
         answering = "".join(f"    {quote_id(agent.id)},\n" for agent in agents if agent.kind == "aggregator")

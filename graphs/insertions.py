@@ -392,6 +392,7 @@ def _list_missing(builder: StateGraph[Any, Any, Any, Any], found: Insertion) -> 
 def _copy_builder(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, Any, Any]:
     """A builder that can be changed without changing the given one."""
     made = copy(builder)
+    made.__class__ = StateGraph  # methods of a subclass would add again what they have added
     made.compiled = False
     # compiling adds a node of its own for errors, and would add it again
     made.nodes = {key: node for key, node in builder.nodes.items() if key != "__default_error_handler__"}

@@ -109,6 +109,24 @@ def test_the_given_graph_stays_as_it_is_and_what_it_was_compiled_with_stays_too(
     assert "answer" not in graph.invoke({"question": "it"}, {"configurable": {"thread_id": "1"}})
 
 
+class Wired(StateGraph[Desk]):
+    """A builder that adds an edge as it is compiled."""
+
+    def compile(self, *args: Any, **more: Any) -> Any:
+        self.add_edge(START, "decide")
+        self.add_edge("decide", END)
+        return super().compile(*args, **more)
+
+
+def test_a_builder_of_a_subclass_adds_no_edge_again() -> None:
+    builder = Wired(Desk)
+    builder.add_node("decide", read)
+    graph = builder.compile()
+    found = make(graph, insert("decide", END, "checker"))
+    assert ("decide", END) in graph.builder.edges
+    assert found.builder.edges == {(START, "decide"), ("decide", "checker"), ("checker", END)}
+
+
 async def test_two_variants_run_side_by_side() -> None:
     graph, found = make_pipeline(), insert("read", END, question="question")
     variants = [make(graph, found, prompt=prompt) for prompt in ("First.", "Second.")]

@@ -75,6 +75,43 @@ def test_holes_of_a_template_keep_their_form() -> None:
     assert "Use {n:.1f} words {{now}}.\n\n{question!r}" in Path("asking.py").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("prompt", "call", "shown", "new", "written"),
+    [
+        (
+            "Answer in %d words, 100 %% of them about {topic}.",
+            "(PROMPT % 50).format(topic=state['messages'])",
+            "Answer in {0} words, 100 % of them about {topic}.",
+            "Use {0} words {now}, all 100 % on {topic}.",
+            "Use %d words {{now}}, all 100 %% on {topic}.",
+        ),
+        (
+            "Answer in {} words of {{the}} kind that are about %s.",
+            "PROMPT.format(50) % state['messages']",
+            "Answer in {0} words of {the} kind that are about {1}.",
+            "Use {0} words {now}, all 100 % on {1}.",
+            "Use {} words {{now}}, all 100 %% on %s.",
+        ),
+        (
+            "Answer in {n} words.",
+            "string.Formatter().vformat(PROMPT, (), {'n': state['messages']})",
+            "Answer in {n} words.",
+            "Use {n} words {now}, please.",
+            "Use {n} words {{now}}, please.",
+        ),
+    ],
+)
+def test_holes_that_are_filled_in_two_ways_or_by_a_formatter_keep_their_form(
+    prompt: str, call: str, shown: str, new: str, written: str
+) -> None:
+    write(f"import string\n\nPROMPT = {prompt!r}", f'return {{"messages": [model.invoke({call})]}}')
+    [(text, _)] = list_places("asking.py:graph")
+    assert text.shown == shown
+    apply({"ask": new})
+    assert f'PROMPT = "{written}"' in Path("asking.py").read_text(encoding="utf-8")
+    assert [text.shown for text, _ in list_places("asking.py:graph")] == [new]
+
+
 def test_expressions_of_an_f_string_stay() -> None:
     write("", "return {'messages': [model.invoke(f\"Answer this visitor: {state['messages'][-1].text!s}\")]}")
     [(text, _)] = list_places("asking.py:graph")

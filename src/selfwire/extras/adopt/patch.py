@@ -8,6 +8,7 @@ import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
+from itertools import permutations
 from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple
@@ -36,6 +37,8 @@ TEMPLATES: Mapping[str, Callable[[str], str]] = {
     "curly": str,
 }
 """How static text is written in a template, by how its holes are."""
+MODES = (*TEMPLATES, *map("+".join, permutations(TEMPLATES, 2)))
+"""How the holes of a template may be written: in one way, or in two that are filled one after the other."""
 
 
 class Literal(NamedTuple):
@@ -191,7 +194,7 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
 
 def _find_template(text: str, place: ProgramText, shown: str) -> Literal | None:
     """Find how the holes of a text in a file are written; None if it is another text."""
-    forms = (_read_template(text, mode, place.holes) for mode in ("", *TEMPLATES))
+    forms = (_read_template(text, mode, place.holes) for mode in ("", *MODES))
     return next((literal for literal in forms if literal.shown.strip() == shown), None)
 
 
@@ -214,7 +217,7 @@ def read_literals(source: str, kind: str, holes: Sequence[str] = ()) -> Iterator
     if node is None:
         return
     if (text := join_constants(node)) is not None:
-        for mode in TEMPLATES if kind == "template" or (kind == "default" and holes) else [""]:
+        for mode in MODES if kind == "template" or (kind == "default" and holes) else [""]:
             yield _read_template(text, mode, holes)
     elif isinstance(node, ast.JoinedStr):
         shown, sources = list[str](), dict[str, str]()
@@ -231,21 +234,36 @@ def read_literals(source: str, kind: str, holes: Sequence[str] = ()) -> Iterator
 def _read_template(text: str, mode: str, holes: Sequence[str] = ()) -> Literal:
     """Read a template: as split at its holes, each with the source that stands for it."""
     pieces, names = split_template(text, mode)
-    if mode == "format":
-        marks = [
-            f"{{{field}{f'!{conversion}' if conversion else ''}{f':{spec}' if spec else ''}}}"
-            for _, field, spec, conversion in Formatter().parse(text if names else "")
-            if field is not None
-        ]
-    else:
-        found = HOLES[mode].finditer(text) if mode else ()
-        marks = [match[0] for match in found if match[0] not in ESCAPES]
-    sources = {f"{{{name}}}": mark for name, mark in zip(names, marks, strict=True)}
+    sources = {f"{{{name}}}": mark for name, mark in zip(names, _list_marks(text, mode), strict=True)}
     words = tuple(hole for hole in holes if hole not in names and hole in text)
     pieces, names = split_marks(pieces, names, words)
     fields = [f"{{{name}}}" for name in names]
     shown = "".join(part for pair in zip(pieces, [*fields, ""], strict=True) for part in pair)
-    return Literal(shown, {f"{{{word}}}": word for word in words} | sources, TEMPLATES.get(mode, str))
+
+    def escape(static: str) -> str:
+        for part in reversed(mode.split("+")):  # what is filled last is escaped first
+            static = TEMPLATES.get(part, str)(static)
+        return static
+
+    return Literal(shown, {f"{{{word}}}": word for word in words} | sources, escape)
+
+
+def _list_marks(text: str, mode: str) -> list[str]:
+    """List what stands in a template for each of its holes."""
+    first, _, others = mode.partition("+")
+    if others:
+        pieces, _ = split_template(text, first)
+        marks = [*_list_marks(text, first), ""]
+        listed = [[*_list_marks(piece, others), mark] for piece, mark in zip(pieces, marks, strict=True)]
+        return [mark for group in listed for mark in group if mark]
+    if mode == "format":
+        return [
+            f"{{{field}{f'!{conversion}' if conversion else ''}{f':{spec}' if spec else ''}}}"
+            for _, field, spec, conversion in Formatter().parse(text if split_template(text, mode)[1] else "")
+            if field is not None
+        ]
+    found = HOLES[mode].finditer(text) if mode else ()
+    return [match[0] for match in found if match[0] not in ESCAPES]
 
 
 def _write_scalar(old: str, new: str, *, is_yaml: bool) -> str | None:

@@ -211,6 +211,175 @@ def test_the_text_behind_front_matter_is_followed_through_a_substitution(write: 
     assert [(text.file, text.pieces) for text in read_program("app:graph").texts] == [("p.md", ("Chat.\n",))]
 
 
+TWO_NODES = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+llm = ChatOpenAI(model="gpt-4o")
+{}
+
+
+def plan(state):
+    return {{"messages": [llm.invoke([("system", {}), *state["messages"]])]}}
+
+
+def solve(state):
+    return {{"messages": [llm.invoke([("system", {}), *state["messages"]])]}}
+
+
+builder = StateGraph(MessagesState)
+builder.add_sequence([plan, solve])
+graph = builder.add_edge(START, "plan").compile()
+"""
+REGISTERED = """
+class Step:
+    texts: dict[str, str] = {}
+    name = ""
+
+    def __init_subclass__(cls, *, key="", **more):
+        super().__init_subclass__(**more)
+        FILLED
+
+
+class Plan(Step, key="plan"):
+    name = "plan"
+    text = "Plan it."
+
+
+class Solve(Step, key="solve"):
+    name = "solve"
+    text = "Solve it."
+"""
+OTHERS = """
+class Texts:
+    of: dict[str, str] = {}
+
+    @classmethod
+    def add(cls, key):
+        def register(made):
+            cls.of[key] = made.text
+            return made
+
+        return register
+
+
+@Texts.add("plan")
+class Plan:
+    text = "Plan it."
+
+
+@Texts.add("solve")
+class Solve:
+    text = "Solve it."
+"""
+NUMBERED = "TEXTS = dict(enumerate(['Plan it.', 'Solve it.'], start=1))"
+PAIRS = "TEXTS = dict([('plan', 'Plan it.'), ('solve', 'Solve it.')])"
+MADE = "TEXTS = dict((key, text) for key, text in [('plan', 'Plan it.'), ('solve', 'Solve it.')])"
+
+
+@pytest.mark.parametrize(
+    ("constants", "item"),
+    [
+        (REGISTERED.replace("FILLED", "TEXTS[cls.name] = cls.text") + "TEXTS = {}\n", "TEXTS['{}']"),
+        (REGISTERED.replace("FILLED", "Step.texts[key] = cls.text"), "Step.texts['{}']"),
+        (REGISTERED.replace("FILLED", "cls.texts[key or cls.name] = cls.text"), "Step.texts['{}']"),
+        (REGISTERED.replace("FILLED", "Step.texts[key] = cls"), "Step.texts['{}']().text"),
+        (REGISTERED.replace("FILLED", "pass"), "{{made.name: made.text for made in Step.__subclasses__()}}['{}']"),
+        (OTHERS, "Texts.of['{}']"),
+        (PAIRS, "TEXTS['{}']"),
+        (MADE, "TEXTS['{}']"),
+    ],
+)
+def test_an_item_of_what_a_registry_or_a_list_of_pairs_has_is_followed(write: Write, constants: str, item: str) -> None:
+    write("app.py", TWO_NODES.format(constants, item.format("plan"), item.format("solve")))
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
+def test_the_number_of_an_enumerated_text_is_its_key(write: Write) -> None:
+    write("app.py", TWO_NODES.format(NUMBERED, "TEXTS[1]", "TEXTS[2]"))
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
+FACTORIES = """
+def factory(function):
+    def make(prompt):
+        def node(state):
+            return function(prompt, state)
+
+        return node
+
+    return make
+
+
+@factory
+def ask(prompt, state):
+    return {"messages": [llm.invoke([("system", prompt), *state["messages"]])]}
+
+
+builder = StateGraph(MessagesState)
+builder.add_node("plan", ask("Plan it."))
+builder.add_node("solve", ask("Solve it."))
+builder.add_edge(START, "plan").add_edge("plan", "solve")
+graph = builder.compile()
+"""
+
+
+def test_a_function_that_its_decorator_makes_a_factory_of_nodes_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + FACTORIES)
+    found = read_program("app:graph")
+    assert [(node.name, node.target) for node in found.nodes] == [("plan", "node"), ("solve", "node")]
+    assert not found.opaque
+    used = {text.pieces: text.used_by for text in found.texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
+OVERRIDDEN = """
+class Line(StateGraph):
+    def add_node(self, name, action, **more):
+        def logged(state):
+            print(name)
+            return action(state)
+
+        return super().add_node(name, logged, **more)
+
+    def add_edge(self, source, target):
+        print(source, target)
+        return super().add_edge(source, target)
+
+    def compile(self, **more):
+        self.add_edge("solve", END)
+        return super().compile(name="line", **more)
+
+
+def plan(state):
+    return {"messages": [llm.invoke([("system", "Plan it."), *state["messages"]])]}
+
+
+def solve(state):
+    return {"messages": [llm.invoke([("system", "Solve it."), *state["messages"]])]}
+
+
+builder = Line(MessagesState)
+builder.add_node("plan", plan).add_node("solve", solve)
+builder.add_edge(START, "plan")
+builder.add_edge("plan", "solve")
+graph = builder.compile()
+"""
+
+
+def test_methods_of_a_builder_that_a_class_of_the_program_overrides_are_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0].replace("START,", "END, START,") + OVERRIDDEN)
+    found = read_program("app:graph")
+    assert [node.name for node in found.nodes] == ["plan", "solve"]
+    ends = {(edge.source, edge.ends) for edge in found.edges}
+    assert ends == {("__start__", ("plan",)), ("plan", ("solve",)), ("solve", ("__end__",))}
+    assert len(found.edges) == len(ends)
+    used = {text.pieces: text.used_by for text in found.texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
 INSTALLING = """
 class Planning:
     def ask(self, state):

@@ -293,7 +293,7 @@ class CodeReader:
             return
         if isinstance(node, Element):
             node = node.source
-        if not isinstance(node, Function) and self._is_inside(node, code):
+        if not isinstance(node, Function) and self.program.is_inside(node, code.owner):
             return
         kinds = list(tell_kind(self.program, Traced(node, at))) if not isinstance(node, Function) else []
         if isinstance(node, Function):
@@ -304,13 +304,6 @@ class CodeReader:
         ):
             return
         code.refers.append(self.get_code(node, at))
-
-    def _is_inside(self, node: Any, code: Code) -> bool:
-        while node is not None:
-            if node is code.owner:
-                return True
-            node = self.program.parents.get(node)
-        return False
 
     def _refer_class(self, found: Traced, code: Code, made: Traced | None) -> None:
         """Note that a piece of code makes an object of a class, or names the class."""

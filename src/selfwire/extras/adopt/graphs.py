@@ -28,6 +28,7 @@ from selfwire.extras.adopt.source import (
     get_keywords,
     get_last_name,
     is_static,
+    is_super_method,
     is_text,
     list_carried,
     list_items,
@@ -188,9 +189,12 @@ class GraphReader:
     def list_calls(self, builder: Traced, method: str) -> Iterator[tuple[ast.Call, Surroundings]]:
         """Find the calls of a builder's method, in the order of the source."""
         found = []
+        own = [*self.program.get_member(builder, method)] if isinstance(builder.node, Instance) else []
         for call in self.program.calls.get(method, ()):
             owner = call.node.func
             is_own = isinstance(owner, ast.Attribute) and not self.program.is_overridden(call.at)
+            if own and not is_super_method(call.node):
+                continue  # the method of the program's class calls that of StateGraph
             for at in self._list_entries(call, builder) if is_own else ():
                 if self._is_builder(owner.value, at, builder):
                     found.append((call.node, at))
@@ -205,7 +209,7 @@ class GraphReader:
         while isinstance(root, ast.Attribute | ast.Call):
             root = root.value if isinstance(root, ast.Attribute) else root.func
         parameters = [argument.arg for argument in function.args.args] if isinstance(function, Function) else []
-        is_passed = isinstance(root, ast.Name) and root.id in parameters
+        is_passed = isinstance(root, ast.Name) and root.id in (*parameters, "super") and bool(parameters)
         if not is_passed or outer is None or call.at.given or depth > DEEPEST:
             return [call.at]
         is_method = isinstance(outer.owner, ast.ClassDef) and not is_static(function)

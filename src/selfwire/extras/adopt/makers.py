@@ -508,19 +508,15 @@ class MakerReader:
         """Read the texts that a tool returns, which the model reads."""
         for returned in self.program.list_returned(node, at, {}, None, None):
             for found in self.program.trace(returned.node, returned.at):
-                if isinstance(found.node, RESULTS) and self._is_inside(found.node, node):
+                if isinstance(found.node, RESULTS) and self.program.is_inside(
+                    found.node, node
+                ):  # others are results of a table
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
 
         for part in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):
             if get_last_name(getattr(part, "func", None)) == "ToolException":
                 for text in part.args[:1]:  # type: ignore[union-attr]
                     self.reader.ask(text, self.program.enter(node, at), draft.body, role="tool result", whole=False)
-
-    def _is_inside(self, node: Any, owner: Any) -> bool:
-        """Whether a text stands in a function itself; those of a table outside are results, not texts."""
-        while node is not None and node is not owner:
-            node = self.program.parents.get(node)
-        return node is owner
 
     def _read_class(self, node: ast.ClassDef, at: Surroundings) -> ToolDraft | None:
         found = Traced(node, at)

@@ -353,6 +353,32 @@ class Surroundings:
         return max([self.outer.depth if self.outer else 0, *(depth + 1 for depth in inside)])
 
 
+Found = TypeVar("Found")
+
+
+def end_circles(empty: Found) -> Callable[[Callable[..., Found]], Callable[..., Found]]:
+    """Make a function of a program, an expression and its surroundings return `empty` inside itself.
+
+    A name may be bound to something made of itself, as in `graph = graph.compile()`.
+    """
+
+    def guard(find: Callable[..., Found]) -> Callable[..., Found]:
+        @wraps(find)
+        def guarded(program: Any, node: Any, at: Surroundings) -> Found:
+            key = (find, node, at.key)
+            if key in program.asked:
+                return empty
+            program.asked.add(key)
+            try:
+                return find(program, node, at)
+            finally:
+                program.asked.discard(key)
+
+        return guarded
+
+    return guard
+
+
 class Program:
     """The files of a program, read when they are imported.
 
@@ -365,6 +391,7 @@ class Program:
         classes: those of the program; `below` has the subclasses of each.
         decorated: functions and classes by the names of their decorators, each with the decorator.
         additions: what functions add to collections outside them, by the collection's name.
+        registered: what they add to attributes, by the attribute's name, each with the attribute's owner.
         loaded: names that are read somewhere; `handed` are those that are not called there.
         live: functions that the graph can reach; None until they are known.
         unread: files whose imports are not read yet.
@@ -393,6 +420,7 @@ class Program:
         self.below: dict[ast.ClassDef, list[Traced]] | None = None
         self.decorated: dict[str, list[tuple[Traced, ast.expr]]] = {}
         self.additions: dict[str, list[Traced]] = {}
+        self.registered: dict[str, list[tuple[ast.expr, Traced]]] = {}
         self.loaded: set[str] = set()
         self.handed: set[str] = set()
         self.found: dict[tuple[str, str], SourceFile | None] = {}
@@ -509,6 +537,8 @@ class Program:
         for target, value in list_additions(node) if isinstance(at.owner, Function) else ():
             if isinstance(target, ast.Name) and target.id not in at.names.bound:
                 self.additions.setdefault(target.id, []).append(Traced(value, at))
+            elif isinstance(target, ast.Attribute):
+                self.registered.setdefault(target.attr, []).append((target.value, Traced(value, at)))
 
     def find_surroundings(self, node: Any, top: Surroundings) -> Surroundings:
         """Find the surroundings of a node of a file."""
@@ -599,10 +629,16 @@ class Program:
                 yield from (Traced(value.node, at) for at in known or [value.at])
 
     def list_decorations(self, at: Surroundings) -> list[tuple[Any, Surroundings]]:
-        """Find the functions that a decorator, or what it returns, decorates, with its surroundings for each."""
+        """Find the functions that a decorator, or what it returns, decorates, with its surroundings for each.
+
+        Subclasses are what the `__init_subclass__` of a class decorates.
+        """
         function, outer = at.owner, at.outer
         if not isinstance(function, ast.FunctionDef) or outer is None:
             return []
+        if function.name == "__init_subclass__" and isinstance(outer.owner, ast.ClassDef):
+            below = self.list_below(outer.owner)
+            return [(sub.node, self._enter_init_subclass(function, outer, sub)) for sub in below]
         maker = outer.owner if isinstance(outer.owner, ast.FunctionDef) else function
         found = []
         known = self.decorated.get(maker.name, ())
@@ -610,10 +646,35 @@ class Program:
             if isinstance(decorator, ast.Call) is (maker is not function):
                 given = {argument.arg: [decorated] for argument in function.args.args[:1]}
                 if isinstance(decorator, ast.Call):
-                    passed = self.list_passed(maker, decorator, decorated.at)
-                    outer = Surroundings(at.file, maker, at.outer.outer, passed)  # type: ignore[union-attr]
+                    around = at.outer.outer  # type: ignore[union-attr]
+                    is_method = isinstance(getattr(around, "owner", None), ast.ClassDef) and not is_static(maker)
+                    passed = self.list_passed(maker, decorator, decorated.at, skip_first=is_method)
+                    outer = Surroundings(at.file, maker, around, passed)
                 found.append((decorated.node, Surroundings(at.file, function, outer, given)))
         return found
+
+    @staticmethod
+    def _enter_init_subclass(function: ast.FunctionDef, at: Surroundings, sub: Traced) -> Surroundings:
+        """Return the surroundings inside `__init_subclass__` for a subclass and the keywords of its definition."""
+        keywords = {part.arg: [Traced(part.value, sub.at)] for part in sub.node.keywords if part.arg is not None}
+        given = {**list_defaults(at.file.read_names(function), at), **keywords}
+        first = [*function.args.posonlyargs, *function.args.args][0].arg
+        return Surroundings(at.file, function, at, {**given, first: [sub]})
+
+    def _list_registered(self, of: ast.ClassDef, name: str) -> Iterator[Traced]:
+        """Find what functions add to a collection that is an attribute of a class."""
+        for owner, value in self.registered.get(name, ()):
+            owners = {self._get_own_class(found) for found in self.trace(owner, value.at)}
+            if owners & {of, *(below.node for below in self.list_below(of))}:
+                known = [inside for _, inside in self.list_decorations(value.at)]
+                yield from (Traced(value.node, at) for at in known or [value.at])
+
+    @staticmethod
+    def _get_own_class(found: Traced) -> Any:
+        """The class that an expression is; that of a classmethod for its first argument; None if it is none."""
+        if isinstance(found.node, Argument) and is_first_argument(found.node) and is_classmethod(found.node.function):
+            return found.at.outer.owner if found.at.outer else None
+        return found.node if isinstance(found.node, ast.ClassDef) else None
 
     def _look_up_stars(self, name: str, file: SourceFile, stars: Iterable[Import]) -> Iterator[Traced]:
         """Find what `from ... import *` takes a name from, over any number of files; each of several in branches."""
@@ -829,12 +890,14 @@ class Program:
                     self._list_loaded_pairs(*owner[:2]) if isinstance(owner.node, ast.Call | ast.Subscript) else ()
                 ):
                     yield pair[VIEWS[name]] if name != "items" else pair
-        elif name == "split" and isinstance(node.func, ast.Attribute):
-            yield from self._iterate_split(node, at)
+        elif name in ("split", "__subclasses__") and isinstance(node.func, ast.Attribute):
+            yield from self._iterate_split(node, at) if name == "split" else self._list_children(node.func.value, at)
         elif name in LISTS:
             yield from self._iterate_all(given if name == "chain" else given[:1], at)
         elif name in ("zip", "pairwise", "enumerate") and given:
-            yield from self._iterate_together(name, given, at)
+            yield from self._iterate_together(
+                name, [*given, *(part.value for part in node.keywords if part.arg == "start")], at
+            )
         elif name in ("glob", "rglob", "iterdir") and isinstance(node.func, ast.Attribute):
             for path in self.list_globbed(node, at):
                 yield Traced(ast.Call(ast.Name("Path", ast.Load()), [ast.Constant(str(path))], []), at)
@@ -846,7 +909,9 @@ class Program:
         if name == "pairwise":
             columns = [columns[0], columns[0][1:]]
         elif name == "enumerate":
-            columns = [[Traced(ast.Constant(index), at) for index in range(len(columns[0]))], columns[0]]
+            starts = [found.node for side in given[1:2] for found in self.trace(side, at)]
+            first = starts[0].value if len(starts) == 1 and isinstance(starts[0], ast.Constant) else 0
+            columns = [[Traced(ast.Constant(first + index), at) for index in range(len(columns[0]))], columns[0]]
         yield from zip(*columns, strict=False)
 
     def _iterate_split(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
@@ -858,9 +923,15 @@ class Program:
                 made = self.passed.setdefault((texts[0].node, f"{index}{by}"), ast.Constant(part))
                 yield texts[0]._replace(node=made)
 
-    def list_pairs(self, value: Traced) -> Iterator[tuple[Traced, Traced]]:
+    def list_pairs(self, value: Traced) -> list[tuple[Traced, Traced]]:
         """List the keys and values of a dict that the source shows, those of dicts inside it too."""
-        node, at = value.node, value.at
+        return self._list_pairs(value.node, value.at)
+
+    @end_circles(list[tuple[Traced, Traced]]())
+    def _list_pairs(self, node: Any, at: Surroundings) -> list[tuple[Traced, Traced]]:
+        return [*self._open_pairs(node, at)]
+
+    def _open_pairs(self, node: Any, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
         if isinstance(node, ast.Dict):
             for key, part in zip(node.keys, node.values, strict=True):
                 if key is not None:
@@ -877,8 +948,8 @@ class Program:
             yield from self._list_made_pairs(node, at)
 
     def _list_made_pairs(self, node: ast.Call, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
-        """List the pairs of `zip(keys, values)`, of which a dict is made, or of an object's fields."""
-        if get_last_name(node.func) == "zip":
+        """List the pairs of `zip(keys, values)` and its like, of which a dict is made, or of an object's fields."""
+        if get_last_name(node.func) in ("zip", "enumerate"):
             yield from (pair for pair in self._iterate_call(node, at) if len(pair) == 2)
         owner = node.args[0] if node.args else getattr(node.func, "value", None)
         if get_last_name(node.func) in AS_DICT and owner is not None:
@@ -974,7 +1045,7 @@ class Program:
         if isinstance(owner, ast.ClassDef) and name == "__init__":
             names = [owner.name, *(below.node.name for below in self.list_below(owner))]
         for name in names:
-            for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
+            for found in self._list_callers(function, name):
                 is_partial = get_last_name(found.node.func) == "partial"
                 value = self._find_passed(argument, name, found, is_method=is_method) if self.is_live(found) else None
                 if value is not None or (not is_partial and self.is_live(found)):
@@ -983,6 +1054,12 @@ class Program:
             for found in self.calls.get("__init__", ()):
                 if self._is_super(found, owner):
                     yield self._pick(function, argument.name, found.node, found.at, skip_first=True), found.node
+
+    def _list_callers(self, function: Function, name: str) -> Iterator[Traced]:
+        """List the calls that may be of a function of a name."""
+        for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
+            if not (is_super_method(found.node) and self.is_inside(found.node, function)):  # a base class's method
+                yield found
 
     def _is_super(self, found: Traced, owner: Any) -> bool:
         """Whether a call is `super().__init__(...)` in a subclass of a class."""
@@ -1045,9 +1122,12 @@ class Program:
             of = Traced(base.at.owner, around)
             if self._is_enum(of):
                 yield from self._list_methods(of, name, base)
-        if isinstance(node, ast.Call) and get_last_name(node.func) == "super":
+        if is_super(node):
             for parent, me in self._list_above(base.at):
                 yield from self._list_methods(parent, name, me)
+        elif is_super_method(node):  # which may return the object itself
+            for me, _ in filter(None, [self.find_self(base.at)]):
+                yield from self.get_member(me, name)
         elif (read := MEMBERS.get(type(node))) is not None:
             yield from read(self, base, name)
 
@@ -1064,23 +1144,24 @@ class Program:
         else:
             yield Traced(BoundMethod(value.node.function, me), value.at)
 
-    def _list_above(self, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
-        """Find the base classes that `super()` stands for, each with the object whose method asks."""
+    def find_self(self, at: Surroundings) -> tuple[Traced, Traced] | None:
+        """Find the object whose method code stands in, and the class with that method; None outside methods."""
         method: Surroundings | None = at
         while method is not None and not (method.outer and isinstance(method.outer.owner, ast.ClassDef)):
             method = method.outer
-        if (
-            method is None
-            or method.outer is None
-            or not isinstance(method.owner, Function)
-            or not method.owner.args.args
-        ):
-            return
+        if method is None or method.outer is None or not isinstance(method.owner, Function):
+            return None
+        if not method.owner.args.args:
+            return None
         owner, around = method.outer.owner, method.outer.outer or method.outer
         me = method.given.get(method.owner.args.args[0].arg) or [Traced(Instance(owner, None), around)]
-        for parent in self.list_bases(Traced(owner, around)):
-            if isinstance(parent.node, ast.ClassDef):
-                yield parent, me[0]
+        return me[0], Traced(owner, around)
+
+    def _list_above(self, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
+        """Find the base classes that `super()` stands for, each with the object whose method asks."""
+        if (found := self.find_self(at)) is not None:
+            me, of = found
+            yield from ((parent, me) for parent in self.list_bases(of) if isinstance(parent.node, ast.ClassDef))
 
     def _get_module_member(self, base: Traced, name: str) -> Iterator[Traced]:
         file: SourceFile = base.node.file
@@ -1144,6 +1225,13 @@ class Program:
                     pending.append(below.node)
         return list(under.values())
 
+    def _list_children(self, base: ast.expr, at: Surroundings) -> Iterator[Traced]:
+        """List the classes that `Base.__subclasses__()` returns."""
+        known = [found.node for found in self.trace(base, at) if isinstance(found.node, ast.ClassDef)]
+        for found in self.classes if known else ():
+            if any(parent.node in known for parent in self.list_bases(found)):
+                yield found
+
     def is_overridden(self, at: Surroundings) -> bool:
         """Whether code stands in a method that all objects of the program have from a subclass instead."""
         of, name = at.outer, getattr(at.owner, "name", "")
@@ -1172,6 +1260,7 @@ class Program:
                 yield Traced(BoundMethod(value, base), inside)
             else:
                 yield self._open_member(value, base, inside)
+                yield from self._list_registered(base.node, name)
         if not found and name in inside.names.annotated:
             yield from self.list_annotated(inside.names.annotated[name], inside)
         elif not found:
@@ -1197,8 +1286,10 @@ class Program:
         """Find what the methods of a class assign to an attribute of an object."""
         inside = self.enter(owner.node, owner.at)
         for method, value in self._read_assigned(owner.node).get(name, ()):
-            made = self.enter_init(me, method) if method.name == "__init__" else None
-            yield Traced(value, made or self.enter(method, inside))
+            made = [self.enter_init(me, method)] if method.name == "__init__" else []
+            if method.name == "__init_subclass__":
+                made = [at for _, at in self.list_decorations(self.enter(method, inside))]
+            yield from (Traced(value, at or self.enter(method, inside)) for at in made or [None])
         for parent in self.list_bases(owner):
             if isinstance(parent.node, ast.ClassDef):
                 yield from self._list_assigned(parent, name, me)
@@ -1399,7 +1490,8 @@ class Program:
             return bool(found.node.value == key)
         if isinstance(found.node, ast.Attribute) and found.node.attr in ("stem", "name"):
             paths = [path.node.args[0].value for path in self.trace(found.node.value, found.at) if is_path(path.node)]
-            return key in [getattr(Path(path), found.node.attr) for path in paths] if paths else True
+            if paths:
+                return key in [getattr(Path(path), found.node.attr) for path in paths]
         if names := self.read_strings(found.node, found.at):
             return key in names
         values = self.trace(found.node, found.at)
@@ -1453,12 +1545,22 @@ class Program:
         if name not in COPIES:
             return []
         found = [value for part in node.args for value in self.trace(part, at)]
+        if name in ("dict", "OrderedDict"):
+            found = [self._make_dict(value) for value in found]
         keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in node.keywords]
         if keys and name in ("dict", "OrderedDict"):
             made = ast.copy_location(ast.Dict(keys, [part.value for part in node.keywords]), node)
             self.parents[made] = self.parents.get(node)
             found.append(Traced(made, at))
         return found
+
+    def _make_dict(self, value: Traced) -> Traced:
+        """The dict that is made of a list of pairs; another value is returned as it is."""
+        if not isinstance(value.node, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp):
+            return value
+        loop = ast.comprehension(ast.parse("key, value", mode="eval").body, value.node, [], 0)
+        key, part = loop.target.elts  # type: ignore[attr-defined]
+        return value._replace(node=self.passed.setdefault((value.node, "dict"), ast.DictComp(key, part, [loop])))
 
     def _list_changed(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find the objects with some other fields that `replace(owner, field=value)` and its like make."""
@@ -1553,8 +1655,9 @@ class Program:
         if isinstance(target, BoundMethod):
             yield from self._call_bound(target, called, node, at)
         elif isinstance(target, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            if not is_wrapped(target):
-                yield from self.list_returned(target, called.at, self.list_passed(target, node, at), node, None)
+            for made in [] if is_wrapped(target) else [*self._list_replacing(called, node)] or [called]:
+                given = self.list_passed(made.node, node, at)
+                yield from self.list_returned(made.node, made.at, given, node, None)
         elif isinstance(target, ast.Call) and get_last_name(target.func) == "partial" and target.args:
             yield from self._call_partial(target, called, node, at)
         elif isinstance(target, Instance):
@@ -1565,6 +1668,25 @@ class Program:
             yield from self._pick_members(called, node, at)
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
+
+    def _list_replacing(self, function: Traced, call: ast.Call) -> Iterator[Traced]:
+        """Find what the decorators of a function put in its place, if that takes other arguments."""
+        for decorator in getattr(function.node, "decorator_list", ()):
+            for maker in self.trace(decorator, function.at):
+                if not isinstance(maker.node, ast.FunctionDef) or self.is_inside(call, maker.node):
+                    continue  # it calls the function itself
+                given = {argument.arg: [function] for argument in maker.node.args.args[:1]}
+                for returned in self.list_returned(maker.node, maker.at, given, None, None):
+                    for made in self.trace(returned.node, returned.at):
+                        if isinstance(made.node, ast.FunctionDef) and made.node.args.vararg is None:
+                            if list_parameters(made.node) != list_parameters(function.node):
+                                yield made
+
+    def is_inside(self, node: Any, owner: Any) -> bool:
+        """Whether a node is another or stands in it, as in a function."""
+        while node is not None and node is not owner:
+            node = self.parents.get(node)
+        return node is not None
 
     def _collect_positional(self, function: Function, call: ast.Call, *, skip_first: bool) -> ast.Tuple:
         """The tuple that a call passes for `*rest`."""
@@ -1720,32 +1842,6 @@ def _make_tuple(parts: Sequence[Traced]) -> ast.Tuple:
     return ast.Tuple([part.node for part in parts], ast.Load())
 
 
-Found = TypeVar("Found")
-
-
-def end_circles(empty: Found) -> Callable[[Callable[..., Found]], Callable[..., Found]]:
-    """Make a function of a program, an expression and its surroundings return `empty` inside itself.
-
-    A name may be bound to something made of itself, as in `graph = graph.compile()`.
-    """
-
-    def guard(find: Callable[..., Found]) -> Callable[..., Found]:
-        @wraps(find)
-        def guarded(program: Program, node: Any, at: Surroundings) -> Found:
-            key = (find, node, at.key)
-            if key in program.asked:
-                return empty
-            program.asked.add(key)
-            try:
-                return find(program, node, at)
-            finally:
-                program.asked.discard(key)
-
-        return guarded
-
-    return guard
-
-
 def find_module_file(folder: Path, parts: Sequence[str]) -> Path | None:
     """Find the file of a module below a folder."""
     if not all(parts):
@@ -1899,6 +1995,21 @@ def list_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield node.func.value, ast.Dict([node.args[0]], [node.args[1]])
 
 
+def is_super(node: Any) -> bool:
+    """Whether an expression is `super()`."""
+    return isinstance(node, ast.Call) and get_last_name(node.func) == "super"
+
+
+def is_super_method(node: Any) -> bool:
+    """Whether an expression is a call of a method of `super()`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_super(node.func.value)
+
+
+def list_parameters(function: Function) -> list[str]:
+    """The names of a function's parameters."""
+    return [argument.arg for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+
+
 def list_decorators(function: Any) -> list[str]:
     """The last names of a function's decorators."""
     found = getattr(function, "decorator_list", ())
@@ -1912,7 +2023,7 @@ def is_static(function: Any) -> bool:
 
 def is_classmethod(function: Any) -> bool:
     """Whether a method belongs to its class."""
-    return "classmethod" in list_decorators(function)
+    return getattr(function, "name", "") == "__init_subclass__" or "classmethod" in list_decorators(function)
 
 
 def is_property(function: Any) -> bool:

@@ -212,6 +212,35 @@ def test_a_word_that_the_program_replaces_stays_in_a_file(file: str, read: str, 
     assert "Stay." in Path(file).read_text(encoding="utf-8") or file == "prompt.md"
 
 
+ESCAPED = """
+[[steps]]
+ask = "Plan your speech:\\n{side}"
+
+[[steps]]
+ask = "Plan the answer:\\n{side}"
+
+[more]
+text = "Plan your speech:\\n{side}"
+"""
+
+
+def test_texts_with_escapes_in_a_toml_file_are_told_apart_by_their_keys() -> None:
+    Path("prompts.toml").write_text(ESCAPED, encoding="utf-8")
+    call = "return {'messages': [model.invoke(ALL['steps'][0]['ask'].format(side=1) + ALL['steps'][1]['ask'])]}"
+    write('import tomllib\nfrom pathlib import Path\n\nALL = tomllib.loads(Path("prompts.toml").read_text())', call)
+    texts = {place.line: (text, place) for text, place in list_places("asking.py:graph")}
+    assert [(line, place.name, text.shown) for line, (text, place) in texts.items()] == [
+        (3, "steps.0.ask", "Plan your speech:\n{side}"),
+        (6, "steps.1.ask", "Plan the answer:\n{side}"),
+    ]
+    apply({text.name: text.shown.replace("Plan", 'Say "yes" to') for text, _ in texts.values()})
+    assert [text.shown for text, _ in list_places("asking.py:graph")] == [
+        'Say "yes" to your speech:\n{side}',
+        'Say "yes" to the answer:\n{side}',
+    ]
+    assert Path("prompts.toml").read_text(encoding="utf-8").endswith(ESCAPED.partition("[more]")[2])
+
+
 def test_a_form_that_cannot_be_written_is_named_with_the_text_to_put_there() -> None:
     write('PROMPT = "You answer {}.".upper().format("questions")')
     [(text, _)] = list_places("asking.py:graph")

@@ -17,6 +17,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.edge_patch import SourceEdit, list_edge_edits
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_places, split_description
+from selfwire.extras.adopt.prompt_files import escape_toml
 from selfwire.extras.adopt.source import parse_expression
 from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, quote_text, split_marks, split_template, squeeze
 from selfwire.graphs.insertions import GraphEdits
@@ -282,14 +283,17 @@ def _write_toml(whole: str, begin: int, end: int, place: ProgramText, shown: str
     leaves = _list_leaves(tomllib.loads(whole))
     texts = [leaf for leaf in leaves if isinstance(leaf, str) and _find_template(leaf, place, shown) is not None]
     old = texts[0].strip() if texts else ""
-    literal, at = _find_template(old, place, shown), whole.find(old, begin, end)
-    if literal is None or at < 0:
+    literal = _find_template(old, place, shown)
+    forms = (form for form in (old, escape_toml(old)) if form and whole.find(form, begin, end) >= 0)
+    if literal is None or (form := next(forms, None)) is None:
         return None
+    at = whole.find(form, begin, end)
     before, body = whole[:at].rstrip(), literal.write(new)
-    written = body.replace("\\", "\\\\").replace('"', '\\"') if before.endswith('"') else body
-    if not before.endswith(('"""', "'''")):
-        written = written.replace("\n", "\\n")
-    made = whole[begin:at] + written + whole[at + len(old) : end]
+    if before.endswith('"""'):
+        written = body.replace("\\", "\\\\").replace('"', '\\"')
+    else:
+        written = escape_toml(body) if before.endswith('"') else body
+    made = whole[begin:at] + written + whole[at + len(form) : end]
     try:
         again = _list_leaves(tomllib.loads(whole[:begin] + made + whole[end:]))
     except tomllib.TOMLDecodeError:

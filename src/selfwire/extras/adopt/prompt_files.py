@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib import import_module
@@ -34,6 +35,8 @@ LOADS = ("safe_load", "load", "full_load", "loads", "load_all")
 STRUCTURED = (".yaml", ".yml", ".json", ".toml")
 MOST_LOADED = 64
 """Items of a collection in a file from which on they are not told apart."""
+TABLE = re.compile(r"\s*(?:\[\[([^\[\]]+)\]\]|\[([^\[\]]+)\])\s*(?:#.*)?$")
+"""The line of a TOML file with which an entry of an array of tables, or a table, begins."""
 ANY = "*"
 VISIBLE = "[!.]*"
 """The files of a folder that `iterdir` lists; an unknown name is `ANY`, for which no folder is searched."""
@@ -448,15 +451,42 @@ def _list_scalars(node: Any, keys: tuple[Any, ...], path: Path, name: str) -> It
 
 
 def _list_toml(value: Any, keys: tuple[Any, ...], path: Path, text: str, name: str) -> Iterator[FileText]:
-    """List the texts of TOML, whose parser tells no lines: a text's are those where its words stand first."""
+    """List the texts of TOML, whose parser tells no lines."""
     if isinstance(value, str) and not keys:
-        begin = max(text.find(value.strip()), 0)
-        line, last = text.count("\n", 0, begin) + 1, text.count("\n", 0, begin + len(value.strip())) + 1
+        begin, end = find_toml_text(text, name, value)
+        line, last = text.count("\n", 0, begin) + 1, text.count("\n", 0, end) + 1
         yield FileText(path, name, value, line, last, 0, len(text.splitlines()[last - 1]))
     elif isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             if not keys or keys[0] is None or str(key) in map(str, keys[0]):
                 yield from _list_toml(inner, keys[1:], path, text, f"{name}.{key}".strip("."))
+
+
+def find_toml_text(source: str, name: str, value: str) -> tuple[int, int]:
+    """Find where the words of a text stand in TOML: behind its key, as they are or with escapes."""
+    start = _find_toml_key(source, name)
+    for written in (value.strip(), escape_toml(value.strip())):
+        if (begin := source.find(written, start)) >= 0:
+            return begin, begin + len(written)
+    return start, start
+
+
+def _find_toml_key(source: str, name: str) -> int:
+    """Find where the line of a key begins; 0 if it is written in another way, as in a table of one line."""
+    at, table, numbers = 0, "", Counter[str]()
+    for line in source.splitlines(keepends=True):
+        if header := TABLE.match(line):
+            table = f"{header[2]}." if header[2] else f"{header[1]}.{numbers[header[1]]}."
+            numbers[header[1]] += 1
+        elif name == table + line.partition("=")[0].strip().replace('"', ""):
+            return at
+        at += len(line)
+    return 0
+
+
+def escape_toml(text: str) -> str:
+    """Write a text as it stands between double quotes on one line."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
 
 
 def is_prompt_loader(name: str) -> bool:

@@ -41,7 +41,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def apply(changed: dict[str, str], target: str = "asking.py:graph") -> None:
-    Path("new.patch").write_text(make_patch(target, changed, dict.fromkeys(changed, "because")), encoding="utf-8")
+    made = make_patch(target, changed, dict.fromkeys(changed, "because"))
+    Path("new.patch").write_text(made, encoding="utf-8", newline="")
     subprocess.run(["git", "apply", "new.patch"], check=True, capture_output=True)
 
 
@@ -64,6 +65,14 @@ def test_a_constant_is_written_in_any_form(constants: str, new: str) -> None:
     [(text, _)] = list_places("asking.py:graph")
     assert text.shown == new.strip()
     assert Path("asking.py").read_text(encoding="utf-8").endswith("graph = builder.compile()\n")
+
+
+def test_ends_of_lines_stay() -> None:
+    write('PROMPT = "You answer questions of visitors."')
+    source = Path("asking.py").read_bytes().replace(b"\n", b"\r\n")
+    Path("asking.py").write_bytes(source)
+    apply({"ask": "You answer in one word."})
+    assert Path("asking.py").read_bytes() == source.replace(b"answer questions of visitors", b"answer in one word")
 
 
 def test_holes_of_a_template_keep_their_form() -> None:
@@ -239,6 +248,40 @@ def test_texts_with_escapes_in_a_toml_file_are_told_apart_by_their_keys() -> Non
         'Say "yes" to the answer:\n{side}',
     ]
     assert Path("prompts.toml").read_text(encoding="utf-8").endswith(ESCAPED.partition("[more]")[2])
+
+
+ROWS = """name,prompt
+plan,Plan the answer for {side}.
+
+solve,"Solve it, step by ""step"",
+for {side}."
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_cells_of_a_csv_file_are_told_apart_and_written(newline: str) -> None:
+    Path("prompts.csv").write_bytes(ROWS.replace("\n", newline).encode())
+    call = "return {'messages': [model.invoke(ALL['plan'].format(side=1) + ALL['solve'].format(side=state['x']))]}"
+    read = '{row["name"]: row["prompt"] for row in csv.DictReader(stream)}'
+    write(f'import csv\n\nwith open("prompts.csv", newline="") as stream:\n    ALL = {read}', call)
+    places = [(place.line, place.name, text.shown) for text, place in list_places("asking.py:graph")]
+    solving = 'Solve it, step by "step",\nfor {side}.'
+    assert places == [(2, "0.prompt", "Plan the answer for {side}."), (4, "1.prompt", solving)]
+    names = [text.name for text, _ in list_places("asking.py:graph")]
+    apply(dict(zip(names, ["Plan it at once for {side}.", 'Solve it, "fast",\nfor {side}.'], strict=True)))
+    plan, solve = "plan,Plan it at once for {side}.", 'solve,"Solve it, ""fast"",\nfor {side}."'
+    written = f"name,prompt\n{plan}\n\n{solve}\n".replace("\n", newline)
+    assert Path("prompts.csv").read_bytes().decode() == written
+
+
+def test_a_cell_that_needs_quotes_gets_them() -> None:
+    Path("shots.csv").write_text("text;label\nMy parcel is lost somewhere.;delivery\n")
+    call = 'return {"messages": [model.invoke([("user", row["text"]) for row in ROWS])]}'
+    write('import csv\n\nROWS = list(csv.DictReader(open("shots.csv"), delimiter=";"))', call)
+    [(text, place)] = list_places("asking.py:graph")
+    assert (place.line, text.shown) == (2, "My parcel is lost somewhere.")
+    apply({text.name: "My parcel; it is lost."})
+    assert Path("shots.csv").read_text() == 'text;label\n"My parcel; it is lost.";delivery\n'
 
 
 def test_a_form_that_cannot_be_written_is_named_with_the_text_to_put_there() -> None:

@@ -302,6 +302,23 @@ def test_the_number_of_an_enumerated_text_is_its_key(write: Write) -> None:
     assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
 
 
+def test_a_long_table_is_opaque(write: Write) -> None:
+    write("rows.csv", "ask\n" + "Plan it.\n" * 65)
+    write("app.py", "import csv\nPROMPT = [row['ask'] for row in csv.DictReader(open('rows.csv'))]\n" + GRAPH)
+    found = read_program("app:graph")
+    assert not found.texts
+    assert [thing.reason for thing in found.opaque] == ["a text is cut out of rows.csv by code"]
+
+
+def test_a_value_of_a_store_is_followed_by_its_namespace_and_key(write: Write) -> None:
+    head = "from langgraph.store.memory import InMemoryStore\nstore = InMemoryStore()\n"
+    put = "store.put(('house',), 'rules', {'text': 'Chat kindly.'})\n"
+    write("app.py", head + put + GRAPH.replace("PROMPT", "store.get(('house',), 'rules').value['text']"))
+    assert [(text.pieces, text.used_by) for text in read_program("app:graph").texts] == [
+        (("Chat kindly.",), ("node chat",))
+    ]
+
+
 FACTORIES = """
 def factory(function):
     def make(prompt):

@@ -17,7 +17,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.edge_patch import SourceEdit, list_edge_edits
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_places, split_description
-from selfwire.extras.adopt.prompt_files import escape_toml
+from selfwire.extras.adopt.prompt_files import TABLES, escape_toml, read_cell, write_cell
 from selfwire.extras.adopt.source import parse_expression
 from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, quote_text, split_marks, split_template, squeeze
 from selfwire.graphs.insertions import GraphEdits
@@ -164,6 +164,8 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     old = whole[begin:end]
     if file.suffix in PLAIN and (plain := _find_template(old, place, shown)) is not None:
         return plain.write(plain.shown.replace(shown, new))
+    if file.suffix in TABLES and (cell := _find_template(read_cell(old), place, shown)) is not None:
+        return write_cell(cell.write(cell.shown.replace(shown, new)), is_quoted=old != read_cell(old))
     if file.suffix in (".yaml", ".yml", ".json") and isinstance(read := _load_yaml(old), str):
         scalar = _find_template(read, place, shown)
         value = scalar.write(new) if scalar else ""
@@ -350,6 +352,8 @@ def _diff(file: Path, edits: Iterable[SourceEdit]) -> str:
         new = new[: edit.begin] + text + new[end:]
     if file.suffix == ".py" and not is_module(new):
         raise ConfigError(f"the changed texts of {file} cannot be written together; export them one by one")
-    name = file.as_posix()
+    name, raw = file.as_posix(), file.read_bytes()
+    if raw.count(b"\r\n") == raw.count(b"\n"):
+        old, new = (text.replace("\n", "\r\n") for text in (old, new))
     lines = unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -31,8 +31,11 @@ LARGEST = 1_000_000
 FRONT = re.compile(r"---[ \t]*\n.*?\n---[ \t]*\n\s*", re.DOTALL)
 """Front matter, with the white space behind it."""
 READS = ("read_text", "read", "readlines", "read_bytes")
-LOADS = ("safe_load", "load", "full_load", "loads", "load_all")
-STRUCTURED = (".yaml", ".yml", ".json", ".toml")
+LOADS = ("safe_load", "load", "full_load", "loads", "load_all", "DictReader")
+TABLES = (".csv", ".tsv")
+STRUCTURED = (".yaml", ".yml", ".json", ".toml", *TABLES)
+CELL = re.compile(r'"((?:[^"]|"")*)"')
+"""A cell of a table in a file that stands between quotes."""
 MOST_LOADED = 64
 """Items of a collection in a file from which on they are not told apart."""
 TABLE = re.compile(r"\s*(?:\[\[([^\[\]]+)\]\]|\[([^\[\]]+)\])\s*(?:#.*)?$")
@@ -104,6 +107,9 @@ def find_loaded(program: Program, node: ast.expr, at: Surroundings) -> tuple[Tra
     for _ in range(DEEPEST):
         if isinstance(inner, ast.Call) and is_prompt_loader(get_last_name(inner.func)):
             return Traced(inner, where), tuple(keys)
+        if isinstance(inner, ast.Call) and get_last_name(inner.func) in ("list", "tuple") and inner.args:
+            inner = inner.args[0]
+            continue
         found = [value for value in program.trace(inner, where) if value.node is not inner]
         found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript | Element)]
         if found:
@@ -395,6 +401,8 @@ def read_keys(path: Path, keys: tuple[Any, ...]) -> list[FileText] | None:
     text = read_text_file(path)
     if text is None or path.suffix not in STRUCTURED:
         return None
+    if path.suffix in TABLES:
+        return _list_table(text, keys, path)
     if path.suffix == ".toml":
         loaded = _load(text, path.suffix)
         return None if loaded is None else list(_list_toml(loaded, keys, path, text, ""))
@@ -419,7 +427,10 @@ def _compose(text: str) -> Any:
 
 @lru_cache
 def _load(text: str, suffix: str) -> Any:
-    """Load a YAML, JSON or TOML file; None if it cannot be read."""
+    """Load a YAML, JSON, TOML or CSV file; None if it cannot be read."""
+    if suffix in TABLES:
+        header, *rows = _list_rows(text) or [()]
+        return [{name.text: cell.text for name, cell in zip(header, row, strict=False)} for row in rows]
     if suffix == ".toml":
         try:
             return tomllib.loads(text)
@@ -489,6 +500,69 @@ def escape_toml(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
 
 
+class Cell(NamedTuple):
+    """A cell of a table, and where it begins and ends in the file."""
+
+    text: str
+    begin: int
+    end: int
+
+
+@lru_cache
+def _list_rows(source: str) -> list[tuple[Cell, ...]]:
+    """Read the rows of a CSV file; the first names the columns. Empty lines are left out."""
+    first = source.partition("\n")[0]
+    delimiter = next((mark for mark in "\t;" if mark in first and "," not in first), ",")
+    rows, row, at = list[tuple[Cell, ...]](), list[Cell](), 0
+    while at < len(source):
+        begin, quoted = at, CELL.match(source, at)
+        at = quoted.end() if quoted else _find_end(source, at, delimiter)
+        row.append(Cell(read_cell(source[begin:at]), begin, at))
+        if source[at : at + 1] != delimiter:
+            at = _find_end(source, at, "\n")
+            rows += [tuple(row)] if len(row) > 1 or row[0].text else []
+            row = []
+        at += 1
+    return rows
+
+
+def _find_end(source: str, at: int, delimiter: str) -> int:
+    """Find where a cell without quotes ends."""
+    found = re.compile(f"[{delimiter}\n]").search(source, at)
+    return found.start() if found else len(source)
+
+
+def _list_table(source: str, keys: tuple[Any, ...], path: Path) -> list[FileText] | None:
+    """List the texts of a CSV file by numbers of rows and names of columns; None of a long one."""
+    header, *rows = _list_rows(source) or [()]
+    if len(rows) > MOST_LOADED:
+        return None
+    chosen, named = (*keys[:2], None, None)[:2]
+    found = []
+    for number, row in enumerate(rows):
+        for name, cell in zip(header, row, strict=False):
+            if chosen in (None, (number,)) and (named is None or name.text in named):
+                (line, column), (last, end) = (_count(source, part) for part in (cell.begin, cell.end))
+                found.append(FileText(path, f"{number}.{name.text}", cell.text, line, last, column, end))
+    return found
+
+
+def _count(source: str, at: int) -> tuple[int, int]:
+    """The line and the column of a place in a file."""
+    return source.count("\n", 0, at) + 1, at - source.rfind("\n", 0, at) - 1
+
+
+def read_cell(written: str) -> str:
+    """Read a cell as it stands in a CSV file."""
+    found = CELL.fullmatch(written)
+    return found[1].replace('""', '"') if found else written
+
+
+def write_cell(text: str, *, is_quoted: bool) -> str:
+    """Write a cell of a CSV file, between quotes where it needs them."""
+    return '"' + text.replace('"', '""') + '"' if is_quoted or {*text} & {*',;\t\n"'} else text
+
+
 def is_prompt_loader(name: str) -> bool:
-    """Whether a function reads a YAML, JSON or TOML file or text."""
+    """Whether a function reads a YAML, JSON, TOML or CSV file or text."""
     return name in LOADS or re.fullmatch(r"load_(yaml|json|toml)\w*", name) is not None

@@ -1642,7 +1642,8 @@ class Program:
                     known = True
                     yield from self.trace(part.node, part.at, base.call or key.call)
         is_loaded = any(isinstance(base.node, ast.Subscript) for base in self.trace(node.func.value, at))
-        is_of_dict = known or keys[0].node is not None  # else a store's, whose second argument is a key
+        is_dict = not isinstance(node.args[0], ast.Tuple) or any(map(self.list_pairs, self.trace(node.func.value, at)))
+        is_of_dict = known or (keys[0].node is not None and is_dict)  # else a store's, whose second argument is a key
         has_default = len(node.args) > 1 and is_of_dict and (missed or not known)
         if has_default:
             yield from self.trace(node.args[1], at)

@@ -267,13 +267,7 @@ class TextFinder:
                     self.follow(base.node, base.at, reach)
             return
         if (cut := find_cut_file(self.program, node, at)) is not None:
-            read, file = cut
-            self.note(
-                read.node,
-                read.at,
-                f"a text is cut out of {file.name} by code",
-                "keep each prompt in a file of its own, or under a key of a YAML or JSON file",
-            )
+            self._note_cut_file(*cut)
         self._note_opaque(node, at, reach)
 
     def _follow_item(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> bool:
@@ -737,7 +731,9 @@ class TextFinder:
         texts = prompt_files.read_loaded(self.program, opened, keys)
         for text in texts or ():
             self._add_file(text, reach)
-        if texts is None:
+        if texts is None and (cut := find_cut_file(self.program, call, at)) is not None:
+            self._note_cut_file(*cut)
+        elif texts is None:
             self._note_computed_file(call, at)
         return True
 
@@ -753,6 +749,14 @@ class TextFinder:
     def note(self, node: Any, at: Surroundings, reason: str, way_out: str) -> None:
         """Note a thing that cannot be read."""
         self.opaque.setdefault((at.file.path, node.lineno), (Traced(node, at), reason, way_out))
+
+    def _note_cut_file(self, read: Traced, file: Path) -> None:
+        self.note(
+            read.node,
+            read.at,
+            f"a text is cut out of {file.name} by code",
+            "keep each prompt in a file of its own, or under a key of a YAML or JSON file",
+        )
 
     def _note_computed_file(self, node: ast.Call, at: Surroundings) -> None:
         self.note(

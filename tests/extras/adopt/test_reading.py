@@ -319,6 +319,101 @@ def test_a_value_of_a_store_is_followed_by_its_namespace_and_key(write: Write) -
     ]
 
 
+SUMS = """
+from langchain_core.prompts import ChatPromptTemplate, HumanMessagePromptTemplate
+
+base = ChatPromptTemplate.from_messages([("system", "You work at a paper.")])
+chain = base + HumanMessagePromptTemplate.from_template("Write it: {title}") + ("ai", "Here it is.") | llm
+
+
+def chat(state):
+    return {"messages": [chain.invoke({"title": state["messages"][-1].text})]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+def test_a_message_that_is_added_to_a_prompt_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + SUMS)
+    found = {text.pieces: text.role for text in read_program("app:graph").texts}
+    assert found == {
+        ("You work at a paper.",): "system",
+        ("Write it: ", ""): "user",
+        ("Here it is.",): "assistant",
+    }
+
+
+CHOICE = """
+from langchain.agents import create_agent
+
+AGENTS = {
+    name: create_agent(llm, [], system_prompt=prompt, name=name)
+    for name, prompt in [("plan", "You plan it."), ("solve", "You solve it.")]
+}
+
+
+def choose(state):
+    said = llm.invoke("Choose one of these: " + ", ".join(AGENTS)).text
+    return {"messages": [name for name in sorted(AGENTS) if name in said]}
+
+
+builder = StateGraph(MessagesState).add_node(choose).add_edge(START, "choose")
+for name, agent in AGENTS.items():
+    builder.add_node(name, agent).add_edge("choose", name)
+graph = builder.compile()
+"""
+
+
+def test_who_reads_the_keys_of_a_dict_uses_none_of_its_values(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + CHOICE)
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used[("You plan it.",)] == ("node plan", "agent plan")
+    assert used[("You solve it.",)] == ("node solve", "agent solve")
+
+
+WIRING = """
+class Flow:
+    def __init__(self):
+        self.graph = StateGraph(MessagesState)
+
+    def step(self, after=None, last=False):
+        def add(function):
+            self.graph.add_node(function)
+            self.graph.add_edge(after or START, function.__name__)
+            if last:
+                self.graph.add_edge(function.__name__, END)
+            return function
+
+        return add
+
+
+flow = Flow()
+
+
+@flow.step()
+def plan(state):
+    return {"messages": [llm.invoke([("system", "Plan it."), *state["messages"]])]}
+
+
+@flow.step("plan", last=True)
+def solve(state):
+    return {"messages": [llm.invoke([("system", "Solve it."), *state["messages"]])]}
+
+
+graph = flow.graph.compile()
+"""
+
+
+def test_a_method_that_decorates_nodes_wires_them(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0].replace("START,", "END, START,") + WIRING)
+    found = read_program("app:graph")
+    assert [node.name for node in found.nodes] == ["plan", "solve"]
+    ends = sorted((edge.source, *edge.ends) for edge in found.edges)
+    assert ends == [("__start__", "plan"), ("plan", "solve"), ("solve", "__end__")]
+    assert not found.opaque
+
+
 FACTORIES = """
 def factory(function):
     def make(prompt):
@@ -419,6 +514,35 @@ builder = StateGraph(MessagesState)
 builder.add_edge(START, "plan").add_edge("plan", "solve")
 graph = builder.compile()
 """
+
+
+ADDING = """
+def add(builder, function, after=START, last=False):
+    builder.add_node(function)
+    builder.add_edge(after, function.__name__)
+    if last:
+        builder.add_edge(function.__name__, END)
+
+
+def plan(state):
+    return {"messages": [llm.invoke("Plan it.")]}
+
+
+def solve(state):
+    return {"messages": [llm.invoke("Solve it.")]}
+
+
+builder = StateGraph(MessagesState)
+add(builder, plan)
+add(builder, solve, "plan", last=True)
+graph = builder.compile()
+"""
+
+
+def test_an_edge_that_a_call_does_not_ask_for_is_none(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0].replace("START,", "END, START,") + ADDING)
+    ends = sorted((edge.source, *edge.ends) for edge in read_program("app:graph").edges)
+    assert ends == [("__start__", "plan"), ("plan", "solve"), ("solve", "__end__")]
 
 
 @pytest.mark.parametrize(

@@ -640,17 +640,23 @@ class Program:
             below = self.list_below(outer.owner)
             return [(sub.node, self._enter_init_subclass(function, outer, sub)) for sub in below]
         maker = outer.owner if isinstance(outer.owner, ast.FunctionDef) else function
+        around = outer if maker is function else outer.outer
+        is_method = isinstance(getattr(around, "owner", None), ast.ClassDef) and not is_static(maker)
         found = []
         known = self.decorated.get(maker.name, ())
         for decorated, decorator in sorted(known, key=lambda pair: pair[0].node.lineno):
-            if isinstance(decorator, ast.Call) is (maker is not function):
-                given = {argument.arg: [decorated] for argument in function.args.args[:1]}
-                if isinstance(decorator, ast.Call):
-                    around = at.outer.outer  # type: ignore[union-attr]
-                    is_method = isinstance(getattr(around, "owner", None), ast.ClassDef) and not is_static(maker)
-                    passed = self.list_passed(maker, decorator, decorated.at, skip_first=is_method)
-                    outer = Surroundings(at.file, maker, around, passed)
-                found.append((decorated.node, Surroundings(at.file, function, outer, given)))
+            if isinstance(decorator, ast.Call) is not (maker is not function):
+                continue
+            owner = getattr(decorator.func if isinstance(decorator, ast.Call) else decorator, "value", None)
+            me = {maker.args.args[0].arg: [Traced(owner, decorated.at)]} if is_method and owner is not None else {}
+            own = function.args.args[1 if me and maker is function else 0 :][:1]
+            given = {argument.arg: [decorated] for argument in own}
+            if isinstance(decorator, ast.Call) and around is not None:
+                passed = self.list_passed(maker, decorator, decorated.at, skip_first=is_method)
+                defaults = list_defaults(at.file.read_names(maker), around) if is_complete(decorator) else {}
+                outer = Surroundings(at.file, maker, around, {**defaults, **passed, **me})
+                me = {}
+            found.append((decorated.node, Surroundings(at.file, function, outer, {**me, **given})))
         return found
 
     @staticmethod
@@ -766,7 +772,12 @@ class Program:
         else:
             parts = node.values if isinstance(node, ast.BoolOp) else [node.value]
         for part in parts:
-            yield from self.trace(part, at)
+            found = self.trace(part, at)
+            yield from found
+            is_or = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or)
+            if is_or and isinstance(part, ast.Name) and part.id in at.given | (at.outer.given if at.outer else {}):
+                if found and all(isinstance(value.node, ast.Constant) and value.node.value for value in found):
+                    return  # what a certain call passes is true
 
     def _trace_operation(self, node: ast.BinOp, at: Surroundings) -> Iterator[Traced]:
         """Find what an operator returns that a class of the program defines, as in `prompt + other`."""
@@ -991,11 +1002,17 @@ class Program:
         given = [dict(self._list_targets(loop.target, part)) for part in found]
         rounds = [Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given]
         tests = getattr(loop, "ifs", ())
-        return [inner for inner in rounds if not any(self._is_false(test, inner) for test in tests)] or [at]
+        return [inner for inner in rounds if not any(self.is_false(test, inner) for test in tests)] or [at]
 
-    def _is_false(self, test: ast.expr, at: Surroundings) -> bool:
-        """Whether a comparison such as `part is not other` is known to fail."""
-        if not isinstance(test, ast.Compare) or len(test.ops) > 1:
+    def is_false(self, test: ast.expr, at: Surroundings) -> bool:
+        """Whether a test such as `part is not other`, or a value that is tested, is known to be false."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            found = self.trace(test.operand, at)
+            return bool(found) and all(isinstance(part.node, ast.Constant) and part.node.value for part in found)
+        if not isinstance(test, ast.Compare):
+            found = self.trace(test, at)
+            return bool(found) and all(isinstance(part.node, ast.Constant) and not part.node.value for part in found)
+        if len(test.ops) > 1:
             return False
         values = [[found.node for found in self.trace(side, at)] for side in (test.left, test.comparators[0])]
         if any(len(nodes) != 1 or not isinstance(nodes[0], ast.Constant | Instance) for nodes in values):
@@ -1286,13 +1303,28 @@ class Program:
         """Find what the methods of a class assign to an attribute of an object."""
         inside = self.enter(owner.node, owner.at)
         for method, value in self._read_assigned(owner.node).get(name, ()):
-            made = [self.enter_init(me, method)] if method.name == "__init__" else []
+            made: list[Surroundings | None] = [self.enter_init(me, method)] if method.name == "__init__" else []
             if method.name == "__init_subclass__":
                 made = [at for _, at in self.list_decorations(self.enter(method, inside))]
-            yield from (Traced(value, at or self.enter(method, inside)) for at in made or [None])
+            elif method.name == "__post_init__" and isinstance(me.node, Instance) and me.node.call is not None:
+                made = [Surroundings(inside.file, method, inside, {method.args.args[0].arg: [me]})]
+            yield from (Traced(value, at) for at in [*filter(None, made)] or self._list_around(value, method, inside))
         for parent in self.list_bases(owner):
             if isinstance(parent.node, ast.ClassDef):
                 yield from self._list_assigned(parent, name, me)
+
+    def _list_around(self, node: ast.expr, method: Any, at: Surroundings) -> list[Surroundings]:
+        """List the surroundings of a node of a method; of one in a decorator those for each function it decorates."""
+        parts = ast.walk(node)  # what is added to a collection is one that stands in no file
+        around, inner = next((self.parents[part] for part in parts if part in self.parents), None), list[Any]()
+        while around is not None and around is not method:
+            inner += [around] if isinstance(around, Function) else []
+            around = self.parents.get(around)
+        where = self.enter(method, at)
+        for function in reversed(inner):
+            where = self.enter(function, where)
+        decorated = [inside for _, inside in self.list_decorations(where)] if inner else []
+        return decorated or [where]
 
     def _read_assigned(self, owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.expr]]]:
         if owner not in self.assigned:
@@ -1542,6 +1574,8 @@ class Program:
         name = get_last_name(node.func)
         if name == "copy" and isinstance(node.func, ast.Attribute) and not node.args:
             return self.trace(node.func.value, at)
+        if name == "next" and node.args:
+            return self._list_next(node, at)
         if name not in COPIES:
             return []
         found = [value for part in node.args for value in self.trace(part, at)]
@@ -1553,6 +1587,13 @@ class Program:
             self.parents[made] = self.parents.get(node)
             found.append(Traced(made, at))
         return found
+
+    def _list_next(self, node: ast.Call, at: Surroundings) -> list[Traced]:
+        """Find the element that `next(part for part in parts if ...)` may be, or the first of another collection."""
+        is_searched = any(isinstance(found.node, ast.GeneratorExp) for found in self.trace(node.args[0], at))
+        parts = [part for part in self._iterate_all(node.args[:1], at) if isinstance(part, Traced)]
+        chosen = [*(parts if is_searched else parts[:1]), *(Traced(part, at) for part in node.args[1:])]
+        return [*self._trace_all(iter(chosen))] if parts else []
 
     def _make_dict(self, value: Traced) -> Traced:
         """The dict that is made of a list of pairs; another value is returned as it is."""

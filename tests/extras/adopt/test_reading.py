@@ -272,6 +272,74 @@ class Plan:
 class Solve:
     text = "Solve it."
 """
+REGISTERING = """
+class Texts:
+    _only = None
+
+    def __init__(self):
+        self._texts = {}
+
+    @classmethod
+    def only(cls):
+        if cls._only is None:
+            cls._only = cls()
+        return cls._only
+
+    def register(self, name, text, version=1):
+        self._texts[(name, version)] = text
+
+    def get(self, name, version=1):
+        return self._texts[(name, version)]
+
+
+TEXTS = Texts.only()
+TEXTS.register("plan", "Plan it.")
+TEXTS.register("solve", "Solve it.")
+TEXTS.register("solve", "Solve it anew.", version=2)
+"""
+FILLING = """
+TEXTS = {}
+
+
+def register(name, text):
+    TEXTS[name] = text
+
+
+register("plan", "Plan it.")
+register("solve", "Solve it.")
+"""
+ADDED_ITEMS = """
+from collections import defaultdict
+
+TEXTS = defaultdict(list)
+TEXTS["plan"].append("Plan it.")
+TEXTS["solve"] += ["Solve it."]
+"""
+AUTO = """
+from enum import StrEnum, auto
+
+
+class Step(StrEnum):
+    PLAN = auto()
+    SOLVE = auto()
+
+
+TEXTS = {Step.PLAN: "Plan it.", Step.SOLVE: "Solve it."}
+"""
+PARSED = """
+from pydantic import BaseModel
+
+
+class Part(BaseModel):
+    ask: str
+
+
+class Parts(BaseModel):
+    steps: dict[str, Part]
+
+
+TEXTS = Parts(**{"steps": {"plan": {"ask": "Plan it."}, "solve": {"ask": "Solve it."}}})
+"""
 NUMBERED = "TEXTS = dict(enumerate(['Plan it.', 'Solve it.'], start=1))"
 PAIRS = "TEXTS = dict([('plan', 'Plan it.'), ('solve', 'Solve it.')])"
 MADE = "TEXTS = dict((key, text) for key, text in [('plan', 'Plan it.'), ('solve', 'Solve it.')])"
@@ -286,6 +354,11 @@ MADE = "TEXTS = dict((key, text) for key, text in [('plan', 'Plan it.'), ('solve
         (REGISTERED.replace("FILLED", "Step.texts[key] = cls"), "Step.texts['{}']().text"),
         (REGISTERED.replace("FILLED", "pass"), "{{made.name: made.text for made in Step.__subclasses__()}}['{}']"),
         (OTHERS, "Texts.of['{}']"),
+        (REGISTERING, "TEXTS.get('{}')"),
+        (FILLING, "TEXTS['{}']"),
+        (ADDED_ITEMS, "'\\n'.join(TEXTS['{}'])"),
+        (AUTO, "TEXTS[Step('{}')]"),
+        (PARSED, "TEXTS.steps['{}'].ask"),
         (PAIRS, "TEXTS['{}']"),
         (MADE, "TEXTS['{}']"),
     ],
@@ -370,6 +443,41 @@ def test_who_reads_the_keys_of_a_dict_uses_none_of_its_values(write: Write) -> N
     used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
     assert used[("You plan it.",)] == ("node plan", "agent plan")
     assert used[("You solve it.",)] == ("node solve", "agent solve")
+
+
+NAMED = """
+from enum import StrEnum, auto
+
+
+class Step(StrEnum):
+    PLAN = auto()
+    SOLVE = auto()
+
+
+def plan(state):
+    return {"messages": [llm.invoke("Plan it.")]}
+
+
+def solve(state):
+    return {"messages": [llm.invoke("Solve it.")]}
+
+
+WAYS = [(START, Step.PLAN), (Step.PLAN, Step.SOLVE), (Step.SOLVE, END)]
+builder = StateGraph(MessagesState)
+for step in {end for way in WAYS for end in way} - {START, END}:
+    builder.add_node(step, globals()[step])
+for way in WAYS:
+    builder.add_edge(*way)
+graph = builder.compile()
+"""
+
+
+def test_nodes_may_be_named_by_an_enum_and_a_difference_of_sets(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0].replace("START,", "END, START,") + NAMED)
+    found = read_program("app:graph")
+    assert [node.name for node in found.nodes] == ["plan", "solve"]
+    ends = sorted((edge.source, *edge.ends) for edge in found.edges)
+    assert ends == [("__start__", "plan"), ("plan", "solve"), ("solve", "__end__")]
 
 
 WIRING = """

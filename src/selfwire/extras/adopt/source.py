@@ -625,7 +625,7 @@ class Program:
         """Find what functions add to a collection of their module; for each function that they decorate, if they do."""
         for value in self.additions[name]:
             if value.at.file is top.file:
-                known = [inside for _, inside in self.list_decorations(value.at)]
+                known = [inside for _, inside in self.list_decorations(value.at)] or self._list_calls_of(value.at)
                 yield from (Traced(value.node, at) for at in known or [value.at])
 
     def list_decorations(self, at: Surroundings) -> list[tuple[Any, Surroundings]]:
@@ -835,18 +835,36 @@ class Program:
                     yield from self._iterate_all([part.value], at) or [Traced(part.value, at)]
                 else:
                     yield Traced(part, at)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            yield from self._iterate_all([node.left, node.right], at)
+        elif isinstance(node, ast.BinOp):
+            yield from self._iterate_operation(node, at)
         elif isinstance(node, ast.Dict | ast.DictComp):
             yield from (key for key, _ in self.list_pairs(value))
         elif isinstance(node, ast.ClassDef):
             yield from self._list_members(value)
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
-            yield from (Traced(node.elt, inner) for inner in self.list_rounds(node.generators, at))
+            parts = [Traced(node.elt, inner) for inner in self.list_rounds(node.generators, at)]
+            yield from self._drop_same(parts) if isinstance(node, ast.SetComp) else parts
         elif isinstance(node, ast.Call):
             yield from self._iterate_call(node, at)
         elif isinstance(node, ast.Subscript):
             yield from (value for value, _ in self._list_loaded_pairs(node, at))
+
+    def _drop_same(self, parts: Iterable[Traced], others: Iterable[Traced] = ()) -> Iterator[Traced]:
+        """Leave out texts that were among others, or among the parts before, as a set does."""
+        seen = {self.read_strings(*part[:2]) for part in others}
+        for part in parts:
+            texts = self.read_strings(*part[:2])
+            if not texts or texts not in seen:
+                yield part
+            seen.add(texts)
+
+    def _iterate_operation(self, node: ast.BinOp, at: Surroundings) -> "Iterator[Traced | tuple[Traced, ...]]":
+        """Iterate over the sum of two collections, or over a set without the elements of another."""
+        if isinstance(node.op, ast.Add):
+            yield from self._iterate_all([node.left, node.right], at)
+        elif isinstance(node.op, ast.Sub):
+            left, right = (self._iterate_all([side], at) for side in (node.left, node.right))
+            yield from self._drop_same(*([part for part in side if isinstance(part, Traced)] for side in (left, right)))
 
     def _list_loaded_pairs(self, node: ast.expr, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
         """List what a loop over a collection of a loaded file takes, each with the value that it leads to."""
@@ -880,6 +898,10 @@ class Program:
 
     def _open_member(self, part: Any, of: Traced, inside: Surroundings) -> Traced:
         """The value of an Enum's member, or the object that its `__init__` makes of a tuple."""
+        if isinstance(part, ast.Call) and get_last_name(part.func) == "auto" and self._has_base(of, "StrEnum"):
+            [target] = [target for target, value in list_assignments(self.parents.get(part)) if value is part]
+            named = ast.copy_location(ast.Constant(get_last_name(target).lower()), part)
+            return Traced(self.passed.setdefault((part, "auto"), named), inside)
         if not isinstance(part, ast.Tuple) or "__init__" not in inside.names.bound or not self._is_enum(of):
             return Traced(part, inside)
         if (part, "") not in self.passed:
@@ -921,7 +943,8 @@ class Program:
             columns = [columns[0], columns[0][1:]]
         elif name == "enumerate":
             starts = [found.node for side in given[1:2] for found in self.trace(side, at)]
-            first = starts[0].value if len(starts) == 1 and isinstance(starts[0], ast.Constant) else 0
+            known = [part.value for part in starts if isinstance(part, ast.Constant) and isinstance(part.value, int)]
+            first = known[0] if len(known) == 1 else 0
             columns = [[Traced(ast.Constant(first + index), at) for index in range(len(columns[0]))], columns[0]]
         yield from zip(*columns, strict=False)
 
@@ -1278,6 +1301,8 @@ class Program:
             else:
                 yield self._open_member(value, base, inside)
                 yield from self._list_registered(base.node, name)
+        if found:
+            yield from self._list_class_assigned(base, name)
         if not found and name in inside.names.annotated:
             yield from self.list_annotated(inside.names.annotated[name], inside)
         elif not found:
@@ -1287,12 +1312,22 @@ class Program:
                         is_bound = isinstance(value.node, BoundMethod)
                         yield value._replace(node=BoundMethod(value.node.function, base)) if is_bound else value
 
+    def _list_class_assigned(self, base: Traced, name: str) -> Iterator[Traced]:
+        """Find what classmethods assign to an attribute of the class, such as the only object of it."""
+        inside = self.enter(base.node, base.at)
+        for method in filter(is_classmethod, base.node.body):
+            first = method.args.args[0].arg
+            for target, value in (pair for part in ast.walk(method) for pair in list_assignments(part)):
+                if isinstance(target, ast.Attribute) and (target.attr, get_last_name(target.value)) == (name, first):
+                    yield Traced(value, Surroundings(inside.file, method, inside, {first: [base]}))
+
     def _get_instance_member(self, base: Traced, name: str) -> Iterator[Traced]:
         instance: Instance = base.node
         if instance.call is not None and instance.made_in is not None and not self.find_init(base):
             passed = self._get_passed_field(instance, name)
             if passed is not None:
-                yield Traced(passed, instance.made_in, instance.call)
+                made = list(self._list_parsed(base, name, Traced(passed, instance.made_in)))
+                yield from made or [Traced(passed, instance.made_in, instance.call)]
                 return
         owner = Traced(instance.of, base.at)
         for value in self._get_class_member(owner, name):
@@ -1324,7 +1359,24 @@ class Program:
         for function in reversed(inner):
             where = self.enter(function, where)
         decorated = [inside for _, inside in self.list_decorations(where)] if inner else []
-        return decorated or [where]
+        is_added = node not in self.parents
+        return decorated or (self._list_calls_of(where) if is_added and not inner else []) or [where]
+
+    def _list_calls_of(self, at: Surroundings) -> list[Surroundings]:
+        """List the surroundings inside a function for each call of it; none if no call passes anything."""
+        function, outer = at.owner, at.outer
+        if not isinstance(function, ast.FunctionDef) or outer is None or at.given:
+            return []
+        is_method, found = isinstance(outer.owner, ast.ClassDef) and not is_static(function), list[Surroundings]()
+        for call in filter(self.is_live, self.calls.get(function.name, ())):
+            called = self.find_called(function, call.node, call.at)
+            inside = self.enter_called(Traced(function, outer), call.node, call.at, skip_first=is_method)
+            if called and inside is not None:
+                passed = {
+                    name: [part._replace(call=call.node) for part in parts] for name, parts in inside.given.items()
+                }
+                found.append(Surroundings(at.file, function, outer, passed))
+        return found[:MOST]
 
     def _read_assigned(self, owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.expr]]]:
         if owner not in self.assigned:
@@ -1627,11 +1679,11 @@ class Program:
             return
         for kind in self.trace(node.func.value, at):
             if isinstance(kind.node, ast.ClassDef):
-                yield from self._list_made_of(node.func.value, node.args[0], at)
+                yield from self._list_made_of(node.func.value, Traced(node.args[0], at), at)
             elif isinstance(kind.node, ast.Call) and kind.node.args:
-                yield from self._list_made_of(kind.node.args[0], node.args[0], at)
+                yield from self._list_made_of(kind.node.args[0], Traced(node.args[0], at), at)
 
-    def _list_made_of(self, kind: ast.expr, value: ast.expr, at: Surroundings) -> Iterator[Traced]:
+    def _list_made_of(self, kind: ast.expr, value: Traced, at: Surroundings) -> Iterator[Traced]:
         """Find the objects of a class, or the dict or list of them, that are made of the values of a dict."""
         held, made = "", kind
         if isinstance(kind, ast.Subscript):
@@ -1643,11 +1695,27 @@ class Program:
             "list": "[{}(**part) for part in values]",
         }
         if held in forms:
-            if (value, kind) not in self.passed:
+            key = (value.node, kind)
+            if key not in self.passed:
                 text = forms[held].format(ast.unparse(made))
-                self.passed[value, kind] = ast.parse(text, mode="eval").body
-            given = {**at.given, "values": [Traced(value, at)]}
-            yield from self.trace(self.passed[value, kind], Surroundings(at.file, at.owner, at.outer, given))
+                self.passed[key] = ast.parse(text, mode="eval").body
+            given = {**at.given, "values": [value]}
+            yield from self.trace(self.passed[key], Surroundings(at.file, at.owner, at.outer, given))
+
+    def _list_parsed(self, base: Traced, name: str, value: Traced) -> Iterator[Traced]:
+        """Find the objects that pydantic makes of a dict for a field whose type is a model, or holds one."""
+        kind = self.enter(base.node.of, base.at).names.annotated.get(name)
+        held = kind.slice if isinstance(kind, ast.Subscript) else kind
+        held = held.elts[-1] if isinstance(held, ast.Tuple) else held
+        if kind is None or not self._has_base(Traced(base.node.of, base.at), "BaseModel"):
+            return
+        known = self.trace(value.node, value.at)
+        parts = [part for found in known for _, part in self.list_pairs(found)] or known
+        if any(isinstance(found.node, Instance) for part in parts for found in self.trace(*part[:2])):
+            return  # they are made already
+        for found in self.trace(held, base.at):
+            if isinstance(found.node, ast.ClassDef):
+                yield from self._list_made_of(kind, value, base.at)
 
     def _make_name_pattern(self, found: Traced) -> str:
         """Make the pattern of the names that a text or an f-string may be; "" for another expression."""
@@ -1783,13 +1851,18 @@ class Program:
             passed = self.list_passed(function, node, at, skip_first=True)
             returned = self._trace_all(self.list_returned(function, called.at, passed, node, owner))
             made = [found for found in returned if isinstance(found.node, Instance) and found.node.call is not None]
-            known = [found for found in made if is_complete(found.node.call)]
+            known = [found for found in made if is_complete(found.node.call) or self._is_loaded(found.node)]
             yield from known or [Traced(Instance(made_of, None), owner.at)]
             return
         if is_wrapped(function):
             return
         given = self.list_passed(function, node, at, skip_first=not is_static(function))
         yield from self.list_returned(function, called.at, given, node, owner)
+
+    def _is_loaded(self, made: Instance) -> bool:
+        """Whether an object is made of all that a file holds, as `cls(**yaml.safe_load(file))`."""
+        rest = [part.value for part in made.call.keywords if part.arg is None] if made.call else []
+        return bool(rest and made.made_in) and bool(self.list_loaded(rest[0], made.made_in))  # type: ignore[arg-type]
 
     def list_passed(
         self, function: Function, node: ast.Call, at: Surroundings, *, skip_first: bool = False
@@ -2020,6 +2093,14 @@ def read_own_assignments(owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.e
 
 def list_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Find the collections that a statement or a call adds to, and what it adds, as a collection."""
+    for target, value in _list_direct_additions(node):
+        if isinstance(target, ast.Subscript):  # NOTES["walk"].append(text) adds to NOTES
+            yield target.value, ast.Dict([target.slice], [value])
+        else:
+            yield target, value
+
+
+def _list_direct_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     if isinstance(node, ast.AugAssign):
         yield node.target, node.value
     elif isinstance(node, ast.Assign):

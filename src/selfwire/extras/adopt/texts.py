@@ -921,14 +921,14 @@ def split_template(text: str, mode: str) -> Split:
     """Split a template into its static pieces and the names of its holes."""
     first, _, others = mode.partition("+")
     if others:
-        pieces, holes = split_template(text, first)
-        inner = [split_template(piece, others) for piece in pieces]
-        parts, names = list[str](), list[str]()
-        for number, (piece, own) in enumerate(inner):
-            parts += piece
-            for name in (*own, *holes[number : number + 1]):  # both kinds may have holes without names
-                names.append(str(len(names)) if name.isdigit() else name)
-        return tuple(parts), tuple(names)
+        outer, names = split_template(text, first)
+        parts, all_names = list[str](), list[str]()
+        for number, piece in enumerate(outer):
+            inner, own = split_template(piece, others)
+            parts += inner
+            for name in (*own, *names[number : number + 1]):  # both kinds may have holes without names
+                all_names.append(str(len(all_names)) if name.isdigit() else name)
+        return tuple(parts), tuple(all_names)
     if mode == "format":
         return _split_format(text)
     pattern = HOLES.get(mode)

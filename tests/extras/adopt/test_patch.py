@@ -121,6 +121,23 @@ def test_holes_that_are_filled_in_two_ways_or_by_a_formatter_keep_their_form(
     assert [text.shown for text, _ in list_places("asking.py:graph")] == [new]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "f'Rules: {RULE}'.format(side=state['x'])",
+        "'Rules: {}'.format(RULE).format(side=state['x'])",
+        "('Rules: %s' % RULE).format(side=state['x'])",
+    ],
+)
+def test_what_fills_a_text_is_filled_with_it_later(call: str) -> None:
+    write('RULE = "Argue for {side} at once."', f'return {{"messages": [model.invoke({call})]}}')
+    texts = {text.shown: text for text, _ in list_places("asking.py:graph")}
+    rule = texts["Argue for {side} at once."]
+    assert rule.holes == ("{side}",)
+    apply({rule.name: "Argue for {side} {now}."})
+    assert 'RULE = "Argue for {side} {{now}}."' in Path("asking.py").read_text(encoding="utf-8")
+
+
 def test_expressions_of_an_f_string_stay() -> None:
     write("", "return {'messages': [model.invoke(f\"Answer this visitor: {state['messages'][-1].text!s}\")]}")
     [(text, _)] = list_places("asking.py:graph")

@@ -899,7 +899,7 @@ class Program:
     def _open_member(self, part: Any, of: Traced, inside: Surroundings) -> Traced:
         """The value of an Enum's member, or the object that its `__init__` makes of a tuple."""
         if isinstance(part, ast.Call) and get_last_name(part.func) == "auto" and self._has_base(of, "StrEnum"):
-            [target] = [target for target, value in list_assignments(self.parents.get(part)) if value is part]
+            [target] = [target for target, value in list_assignments(self.parents[part]) if value is part]
             named = ast.copy_location(ast.Constant(get_last_name(target).lower()), part)
             return Traced(self.passed.setdefault((part, "auto"), named), inside)
         if not isinstance(part, ast.Tuple) or "__init__" not in inside.names.bound or not self._is_enum(of):

@@ -332,7 +332,7 @@ class TextFinder:
             if isinstance(part, ast.FormattedValue):
                 parts.append(GAP)
                 holes.append(ast.unparse(part.value))
-                self.follow(part.value, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+                self.follow(part.value, at, reach._replace(changes=(), whole=False, kind=""))
             elif is_text(part):
                 parts.append(part.value)
         value = change("".join(parts), reach.changes)
@@ -352,7 +352,7 @@ class TextFinder:
             self.follow(node.right, at, reach)
         elif isinstance(node.op, ast.Mod):
             self.follow(node.left, at, reach.fill_first("percent"))
-            self.follow(node.right, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+            self.follow(node.right, at, reach._replace(changes=(), whole=False, kind=""))
         elif isinstance(node.op, ast.BitOr):
             self.follow(node.left, at, reach)
         elif isinstance(node.op, ast.Mult):
@@ -534,8 +534,10 @@ class TextFinder:
             [*node.args] if self._is_formatter(node.func.value, at) and node.args else [node.func.value, *node.args]
         )
         self.follow(text, at, reach.fill_first("format"))
+        is_own = any(found.node is node for found in self.program.trace(text, at))  # text = text.format(...)
+        mode = "" if is_own else reach.mode  # what fills the whole later fills its parts too
         for part in [*values, *(keyword.value for keyword in node.keywords)]:
-            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+            self.follow(part, at, reach._replace(mode=mode, changes=(), whole=False, kind=""))
 
     def _is_formatter(self, node: ast.expr, at: Surroundings) -> bool:
         """Whether an expression is a `string.Formatter`, or an object of a subclass."""

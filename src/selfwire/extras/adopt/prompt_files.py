@@ -474,7 +474,7 @@ def _list_toml(value: Any, keys: tuple[Any, ...], path: Path, text: str, name: s
 
 
 def find_toml_text(source: str, name: str, value: str) -> tuple[int, int]:
-    """Find where the words of a text stand in TOML: behind its key, as they are or with escapes."""
+    """Find the begin and the end of a text in TOML, behind its key and with or without escapes."""
     start = _find_toml_key(source, name)
     for written in (value.strip(), escape_toml(value.strip())):
         if (begin := source.find(written, start)) >= 0:
@@ -500,7 +500,7 @@ def escape_toml(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A cell of a table, and where it begins and ends in the file."""
 
     text: str
@@ -509,15 +509,15 @@ class Cell(NamedTuple):
 
 
 @lru_cache
-def _list_rows(source: str) -> list[tuple[Cell, ...]]:
+def _list_rows(source: str) -> list[tuple[TableCell, ...]]:
     """Read the rows of a CSV file; the first names the columns. Empty lines are left out."""
     first = source.partition("\n")[0]
     delimiter = next((mark for mark in "\t;" if mark in first and "," not in first), ",")
-    rows, row, at = list[tuple[Cell, ...]](), list[Cell](), 0
+    rows, row, at = list[tuple[TableCell, ...]](), list[TableCell](), 0
     while at < len(source):
         begin, quoted = at, CELL.match(source, at)
         at = quoted.end() if quoted else _find_end(source, at, delimiter)
-        row.append(Cell(read_cell(source[begin:at]), begin, at))
+        row.append(TableCell(read_cell(source[begin:at]), begin, at))
         if source[at : at + 1] != delimiter:
             at = _find_end(source, at, "\n")
             rows += [tuple(row)] if len(row) > 1 or row[0].text else []

@@ -1648,7 +1648,7 @@ class Program:
         return [*self._trace_all(iter(chosen))] if parts else []
 
     def _make_dict(self, value: Traced) -> Traced:
-        """The dict that is made of a list of pairs; another value is returned as it is."""
+        """Make a dict of a list of pairs; another value stays."""
         if not isinstance(value.node, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp):
             return value
         loop = ast.comprehension(ast.parse("key, value", mode="eval").body, value.node, [], 0)

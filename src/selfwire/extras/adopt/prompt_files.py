@@ -500,8 +500,8 @@ def escape_toml(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
 
 
-class TableCell(NamedTuple):
-    """A cell of a table, and where it begins and ends in the file."""
+class CsvCell(NamedTuple):
+    """A cell of a CSV file, and where it begins and ends there."""
 
     text: str
     begin: int
@@ -509,15 +509,15 @@ class TableCell(NamedTuple):
 
 
 @lru_cache
-def _list_rows(source: str) -> list[tuple[TableCell, ...]]:
+def _list_rows(source: str) -> list[tuple[CsvCell, ...]]:
     """Read the rows of a CSV file; the first names the columns. Empty lines are left out."""
     first = source.partition("\n")[0]
     delimiter = next((mark for mark in "\t;" if mark in first and "," not in first), ",")
-    rows, row, at = list[tuple[TableCell, ...]](), list[TableCell](), 0
+    rows, row, at = list[tuple[CsvCell, ...]](), list[CsvCell](), 0
     while at < len(source):
         begin, quoted = at, CELL.match(source, at)
         at = quoted.end() if quoted else _find_end(source, at, delimiter)
-        row.append(TableCell(read_cell(source[begin:at]), begin, at))
+        row.append(CsvCell(read_cell(source[begin:at]), begin, at))
         if source[at : at + 1] != delimiter:
             at = _find_end(source, at, "\n")
             rows += [tuple(row)] if len(row) > 1 or row[0].text else []

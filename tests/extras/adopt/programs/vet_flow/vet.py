@@ -37,7 +37,8 @@ llm = ChatOpenAI(model="gpt-4o-mini")
 
 @flow.step()
 def ask(state: Visit) -> dict:
-    return {"questions": llm.invoke([("system", "You are a vet. Ask the owner two questions."), ("user", state["complaint"])]).text}
+    messages = [("system", "You are a vet. Ask the owner two questions."), ("user", state["complaint"])]
+    return {"questions": llm.invoke(messages).text}
 
 
 @flow.step(after="ask", name="advise", is_last=True)

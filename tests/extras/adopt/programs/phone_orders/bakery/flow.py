@@ -22,7 +22,8 @@ def check(state: Call) -> dict:
 
 def answer(state: Call) -> dict:
     system = Library.answer(hours=Library.hours.text)
-    return {"answer": llm.invoke([SystemMessage(system), HumanMessage(f"Order: {state['order']}\nAllergens: {state['allergens']}")]).text}
+    order = HumanMessage(f"Order: {state['order']}\nAllergens: {state['allergens']}")
+    return {"answer": llm.invoke([SystemMessage(system), order]).text}
 
 
 builder = StateGraph(Call)

@@ -61,8 +61,12 @@ PASSED = "passed"
 MESSAGES = "messages"
 MADE = frozenset({"builder", "nodes", "channels", "trigger_to_nodes", "schema_to_mapper"})
 """Attributes of a compiled graph that its builder makes; all others are how it was compiled and configured."""
-AGENTS = ("langchain.agents", "langgraph.prebuilt.chat_agent_executor")
+AGENTS = ("langchain.agents", "langgraph.prebuilt.chat_agent_executor", "langgraph_supervisor")
 """Modules whose graphs are agents: their builders are no part of the program."""
+WAY_OUT = (
+    "make it a node of a StateGraph of yours, builder.add_node('agent', agent), with edges from START to it and from "
+    "it to END, which can be split"
+)
 ENDS = {START: "START", END: "END"}
 RULE = "Reply with the whole text that takes the place of {}, and with nothing else."
 BOTH = "What you write is joined with what another agent writes at the same time. Reply with it, and with nothing else."
@@ -392,6 +396,7 @@ def _list_missing(builder: StateGraph[Any, Any, Any, Any], found: Insertion) -> 
 def _copy_builder(builder: StateGraph[Any, Any, Any, Any]) -> StateGraph[Any, Any, Any, Any]:
     """A builder that can be changed without changing the given one."""
     made = copy(builder)
+    made.__class__ = StateGraph  # methods of a subclass would add again what they have added
     made.compiled = False
     # compiling adds a node of its own for errors, and would add it again
     made.nodes = {key: node for key, node in builder.nodes.items() if key != "__default_error_handler__"}
@@ -796,8 +801,7 @@ def list_fixed_edges(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, tuple
 
     An agent of LangChain's has none, as its builder is not the program's.
     """
-    actions = [getattr(node.runnable, "func", None) for node in builder.nodes.values()]
-    if any(str(getattr(action, "__module__", "")).startswith(AGENTS) for action in actions):
+    if _is_of_agent(builder):
         return {}
     ends = dict[str, list[str]]()
     for source, target in sorted(builder.edges):
@@ -811,6 +815,26 @@ def list_fixed_edges(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, tuple
         return not decides and node not in joined and not (has_fork and any(sources.count(t) > 1 for t in targets))
 
     return {node: tuple(targets) for node, targets in ends.items() if is_free(node, targets)}
+
+
+def _is_of_agent(builder: StateGraph[Any, Any, Any, Any]) -> bool:
+    """Whether a builder is that of an agent of LangChain's."""
+    actions = [getattr(node.runnable, "func", None) for node in builder.nodes.values()]
+    return any(str(getattr(action, "__module__", "")).startswith(AGENTS) for action in actions)
+
+
+def tell_closed(graph: Any) -> str:
+    """Tell why no agent may be inserted anywhere in a graph, and what would allow it; "" if one may."""
+    if not isinstance(graph, CompiledStateGraph):
+        return f"no agent can be inserted: the graph is no StateGraph, whose edges can be split; {WAY_OUT}"
+    if _is_of_agent(graph.builder):
+        return f"no agent can be inserted: nodes and edges of such an agent are those of its package; {WAY_OUT}"
+    if not list_fixed_edges(graph.builder):
+        return (
+            "no agent can be inserted: behind each node code decides where the graph goes on, or nodes run side by "
+            "side; an edge of the builder from one node to one other, such as one to END, could be split"
+        )
+    return ""
 
 
 def list_text_fields(graph: CompiledStateGraph[Any, Any, Any, Any]) -> list[str]:

@@ -107,6 +107,7 @@ from selfwire.graphs.insertions import (
     list_specialists,
     list_text_fields,
     route_by,
+    tell_closed,
 )
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import CallEstimate, EvolveResult, Method, explore_samples
@@ -724,11 +725,12 @@ class OwnGraph(Method[OwnGraphConfig]):
             settings={name: self.context.describe(text, now) for name, (text, now) in settings.items()},
             hindrances=hindrances | others,
             find_fault=lambda found: self._find_value_fault(team, settings[found.place][0], found),
+            closed="" if "edges" in ctx.frozen else tell_closed(self.graph),
         )
         chosen, cost = await propose_program_edit(team, wanting, changes, critic, hiva.config, scope=ctx.at)
         accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
         refusals = [chosen] if isinstance(chosen, DeclinedProposal) else []
-        declined = [*prompts.declined, *described.declined, *unusable, *refusals]
+        declined = [*refusals, *prompts.declined, *described.declined, *unusable]
         memory = dict[str, Any]()
         if isinstance(chosen, ProgramEdit) and chosen.place in settings:
             accepted.append(_set_value(settings[chosen.place][0], chosen))

@@ -41,6 +41,7 @@ class ProgramChanges(NamedTuple):
         settings: which settings may get another value.
         hindrances: why others of these cannot be made.
         find_fault: finds why a setting cannot have the chosen value; "" if it can.
+        closed: why no edge of the program can change; "" if some can.
     """
 
     places: Mapping[str, str] = FrozenMap()
@@ -49,6 +50,7 @@ class ProgramChanges(NamedTuple):
     settings: Mapping[str, str] = FrozenMap()
     hindrances: Mapping[str, str] = FrozenMap()
     find_fault: Callable[[ProgramEdit], str] = lambda found: ""
+    closed: str = ""
 
 
 async def propose_program_edit(
@@ -64,7 +66,8 @@ async def propose_program_edit(
 
     Returns:
         A change that is listed, whose prompts have a legal length if it brings an agent, and whose value is allowed if
-        it changes a setting; None for no change; and the cost.
+        it changes a setting; None for no change; and the cost. Where gradients ask for agents that the program can
+        have nowhere, the reason is declined.
     """
     concerns, spent, reason, operation = list_concerns(gradients), list[Usage](), "", INSERT
     if not concerns:
@@ -72,7 +75,9 @@ async def propose_program_edit(
     if changes.settings:
         concerns = [gradient for gradient in gradients if gradient.overall.strip()]
     if not (concerns and any(changes[:4])):
-        return None, ZERO_USAGE
+        is_closed = bool(list_concerns(gradients) and changes.closed)
+        reason = changes.closed
+        return (DeclinedProposal(by="critic", operation=INSERT, reason=reason) if is_closed else None), ZERO_USAGE
     for _ in range(TRIES):
         reply, usage = await meta_model.try_ask(
             ProgramEdit,

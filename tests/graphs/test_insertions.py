@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent
-from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel, ParrotFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -43,6 +43,7 @@ from selfwire.graphs.insertions import (
     list_chains,
     list_insertions,
     list_removals,
+    tell_closed,
 )
 from selfwire.graphs.pruning import remove_agent
 from selfwire.models.text_layer import TextLayer
@@ -107,6 +108,24 @@ def test_the_given_graph_stays_as_it_is_and_what_it_was_compiled_with_stays_too(
         store, "mine", ["read"], graph.config, 60,
     )  # fmt: skip
     assert "answer" not in graph.invoke({"question": "it"}, {"configurable": {"thread_id": "1"}})
+
+
+class Wired(StateGraph[Desk]):
+    """A builder that adds an edge as it is compiled."""
+
+    def compile(self, *args: Any, **more: Any) -> Any:
+        self.add_edge(START, "decide")
+        self.add_edge("decide", END)
+        return super().compile(*args, **more)
+
+
+def test_a_builder_of_a_subclass_adds_no_edge_again() -> None:
+    builder = Wired(Desk)
+    builder.add_node("decide", read)
+    graph = builder.compile()
+    found = make(graph, insert("decide", END, "checker"))
+    assert ("decide", END) in graph.builder.edges
+    assert found.builder.edges == {(START, "decide"), ("decide", "checker"), ("checker", END)}
 
 
 async def test_two_variants_run_side_by_side() -> None:
@@ -216,8 +235,23 @@ def test_places_are_behind_nodes_that_write_a_text() -> None:
     assert [(place.after, place.before) for place in again.values()] == [("checker", (END,))]
 
 
-def test_an_agent_of_langchain_has_no_places() -> None:
-    assert not find_places(create_agent(model, []), [run({"model": ["messages"]})], "")
+def test_an_agent_of_langchain_has_no_places_but_as_a_node_of_a_graph() -> None:
+    agent = create_agent(FakeListChatModel(responses=["Hello, too."]), [], name="desk")
+    assert not find_places(agent, [run({"model": ["messages"]})], "")
+    assert "nodes and edges of such an agent are those of its package; make it a node" in tell_closed(agent)
+    assert "the graph is no StateGraph" in tell_closed(model)
+    builder = StateGraph(MessagesState).add_node("agent", agent).add_edge(START, "agent").add_edge("agent", END)
+    graph = builder.compile()
+    assert not tell_closed(graph)
+    reader = UpdateReader()
+    graph.invoke({"messages": [HumanMessage("Hello.")]}, {"callbacks": [reader]})
+    assert {*find_places(graph, [run(reader.list_texts())], "")} == {"agent.messages"}
+
+
+def test_a_graph_whose_nodes_all_decide_tells_why_none_may_come_in() -> None:
+    builder = StateGraph(Desk).add_node(read).add_conditional_edges(START, lambda state: "read", ["read"])
+    builder.add_conditional_edges("read", lambda state: END, [END])
+    assert "behind each node code decides" in tell_closed(builder.compile())
 
 
 def test_nodes_side_by_side_are_no_places() -> None:

@@ -83,6 +83,7 @@ class Model:
 
     def __init__(self) -> None:
         self.asked: list[Body] = []
+        self.wish = {"overall_feedback": "", "concerns": "semantics"}
         self.rewrites = [f"{GOOD}\nArgs:\n    number: The number.", GOOD]
 
     async def __call__(self, body: Body) -> AIMessage:
@@ -108,8 +109,7 @@ class Model:
             return {
                 "system_prompt_feedback": "",
                 "tool_feedback": "find_order was called with a name.",
-                "overall_feedback": "",
-                "concerns": "semantics",
+                **self.wish,
                 "sentiment": "critical",
             }
         assert kind == "PromptRewrite"
@@ -165,6 +165,13 @@ def test_a_description_is_mended_and_taken_home(home: Path, model: Model) -> Non
     assert reason.startswith("order_app.py:14 find-order: find_order was called with a name.")
     subprocess.run(["git", "apply", "mine.patch"], check=True)
     assert Path("order_app.py").read_text(encoding="utf-8") == AGENT.replace("Finds orders.", GOOD)
+
+
+def test_critics_who_ask_an_agent_of_langchain_for_a_step_are_told_the_way_out(home: Path, model: Model) -> None:
+    model.wish = {"overall_feedback": "Nobody checks the answer.", "concerns": "topology"}
+    done = evolve(home, "order_app.py:graph", "--iterations", "1")
+    assert "make it a node of a StateGraph of yours" in " ".join(done.output.split())
+    assert not find_shown(model, "ProgramEdit")
 
 
 def test_a_tool_of_an_agent_without_a_prompt_is_blamed_where_the_answer_is(home: Path, model: Model) -> None:

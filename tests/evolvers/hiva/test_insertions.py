@@ -46,6 +46,19 @@ async def test_nothing_is_asked_where_nothing_concerns_the_team_or_no_place_is_f
     assert await propose(model, asking(), places={}) == (None, ZERO_USAGE)
 
 
+async def test_a_change_that_no_edge_of_the_program_allows_is_declined_without_a_call() -> None:
+    changes = ProgramChanges(closed="no agent can be inserted: it is an agent")
+    for concerns, told in (("topology", DeclinedProposal), ("semantics", type(None))):
+        gradients, config = [asking(concerns=concerns)], HivaConfig()
+        found, usage = await propose_program_edit(
+            LINE, gradients, changes, meta_model(ScriptedModel()), config, scope=Scope()
+        )
+        assert isinstance(found, told)
+        assert usage == ZERO_USAGE
+        if isinstance(found, DeclinedProposal):
+            assert found.reason == changes.closed
+
+
 @pytest.mark.parametrize(
     ("reply", "told"),
     [

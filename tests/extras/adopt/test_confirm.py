@@ -18,7 +18,7 @@ from selfwire.extras.adopt.confirm import confirm_program
 from selfwire.extras.adopt.confirmation import Confirmation
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.reader import read_program
-from selfwire.extras.adopt.sent_texts import RequestTexts
+from selfwire.extras.adopt.sent_texts import RequestTexts, list_unknown
 from tests.extras.adopt.confirmed import confirm_graph, run_fork
 from tests.wire.server import WireServer
 
@@ -254,6 +254,20 @@ def test_a_text_is_found_once_and_not_inside_a_longer_one() -> None:
     assert finder.find(["Answer the\n  question. Nothing else."]) == ({0}, ["Nothing else."])
     assert finder.find(["Notes: the question\nno"])[0] == {1, 2, 3, 4}
     assert finder.find(["Note: answer the questions"])[0] == set()
+
+
+def test_words_of_canned_replies_are_no_text_of_another_package() -> None:
+    rest = ["YES YES\nYES YES", "Say no to nothing that is new."]
+    assert [*list_unknown(rest, {"YES", "no"})] == ["Say to nothing that is new."]
+
+
+def test_texts_of_an_agent_that_a_tool_asks_wait_for_this_tool() -> None:
+    found = confirm_graph("laboratory")
+    assert isinstance(found, Confirmation)
+    unreached = {text.text: text.unreached for text in found.texts if text.unreached}
+    waits = "the tool ask_chemist was not run; --call-tools runs tools"
+    assert unreached["Compute the molar mass of a formula such as H2O."] == waits
+    assert unreached["The head of the lab asks: {question}"] == waits
 
 
 def test_a_block_of_a_template_may_be_left_out_or_sent_twice() -> None:

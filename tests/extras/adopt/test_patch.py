@@ -41,7 +41,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def apply(changed: dict[str, str], target: str = "asking.py:graph") -> None:
-    Path("new.patch").write_text(make_patch(target, changed, dict.fromkeys(changed, "because")), encoding="utf-8")
+    made = make_patch(target, changed, dict.fromkeys(changed, "because"))
+    Path("new.patch").write_text(made, encoding="utf-8", newline="")
     subprocess.run(["git", "apply", "new.patch"], check=True, capture_output=True)
 
 
@@ -66,6 +67,14 @@ def test_a_constant_is_written_in_any_form(constants: str, new: str) -> None:
     assert Path("asking.py").read_text(encoding="utf-8").endswith("graph = builder.compile()\n")
 
 
+def test_ends_of_lines_stay() -> None:
+    write('PROMPT = "You answer questions of visitors."')
+    source = Path("asking.py").read_bytes().replace(b"\n", b"\r\n")
+    Path("asking.py").write_bytes(source)
+    apply({"ask": "You answer in one word."})
+    assert Path("asking.py").read_bytes() == source.replace(b"answer questions of visitors", b"answer in one word")
+
+
 def test_holes_of_a_template_keep_their_form() -> None:
     call = 'return {"messages": [model.invoke(PROMPT.format(question=state["messages"][-1].text, n=2))]}'
     write('PROMPT = """You answer with at most {n:.1f} {{words}}.\n\n{question!r}"""', call)
@@ -73,6 +82,60 @@ def test_holes_of_a_template_keep_their_form() -> None:
     assert text.shown == "You answer with at most {n} {words}.\n\n{question}"
     apply({"ask": "Use {n} words {now}.\n\n{question}"})
     assert "Use {n:.1f} words {{now}}.\n\n{question!r}" in Path("asking.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "call", "shown", "new", "written"),
+    [
+        (
+            "Answer in %d words, 100 %% of them about {topic}.",
+            "(PROMPT % 50).format(topic=state['messages'])",
+            "Answer in {0} words, 100 % of them about {topic}.",
+            "Use {0} words {now}, all 100 % on {topic}.",
+            "Use %d words {{now}}, all 100 %% on {topic}.",
+        ),
+        (
+            "Answer in {} words of {{the}} kind that are about %s.",
+            "PROMPT.format(50) % state['messages']",
+            "Answer in {0} words of {the} kind that are about {1}.",
+            "Use {0} words {now}, all 100 % on {1}.",
+            "Use {} words {{now}}, all 100 %% on %s.",
+        ),
+        (
+            "Answer in {n} words.",
+            "string.Formatter().vformat(PROMPT, (), {'n': state['messages']})",
+            "Answer in {n} words.",
+            "Use {n} words {now}, please.",
+            "Use {n} words {{now}}, please.",
+        ),
+    ],
+)
+def test_holes_that_are_filled_in_two_ways_or_by_a_formatter_keep_their_form(
+    prompt: str, call: str, shown: str, new: str, written: str
+) -> None:
+    write(f"import string\n\nPROMPT = {prompt!r}", f'return {{"messages": [model.invoke({call})]}}')
+    [(text, _)] = list_places("asking.py:graph")
+    assert text.shown == shown
+    apply({"ask": new})
+    assert f'PROMPT = "{written}"' in Path("asking.py").read_text(encoding="utf-8")
+    assert [text.shown for text, _ in list_places("asking.py:graph")] == [new]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "f'Rules: {RULE}'.format(side=state['x'])",
+        "'Rules: {}'.format(RULE).format(side=state['x'])",
+        "('Rules: %s' % RULE).format(side=state['x'])",
+    ],
+)
+def test_what_fills_a_text_is_filled_with_it_later(call: str) -> None:
+    write('RULE = "Argue for {side} at once."', f'return {{"messages": [model.invoke({call})]}}')
+    texts = {text.shown: text for text, _ in list_places("asking.py:graph")}
+    rule = texts["Argue for {side} at once."]
+    assert rule.holes == ("{side}",)
+    apply({rule.name: "Argue for {side} {now}."})
+    assert 'RULE = "Argue for {side} {{now}}."' in Path("asking.py").read_text(encoding="utf-8")
 
 
 def test_expressions_of_an_f_string_stay() -> None:
@@ -173,6 +236,69 @@ def test_a_word_that_the_program_replaces_stays_in_a_file(file: str, read: str, 
     [(again, _)] = list_places("asking.py:graph")
     assert again.shown == 'Argue "well",\n\\speak {{side}} the motion.'
     assert "Stay." in Path(file).read_text(encoding="utf-8") or file == "prompt.md"
+
+
+ESCAPED = """
+[[steps]]
+ask = "Plan your speech:\\n{side}"
+
+[[steps]]
+ask = "Plan the answer:\\n{side}"
+
+[more]
+text = "Plan your speech:\\n{side}"
+"""
+
+
+def test_texts_with_escapes_in_a_toml_file_are_told_apart_by_their_keys() -> None:
+    Path("prompts.toml").write_text(ESCAPED, encoding="utf-8")
+    call = "return {'messages': [model.invoke(ALL['steps'][0]['ask'].format(side=1) + ALL['steps'][1]['ask'])]}"
+    write('import tomllib\nfrom pathlib import Path\n\nALL = tomllib.loads(Path("prompts.toml").read_text())', call)
+    texts = {place.line: (text, place) for text, place in list_places("asking.py:graph")}
+    assert [(line, place.name, text.shown) for line, (text, place) in texts.items()] == [
+        (3, "steps.0.ask", "Plan your speech:\n{side}"),
+        (6, "steps.1.ask", "Plan the answer:\n{side}"),
+    ]
+    apply({text.name: text.shown.replace("Plan", 'Say "yes" to') for text, _ in texts.values()})
+    assert [text.shown for text, _ in list_places("asking.py:graph")] == [
+        'Say "yes" to your speech:\n{side}',
+        'Say "yes" to the answer:\n{side}',
+    ]
+    assert Path("prompts.toml").read_text(encoding="utf-8").endswith(ESCAPED.partition("[more]")[2])
+
+
+ROWS = """name,prompt
+plan,Plan the answer for {side}.
+
+solve,"Solve it, step by ""step"",
+for {side}."
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_cells_of_a_csv_file_are_told_apart_and_written(newline: str) -> None:
+    Path("prompts.csv").write_bytes(ROWS.replace("\n", newline).encode())
+    call = "return {'messages': [model.invoke(ALL['plan'].format(side=1) + ALL['solve'].format(side=state['x']))]}"
+    read = '{row["name"]: row["prompt"] for row in csv.DictReader(stream)}'
+    write(f'import csv\n\nwith open("prompts.csv", newline="") as stream:\n    ALL = {read}', call)
+    places = [(place.line, place.name, text.shown) for text, place in list_places("asking.py:graph")]
+    solving = 'Solve it, step by "step",\nfor {side}.'
+    assert places == [(2, "0.prompt", "Plan the answer for {side}."), (4, "1.prompt", solving)]
+    names = [text.name for text, _ in list_places("asking.py:graph")]
+    apply(dict(zip(names, ["Plan it at once for {side}.", 'Solve it, "fast",\nfor {side}.'], strict=True)))
+    plan, solve = "plan,Plan it at once for {side}.", 'solve,"Solve it, ""fast"",\nfor {side}."'
+    written = f"name,prompt\n{plan}\n\n{solve}\n".replace("\n", newline)
+    assert Path("prompts.csv").read_bytes().decode() == written
+
+
+def test_a_cell_that_needs_quotes_gets_them() -> None:
+    Path("shots.csv").write_text("text;label\nMy parcel is lost somewhere.;delivery\n")
+    call = 'return {"messages": [model.invoke([("user", row["text"]) for row in ROWS])]}'
+    write('import csv\n\nROWS = list(csv.DictReader(open("shots.csv"), delimiter=";"))', call)
+    [(text, place)] = list_places("asking.py:graph")
+    assert (place.line, text.shown) == (2, "My parcel is lost somewhere.")
+    apply({text.name: "My parcel; it is lost."})
+    assert Path("shots.csv").read_text() == 'text;label\n"My parcel; it is lost.";delivery\n'
 
 
 def test_a_form_that_cannot_be_written_is_named_with_the_text_to_put_there() -> None:

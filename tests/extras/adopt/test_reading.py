@@ -211,6 +211,395 @@ def test_the_text_behind_front_matter_is_followed_through_a_substitution(write: 
     assert [(text.file, text.pieces) for text in read_program("app:graph").texts] == [("p.md", ("Chat.\n",))]
 
 
+TWO_NODES = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+llm = ChatOpenAI(model="gpt-4o")
+{}
+
+
+def plan(state):
+    return {{"messages": [llm.invoke([("system", {}), *state["messages"]])]}}
+
+
+def solve(state):
+    return {{"messages": [llm.invoke([("system", {}), *state["messages"]])]}}
+
+
+builder = StateGraph(MessagesState)
+builder.add_sequence([plan, solve])
+graph = builder.add_edge(START, "plan").compile()
+"""
+REGISTERED = """
+class Step:
+    texts: dict[str, str] = {}
+    name = ""
+
+    def __init_subclass__(cls, *, key="", **more):
+        super().__init_subclass__(**more)
+        FILLED
+
+
+class Plan(Step, key="plan"):
+    name = "plan"
+    text = "Plan it."
+
+
+class Solve(Step, key="solve"):
+    name = "solve"
+    text = "Solve it."
+"""
+OTHERS = """
+class Texts:
+    of: dict[str, str] = {}
+
+    @classmethod
+    def add(cls, key):
+        def register(made):
+            cls.of[key] = made.text
+            return made
+
+        return register
+
+
+@Texts.add("plan")
+class Plan:
+    text = "Plan it."
+
+
+@Texts.add("solve")
+class Solve:
+    text = "Solve it."
+"""
+REGISTERING = """
+class Texts:
+    _only = None
+
+    def __init__(self):
+        self._texts = {}
+
+    @classmethod
+    def only(cls):
+        if cls._only is None:
+            cls._only = cls()
+        return cls._only
+
+    def register(self, name, text, version=1):
+        self._texts[(name, version)] = text
+
+    def get(self, name, version=1):
+        return self._texts[(name, version)]
+
+
+TEXTS = Texts.only()
+TEXTS.register("plan", "Plan it.")
+TEXTS.register("solve", "Solve it.")
+TEXTS.register("solve", "Solve it anew.", version=2)
+"""
+FILLING = """
+TEXTS = {}
+
+
+def register(name, text):
+    TEXTS[name] = text
+
+
+register("plan", "Plan it.")
+register("solve", "Solve it.")
+"""
+ADDED_ITEMS = """
+from collections import defaultdict
+
+TEXTS = defaultdict(list)
+TEXTS["plan"].append("Plan it.")
+TEXTS["solve"] += ["Solve it."]
+"""
+AUTO = """
+from enum import StrEnum, auto
+
+
+class Step(StrEnum):
+    PLAN = auto()
+    SOLVE = auto()
+
+
+TEXTS = {Step.PLAN: "Plan it.", Step.SOLVE: "Solve it."}
+"""
+PARSED = """
+from pydantic import BaseModel
+
+
+class Part(BaseModel):
+    ask: str
+
+
+class Parts(BaseModel):
+    steps: dict[str, Part]
+
+
+TEXTS = Parts(**{"steps": {"plan": {"ask": "Plan it."}, "solve": {"ask": "Solve it."}}})
+"""
+NUMBERED = "TEXTS = dict(enumerate(['Plan it.', 'Solve it.'], start=1))"
+PAIRS = "TEXTS = dict([('plan', 'Plan it.'), ('solve', 'Solve it.')])"
+MADE = "TEXTS = dict((key, text) for key, text in [('plan', 'Plan it.'), ('solve', 'Solve it.')])"
+
+
+@pytest.mark.parametrize(
+    ("constants", "item"),
+    [
+        (REGISTERED.replace("FILLED", "TEXTS[cls.name] = cls.text") + "TEXTS = {}\n", "TEXTS['{}']"),
+        (REGISTERED.replace("FILLED", "Step.texts[key] = cls.text"), "Step.texts['{}']"),
+        (REGISTERED.replace("FILLED", "cls.texts[key or cls.name] = cls.text"), "Step.texts['{}']"),
+        (REGISTERED.replace("FILLED", "Step.texts[key] = cls"), "Step.texts['{}']().text"),
+        (REGISTERED.replace("FILLED", "pass"), "{{made.name: made.text for made in Step.__subclasses__()}}['{}']"),
+        (OTHERS, "Texts.of['{}']"),
+        (REGISTERING, "TEXTS.get('{}')"),
+        (FILLING, "TEXTS['{}']"),
+        (ADDED_ITEMS, "'\\n'.join(TEXTS['{}'])"),
+        (AUTO, "TEXTS[Step('{}')]"),
+        (PARSED, "TEXTS.steps['{}'].ask"),
+        (PAIRS, "TEXTS['{}']"),
+        (MADE, "TEXTS['{}']"),
+    ],
+)
+def test_an_item_of_what_a_registry_or_a_list_of_pairs_has_is_followed(write: Write, constants: str, item: str) -> None:
+    write("app.py", TWO_NODES.format(constants, item.format("plan"), item.format("solve")))
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
+def test_the_number_of_an_enumerated_text_is_its_key(write: Write) -> None:
+    write("app.py", TWO_NODES.format(NUMBERED, "TEXTS[1]", "TEXTS[2]"))
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
+def test_a_long_table_is_opaque(write: Write) -> None:
+    write("rows.csv", "ask\n" + "Plan it.\n" * 65)
+    write("app.py", "import csv\nPROMPT = [row['ask'] for row in csv.DictReader(open('rows.csv'))]\n" + GRAPH)
+    found = read_program("app:graph")
+    assert not found.texts
+    assert [thing.reason for thing in found.opaque] == ["a text is cut out of rows.csv by code"]
+
+
+def test_a_value_of_a_store_is_followed_by_its_namespace_and_key(write: Write) -> None:
+    head = "from langgraph.store.memory import InMemoryStore\nstore = InMemoryStore()\n"
+    put = "store.put(('house',), 'rules', {'text': 'Chat kindly.'})\n"
+    write("app.py", head + put + GRAPH.replace("PROMPT", "store.get(('house',), 'rules').value['text']"))
+    assert [(text.pieces, text.used_by) for text in read_program("app:graph").texts] == [
+        (("Chat kindly.",), ("node chat",))
+    ]
+
+
+SUMS = """
+from langchain_core.prompts import ChatPromptTemplate, HumanMessagePromptTemplate
+
+base = ChatPromptTemplate.from_messages([("system", "You work at a paper.")])
+chain = base + HumanMessagePromptTemplate.from_template("Write it: {title}") + ("ai", "Here it is.") | llm
+
+
+def chat(state):
+    return {"messages": [chain.invoke({"title": state["messages"][-1].text})]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+def test_a_message_that_is_added_to_a_prompt_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + SUMS)
+    found = {text.pieces: text.role for text in read_program("app:graph").texts}
+    assert found == {
+        ("You work at a paper.",): "system",
+        ("Write it: ", ""): "user",
+        ("Here it is.",): "assistant",
+    }
+
+
+CHOICE = """
+from langchain.agents import create_agent
+
+AGENTS = {
+    name: create_agent(llm, [], system_prompt=prompt, name=name)
+    for name, prompt in [("plan", "You plan it."), ("solve", "You solve it.")]
+}
+
+
+def choose(state):
+    said = llm.invoke("Choose one of these: " + ", ".join(AGENTS)).text
+    return {"messages": [name for name in sorted(AGENTS) if name in said]}
+
+
+builder = StateGraph(MessagesState).add_node(choose).add_edge(START, "choose")
+for name, agent in AGENTS.items():
+    builder.add_node(name, agent).add_edge("choose", name)
+graph = builder.compile()
+"""
+
+
+def test_who_reads_the_keys_of_a_dict_uses_none_of_its_values(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + CHOICE)
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used[("You plan it.",)] == ("node plan", "agent plan")
+    assert used[("You solve it.",)] == ("node solve", "agent solve")
+
+
+NAMED = """
+from enum import StrEnum, auto
+
+
+class Step(StrEnum):
+    PLAN = auto()
+    SOLVE = auto()
+
+
+def plan(state):
+    return {"messages": [llm.invoke("Plan it.")]}
+
+
+def solve(state):
+    return {"messages": [llm.invoke("Solve it.")]}
+
+
+WAYS = [(START, Step.PLAN), (Step.PLAN, Step.SOLVE), (Step.SOLVE, END)]
+builder = StateGraph(MessagesState)
+for step in {end for way in WAYS for end in way} - {START, END}:
+    builder.add_node(step, globals()[step])
+for way in WAYS:
+    builder.add_edge(*way)
+graph = builder.compile()
+"""
+
+
+def test_nodes_may_be_named_by_an_enum_and_a_difference_of_sets(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0].replace("START,", "END, START,") + NAMED)
+    found = read_program("app:graph")
+    assert [node.name for node in found.nodes] == ["plan", "solve"]
+    ends = sorted((edge.source, *edge.ends) for edge in found.edges)
+    assert ends == [("__start__", "plan"), ("plan", "solve"), ("solve", "__end__")]
+
+
+WIRING = """
+class Flow:
+    def __init__(self):
+        self.graph = StateGraph(MessagesState)
+
+    def step(self, after=None, last=False):
+        def add(function):
+            self.graph.add_node(function)
+            self.graph.add_edge(after or START, function.__name__)
+            if last:
+                self.graph.add_edge(function.__name__, END)
+            return function
+
+        return add
+
+
+flow = Flow()
+
+
+@flow.step()
+def plan(state):
+    return {"messages": [llm.invoke([("system", "Plan it."), *state["messages"]])]}
+
+
+@flow.step("plan", last=True)
+def solve(state):
+    return {"messages": [llm.invoke([("system", "Solve it."), *state["messages"]])]}
+
+
+graph = flow.graph.compile()
+"""
+
+
+def test_a_method_that_decorates_nodes_wires_them(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0].replace("START,", "END, START,") + WIRING)
+    found = read_program("app:graph")
+    assert [node.name for node in found.nodes] == ["plan", "solve"]
+    ends = sorted((edge.source, *edge.ends) for edge in found.edges)
+    assert ends == [("__start__", "plan"), ("plan", "solve"), ("solve", "__end__")]
+    assert not found.opaque
+
+
+FACTORIES = """
+def factory(function):
+    def make(prompt):
+        def node(state):
+            return function(prompt, state)
+
+        return node
+
+    return make
+
+
+@factory
+def ask(prompt, state):
+    return {"messages": [llm.invoke([("system", prompt), *state["messages"]])]}
+
+
+builder = StateGraph(MessagesState)
+builder.add_node("plan", ask("Plan it."))
+builder.add_node("solve", ask("Solve it."))
+builder.add_edge(START, "plan").add_edge("plan", "solve")
+graph = builder.compile()
+"""
+
+
+def test_a_function_that_its_decorator_makes_a_factory_of_nodes_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + FACTORIES)
+    found = read_program("app:graph")
+    assert [(node.name, node.target) for node in found.nodes] == [("plan", "node"), ("solve", "node")]
+    assert not found.opaque
+    used = {text.pieces: text.used_by for text in found.texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
+OVERRIDDEN = """
+class Line(StateGraph):
+    def add_node(self, name, action, **more):
+        def logged(state):
+            print(name)
+            return action(state)
+
+        return super().add_node(name, logged, **more)
+
+    def add_edge(self, source, target):
+        print(source, target)
+        return super().add_edge(source, target)
+
+    def compile(self, **more):
+        self.add_edge("solve", END)
+        return super().compile(name="line", **more)
+
+
+def plan(state):
+    return {"messages": [llm.invoke([("system", "Plan it."), *state["messages"]])]}
+
+
+def solve(state):
+    return {"messages": [llm.invoke([("system", "Solve it."), *state["messages"]])]}
+
+
+builder = Line(MessagesState)
+builder.add_node("plan", plan).add_node("solve", solve)
+builder.add_edge(START, "plan")
+builder.add_edge("plan", "solve")
+graph = builder.compile()
+"""
+
+
+def test_methods_of_a_builder_that_a_class_of_the_program_overrides_are_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0].replace("START,", "END, START,") + OVERRIDDEN)
+    found = read_program("app:graph")
+    assert [node.name for node in found.nodes] == ["plan", "solve"]
+    ends = {(edge.source, edge.ends) for edge in found.edges}
+    assert ends == {("__start__", ("plan",)), ("plan", ("solve",)), ("solve", ("__end__",))}
+    assert len(found.edges) == len(ends)
+    used = {text.pieces: text.used_by for text in found.texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
 INSTALLING = """
 class Planning:
     def ask(self, state):
@@ -233,6 +622,35 @@ builder = StateGraph(MessagesState)
 builder.add_edge(START, "plan").add_edge("plan", "solve")
 graph = builder.compile()
 """
+
+
+ADDING = """
+def add(builder, function, after=START, last=False):
+    builder.add_node(function)
+    builder.add_edge(after, function.__name__)
+    if last:
+        builder.add_edge(function.__name__, END)
+
+
+def plan(state):
+    return {"messages": [llm.invoke("Plan it.")]}
+
+
+def solve(state):
+    return {"messages": [llm.invoke("Solve it.")]}
+
+
+builder = StateGraph(MessagesState)
+add(builder, plan)
+add(builder, solve, "plan", last=True)
+graph = builder.compile()
+"""
+
+
+def test_an_edge_that_a_call_does_not_ask_for_is_none(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0].replace("START,", "END, START,") + ADDING)
+    ends = sorted((edge.source, *edge.ends) for edge in read_program("app:graph").edges)
+    assert ends == [("__start__", "plan"), ("plan", "solve"), ("solve", "__end__")]
 
 
 @pytest.mark.parametrize(

@@ -293,7 +293,7 @@ class CodeReader:
             return
         if isinstance(node, Element):
             node = node.source
-        if not isinstance(node, Function) and self._is_inside(node, code):
+        if not isinstance(node, Function) and self.program.is_inside(node, code.owner):
             return
         kinds = list(tell_kind(self.program, Traced(node, at))) if not isinstance(node, Function) else []
         if isinstance(node, Function):
@@ -304,13 +304,6 @@ class CodeReader:
         ):
             return
         code.refers.append(self.get_code(node, at))
-
-    def _is_inside(self, node: Any, code: Code) -> bool:
-        while node is not None:
-            if node is code.owner:
-                return True
-            node = self.program.parents.get(node)
-        return False
 
     def _refer_class(self, found: Traced, code: Code, made: Traced | None) -> None:
         """Note that a piece of code makes an object of a class, or names the class."""
@@ -360,7 +353,11 @@ class CodeReader:
         while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add):
             first = first.left
         made = {get_last_name(getattr(found.node, "func", None)) for found in self.program.trace(first, at)}
-        if isinstance(node.right, ast.Constant | ast.JoinedStr) and made & {*MESSAGES, *PROMPTS, *MAKERS}:
+        if isinstance(node.right, ast.Constant | ast.JoinedStr | ast.Tuple | ast.List) and made & {
+            *MESSAGES,
+            *PROMPTS,
+            *MAKERS,
+        }:
             self.ask(node.right, at, code, role="user", mode="format")
 
     def _read_assigned(self, node: ast.Call, at: Surroundings, code: Code) -> None:
@@ -514,6 +511,8 @@ def is_filled(node: ast.expr, parent: ast.AST | None) -> bool:
 
 def is_iterated(node: ast.expr, parent: ast.AST | None) -> bool:
     """Whether an expression is iterated over or asked for what it has; of a dict, only the keys are read then."""
+    if isinstance(parent, ast.Call):
+        return node in parent.args and get_last_name(parent.func) in ("join", "list", "sorted", "tuple", "set", "len")
     if isinstance(parent, ast.Compare):
         return node in parent.comparators and isinstance(parent.ops[0], ast.In | ast.NotIn)
     return isinstance(parent, ast.For | ast.comprehension) and parent.iter is node

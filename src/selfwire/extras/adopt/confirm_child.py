@@ -69,7 +69,7 @@ class ConfirmReport:
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._lock = threading.Lock()
         self._finder = RequestTexts(inventory.texts)
-        self._said = {question, PLAIN, RESULT}
+        self._said = {question, PLAIN, RESULT, *inventory.compared}
         self._known, self._unknown = set[str](), set[tuple[str, str]]()
         self.news = 0
 

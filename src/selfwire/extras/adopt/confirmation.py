@@ -99,7 +99,10 @@ def tell_unreached(
         return "only a client that is not LangChain's sends it, and none of those was let send"
     tools = [user.removeprefix("tool ") for user in text.used_by if user.startswith("tool ")]
     nodes = [user.removeprefix("node ") for user in text.used_by if user.startswith("node ")]
-    if tools and text.role != "schema" and not {*tools} & {*called}:
+    described = {tool.name for tool in inventory.tools if tool.description.split() == text.pieces[0].split()}
+    if text.role == "schema":  # an agent sends it, which only a tool may ask
+        tools = [] if nodes else [tool for tool in tools if tool not in described]
+    if tools and not {*tools} & {*called}:
         way = "no canned reply has called it" if calls_tools else "--call-tools runs tools"
         return f"the tool {tools[0]} was not run; {way}"
     last = {part for name in visited for part in name.split("/")}

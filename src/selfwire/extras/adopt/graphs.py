@@ -27,9 +27,12 @@ from selfwire.extras.adopt.source import (
     Traced,
     get_keywords,
     get_last_name,
+    is_complete,
     is_static,
+    is_super_method,
     is_text,
     list_carried,
+    list_defaults,
     list_items,
     show_path,
 )
@@ -188,9 +191,12 @@ class GraphReader:
     def list_calls(self, builder: Traced, method: str) -> Iterator[tuple[ast.Call, Surroundings]]:
         """Find the calls of a builder's method, in the order of the source."""
         found = []
+        own = [*self.program.get_member(builder, method)] if isinstance(builder.node, Instance) else []
         for call in self.program.calls.get(method, ()):
             owner = call.node.func
             is_own = isinstance(owner, ast.Attribute) and not self.program.is_overridden(call.at)
+            if own and not is_super_method(call.node):
+                continue  # the method of the program's class calls that of StateGraph
             for at in self._list_entries(call, builder) if is_own else ():
                 if self._is_builder(owner.value, at, builder):
                     found.append((call.node, at))
@@ -199,24 +205,18 @@ class GraphReader:
 
     def _list_entries(self, call: Traced, builder: Traced, depth: int = 0) -> list[Surroundings]:
         """List the surroundings of a builder's call; one for each call of a function with the builder."""
-        function, outer, root = call.at.owner, call.at.outer, call.node.func
+        function, outer = call.at.owner, call.at.outer
         if function is builder.at.owner:
             return [builder.at]
-        while isinstance(root, ast.Attribute | ast.Call):
-            root = root.value if isinstance(root, ast.Attribute) else root.func
-        parameters = [argument.arg for argument in function.args.args] if isinstance(function, Function) else []
-        is_passed = isinstance(root, ast.Name) and root.id in parameters
-        if not is_passed or outer is None or call.at.given or depth > DEEPEST:
+        if not call.at.given and (decorated := self.program.list_decorations(call.at)):
+            return [inside for _, inside in decorated]
+        if not is_called_on_argument(call) or outer is None or call.at.given or depth > DEEPEST:
             return [call.at]
+        parameters = [argument.arg for argument in function.args.args]
         is_method = isinstance(outer.owner, ast.ClassDef) and not is_static(function)
         name = getattr(function, "name", "")
-        live = filter(self.program.is_live, self.program.calls.get(name, ()))
-        calls = [made for made in live if self.program.find_called(function, made.node, made.at)]
-        if name == "__init__" and isinstance(builder.node, Instance) and builder.node.call is not None:
-            is_own = builder.node.of in (outer.owner, *(below.node for below in self.program.list_below(outer.owner)))
-            calls = [Traced(builder.node.call, builder.node.made_in or builder.at)] if is_own else []
         entries = list[Surroundings]()
-        for made in sorted(calls, key=lambda made: (made.node.end_lineno, made.node.end_col_offset)):
+        for made in self._list_callers(function, outer, builder):
             rounds = [
                 inner for at in self._list_entries(made, builder, depth + 1) for inner in self.unroll(made.node, at)
             ]
@@ -225,12 +225,24 @@ class GraphReader:
                 if not called and name != "__init__":
                     continue  # a round of a loop over objects of several classes
                 given = self.program.list_passed(function, made.node, at, skip_first=is_method)
+                if is_complete(made.node):
+                    given = {**list_defaults(call.at.file.read_names(function), outer), **given}
                 if name == "__init__":
                     given[parameters[0]] = [builder]
                 elif is_method:
                     given[parameters[0]] = [found.node.owner for found in called if isinstance(found.node, BoundMethod)]
                 entries.append(Surroundings(call.at.file, function, outer, given))
         return entries or [call.at]
+
+    def _list_callers(self, function: Any, outer: Surroundings, builder: Traced) -> list[Traced]:
+        """List the calls of a function with a builder, in the order of the source."""
+        name = getattr(function, "name", "")
+        live = filter(self.program.is_live, self.program.calls.get(name, ()))
+        calls = [made for made in live if self.program.find_called(function, made.node, made.at)]
+        if name == "__init__" and isinstance(builder.node, Instance) and builder.node.call is not None:
+            is_own = builder.node.of in (outer.owner, *(below.node for below in self.program.list_below(outer.owner)))
+            calls = [Traced(builder.node.call, builder.node.made_in or builder.at)] if is_own else []
+        return sorted(calls, key=lambda made: (made.node.end_lineno, made.node.end_col_offset))
 
     def _is_builder(self, node: ast.expr, at: Surroundings, builder: Traced) -> bool:
         values = [value for _, value in find_kinds(self.program, node, at)]
@@ -242,16 +254,22 @@ class GraphReader:
         return any(not inner.given or all(inner.given.get(name) == value for name, value in own) for inner in found)
 
     def unroll(self, call: ast.expr, at: Surroundings) -> list[Surroundings]:
-        """Find the surroundings of a call for each round of the loops around it, where the source shows them."""
-        loops: list[ast.For] = []
-        node: Any = call
-        while (node := self.program.parents.get(node)) is not None and node is not at.owner:
+        """Find the surroundings of a call for each round of the loops around it, where the source shows them.
+
+        Rounds in which a test around the call is known to be false are left out.
+        """
+        loops, tests = list[ast.For](), list[ast.expr]()
+        child: Any = call
+        while (node := self.program.parents.get(child)) is not None and node is not at.owner:
             if isinstance(node, ast.For):
                 loops.insert(0, node)
+            elif isinstance(node, ast.If) and child is not node.test:
+                tests.append(node.test if child in node.body else ast.UnaryOp(ast.Not(), node.test))
+            child = node
         rounds = [self.program.enter_after_loops(at, call.lineno)]
         for loop in loops:
             rounds = [inner for outer in rounds for inner in self._list_carried(loop, call, outer)]
-        return rounds
+        return [inner for inner in rounds if not any(self.program.is_false(test, inner) for test in tests)]
 
     def _list_carried(self, loop: ast.For, call: Any, at: Surroundings) -> list[Surroundings]:
         """Find the surroundings for each round of a loop, with what the round before has left in names."""
@@ -856,6 +874,15 @@ READERS: dict[str, Any] = {
     "set_finish_point": GraphReader._read_finish,
 }
 """How the calls of a builder's methods are read; nodes come first."""
+
+
+def is_called_on_argument(call: Traced) -> bool:
+    """Whether a call's method is one of an argument of the function in which it stands, or of `super()`."""
+    function, root = call.at.owner, call.node.func
+    while isinstance(root, ast.Attribute | ast.Call):
+        root = root.value if isinstance(root, ast.Attribute) else root.func
+    parameters = [argument.arg for argument in function.args.args] if isinstance(function, Function) else []
+    return isinstance(root, ast.Name) and root.id in (*parameters, "super") and bool(parameters)
 
 
 def is_marked_prompt(statement: ast.AnnAssign) -> bool:

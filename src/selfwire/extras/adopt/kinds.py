@@ -108,7 +108,10 @@ def _tell_function(function: Any) -> str:
 def _tell_call(program: Program, found: Traced) -> Iterator[tuple[str, Traced]]:
     call, name = found.node, get_last_name(found.node.func)
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if name in ("RunnableLambda", "partial") and call.args:
+    if name == "super":
+        for me, _ in filter(None, [program.find_self(found.at)]):
+            yield from tell_kind(program, me)
+    elif name in ("RunnableLambda", "partial") and call.args:
         yield from _tell_wrapped(program, found, name)
     elif owner is not None and name in (*SAME_GRAPH, *SAME_MODEL):
         yield from find_kinds(program, owner, found.at)

@@ -129,7 +129,7 @@ class MakerReader:
             self._read_prompt(call.args[1], found.at, code)
         for extra in ("middleware", "pre_model_hook", "post_model_hook", "response_format"):
             if extra in named:
-                self._read_extra(extra, named[extra], found.at, code)
+                self._read_extra(extra, named[extra], draft)
         self._read_subagents(named.get("subagents"), draft)
         return draft
 
@@ -171,8 +171,12 @@ class MakerReader:
         if model is not None:
             draft.models = self.read_model_argument(model, at, draft.maker)
         if tools is not None:
-            draft.tool_drafts = self.read_tools(tools, at, draft.code)
-            draft.tools = [tool.name for tool in draft.tool_drafts]
+            self._add_tools(draft, tools, at)
+
+    def _add_tools(self, draft: AgentDraft, tools: ast.expr, at: Surroundings) -> None:
+        found = self.read_tools(tools, at, draft.code)
+        draft.tool_drafts += [tool for tool in found if tool not in draft.tool_drafts]
+        draft.tools = [tool.name for tool in draft.tool_drafts]
 
     def _read_prompt(self, node: ast.expr, at: Surroundings, code: Code) -> None:
         self.reader.ask(node, at, code, role="system")
@@ -182,23 +186,34 @@ class MakerReader:
             elif isinstance(found.node, ast.AST) and not isinstance(found.node, ast.Constant):
                 code.refers.append(self.reader.get_code(found.node, found.at))
 
-    def _read_extra(self, key: str, node: ast.expr, at: Surroundings, code: Code) -> None:
+    def _read_extra(self, key: str, node: ast.expr, draft: AgentDraft) -> None:
         """Read middleware, hooks or the response's format."""
+        at, code = draft.at.at, draft.code
         if key == "response_format":
             self._read_response_format(node, at, code)
             return
         for found in self.list_elements(node, at) if key == "middleware" else self.program.trace(node, at):
             function = found.node.function if isinstance(found.node, BoundMethod) else found.node
             if isinstance(function, Function):
-                self.reader.refer(found, code)
-                if "dynamic_prompt" in list_decorators(function):
-                    self.reader.ask(function, found.at, code, role="system")
+                self._read_middleware_function(function, found, draft)
             elif isinstance(found.node, Instance):
-                self._read_middleware_class(found, code)
+                self._read_middleware_class(Traced(found.node.of, found.at), code)
+                for tools in self.program.get_member(found, "tools"):
+                    if isinstance(tools.node, ast.expr):
+                        self._add_tools(draft, tools.node, tools.at)
             elif key == "middleware" and isinstance(found.node, ast.Call):
                 self._read_middleware_call(found, code)
             elif isinstance(found.node, ast.AST):
                 code.refers.append(self.reader.get_code(found.node, found.at))
+
+    def _read_middleware_function(self, function: Function, found: Traced, draft: AgentDraft) -> None:
+        """Read a function that a decorator such as `@before_model(tools=[...])` makes a middleware."""
+        self.reader.refer(found, draft.code)
+        if "dynamic_prompt" in list_decorators(function):
+            self.reader.ask(function, found.at, draft.code, role="system")
+        for call in getattr(function, "decorator_list", ()):
+            if isinstance(call, ast.Call) and "tools" in (named := get_keywords(call)):
+                self._add_tools(draft, named["tools"], found.at)
 
     def _read_middleware_call(self, found: Traced, code: Code) -> None:
         """Read the models of a middleware of another package, and what it is given."""
@@ -239,11 +254,15 @@ class MakerReader:
                 self.reader.ask(said, given.at, code, role="tool result")
 
     def _read_middleware_class(self, found: Traced, code: Code) -> None:
-        inside = self.program.enter(found.node.of, found.at)
+        """Read the methods of a class of middleware, and of its base classes in the program."""
+        inside = self.program.enter(found.node, found.at)
         for values in inside.names.bound.values():
             for value in values:
                 if isinstance(value, Function):
                     code.refers.append(self.reader.get_code(value, inside))
+        for base in self.program.list_bases(found):
+            if isinstance(base.node, ast.ClassDef):
+                self._read_middleware_class(base, code)
 
     def _read_subagents(self, node: ast.expr | None, draft: AgentDraft) -> None:
         """Read the dicts of `subagents=` of a deep agent."""
@@ -263,8 +282,7 @@ class MakerReader:
                 if key in named:
                     self._read_prompt(named[key], found.at, code)
             if "tools" in named:
-                sub.tool_drafts = self.read_tools(named["tools"], found.at, code)
-                sub.tools = [tool.name for tool in sub.tool_drafts]
+                self._add_tools(sub, named["tools"], found.at)
             if "model" in named:
                 sub.models = self.read_model_argument(named["model"], found.at, sub.maker)
 
@@ -508,19 +526,15 @@ class MakerReader:
         """Read the texts that a tool returns, which the model reads."""
         for returned in self.program.list_returned(node, at, {}, None, None):
             for found in self.program.trace(returned.node, returned.at):
-                if isinstance(found.node, RESULTS) and self._is_inside(found.node, node):
+                if isinstance(found.node, RESULTS) and self.program.is_inside(
+                    found.node, node
+                ):  # others are results of a table
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
 
         for part in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):
             if get_last_name(getattr(part, "func", None)) == "ToolException":
                 for text in part.args[:1]:  # type: ignore[union-attr]
                     self.reader.ask(text, self.program.enter(node, at), draft.body, role="tool result", whole=False)
-
-    def _is_inside(self, node: Any, owner: Any) -> bool:
-        """Whether a text stands in a function itself; those of a table outside are results, not texts."""
-        while node is not None and node is not owner:
-            node = self.program.parents.get(node)
-        return node is owner
 
     def _read_class(self, node: ast.ClassDef, at: Surroundings) -> ToolDraft | None:
         found = Traced(node, at)

@@ -8,6 +8,7 @@ import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
+from itertools import permutations
 from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.edge_patch import SourceEdit, list_edge_edits
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_places, split_description
+from selfwire.extras.adopt.prompt_files import TABLES, escape_toml, read_cell, write_cell
 from selfwire.extras.adopt.source import parse_expression
 from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, quote_text, split_marks, split_template, squeeze
 from selfwire.graphs.insertions import GraphEdits
@@ -36,6 +38,8 @@ TEMPLATES: Mapping[str, Callable[[str], str]] = {
     "curly": str,
 }
 """How static text is written in a template, by how its holes are."""
+MODES = (*TEMPLATES, *map("+".join, permutations(TEMPLATES, 2)))
+"""How the holes of a template may be written: in one way, or in two that are filled one after the other."""
 
 
 class Literal(NamedTuple):
@@ -160,6 +164,8 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     old = whole[begin:end]
     if file.suffix in PLAIN and (plain := _find_template(old, place, shown)) is not None:
         return plain.write(plain.shown.replace(shown, new))
+    if file.suffix in TABLES and (cell := _find_template(read_cell(old), place, shown)) is not None:
+        return write_cell(cell.write(cell.shown.replace(shown, new)), is_quoted=old != read_cell(old))
     if file.suffix in (".yaml", ".yml", ".json") and isinstance(read := _load_yaml(old), str):
         scalar = _find_template(read, place, shown)
         value = scalar.write(new) if scalar else ""
@@ -191,7 +197,7 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
 
 def _find_template(text: str, place: ProgramText, shown: str) -> Literal | None:
     """Find how the holes of a text in a file are written; None if it is another text."""
-    forms = (_read_template(text, mode, place.holes) for mode in ("", *TEMPLATES))
+    forms = (_read_template(text, mode, place.holes) for mode in ("", *MODES))
     return next((literal for literal in forms if literal.shown.strip() == shown), None)
 
 
@@ -214,7 +220,7 @@ def read_literals(source: str, kind: str, holes: Sequence[str] = ()) -> Iterator
     if node is None:
         return
     if (text := join_constants(node)) is not None:
-        for mode in TEMPLATES if kind == "template" or (kind == "default" and holes) else [""]:
+        for mode in MODES if kind == "template" or (kind == "default" and holes) else [""]:
             yield _read_template(text, mode, holes)
     elif isinstance(node, ast.JoinedStr):
         shown, sources = list[str](), dict[str, str]()
@@ -231,21 +237,36 @@ def read_literals(source: str, kind: str, holes: Sequence[str] = ()) -> Iterator
 def _read_template(text: str, mode: str, holes: Sequence[str] = ()) -> Literal:
     """Read a template: as split at its holes, each with the source that stands for it."""
     pieces, names = split_template(text, mode)
-    if mode == "format":
-        marks = [
-            f"{{{field}{f'!{conversion}' if conversion else ''}{f':{spec}' if spec else ''}}}"
-            for _, field, spec, conversion in Formatter().parse(text if names else "")
-            if field is not None
-        ]
-    else:
-        found = HOLES[mode].finditer(text) if mode else ()
-        marks = [match[0] for match in found if match[0] not in ESCAPES]
-    sources = {f"{{{name}}}": mark for name, mark in zip(names, marks, strict=True)}
+    sources = {f"{{{name}}}": mark for name, mark in zip(names, _list_marks(text, mode), strict=True)}
     words = tuple(hole for hole in holes if hole not in names and hole in text)
     pieces, names = split_marks(pieces, names, words)
     fields = [f"{{{name}}}" for name in names]
     shown = "".join(part for pair in zip(pieces, [*fields, ""], strict=True) for part in pair)
-    return Literal(shown, {f"{{{word}}}": word for word in words} | sources, TEMPLATES.get(mode, str))
+
+    def escape(static: str) -> str:
+        for part in reversed(mode.split("+")):  # what is filled last is escaped first
+            static = TEMPLATES.get(part, str)(static)
+        return static
+
+    return Literal(shown, {f"{{{word}}}": word for word in words} | sources, escape)
+
+
+def _list_marks(text: str, mode: str) -> list[str]:
+    """List what stands in a template for each of its holes."""
+    first, _, others = mode.partition("+")
+    if others:
+        pieces, _ = split_template(text, first)
+        marks = [*_list_marks(text, first), ""]
+        listed = [[*_list_marks(piece, others), mark] for piece, mark in zip(pieces, marks, strict=True)]
+        return [mark for group in listed for mark in group if mark]
+    if mode == "format":
+        return [
+            f"{{{field}{f'!{conversion}' if conversion else ''}{f':{spec}' if spec else ''}}}"
+            for _, field, spec, conversion in Formatter().parse(text if split_template(text, mode)[1] else "")
+            if field is not None
+        ]
+    found = HOLES[mode].finditer(text) if mode else ()
+    return [match[0] for match in found if match[0] not in ESCAPES]
 
 
 def _write_scalar(old: str, new: str, *, is_yaml: bool) -> str | None:
@@ -264,14 +285,17 @@ def _write_toml(whole: str, begin: int, end: int, place: ProgramText, shown: str
     leaves = _list_leaves(tomllib.loads(whole))
     texts = [leaf for leaf in leaves if isinstance(leaf, str) and _find_template(leaf, place, shown) is not None]
     old = texts[0].strip() if texts else ""
-    literal, at = _find_template(old, place, shown), whole.find(old, begin, end)
-    if literal is None or at < 0:
+    literal = _find_template(old, place, shown)
+    forms = (form for form in (old, escape_toml(old)) if form and whole.find(form, begin, end) >= 0)
+    if literal is None or (form := next(forms, None)) is None:
         return None
+    at = whole.find(form, begin, end)
     before, body = whole[:at].rstrip(), literal.write(new)
-    written = body.replace("\\", "\\\\").replace('"', '\\"') if before.endswith('"') else body
-    if not before.endswith(('"""', "'''")):
-        written = written.replace("\n", "\\n")
-    made = whole[begin:at] + written + whole[at + len(old) : end]
+    if before.endswith('"""'):
+        written = body.replace("\\", "\\\\").replace('"', '\\"')
+    else:
+        written = escape_toml(body) if before.endswith('"') else body
+    made = whole[begin:at] + written + whole[at + len(form) : end]
     try:
         again = _list_leaves(tomllib.loads(whole[:begin] + made + whole[end:]))
     except tomllib.TOMLDecodeError:
@@ -328,6 +352,8 @@ def _diff(file: Path, edits: Iterable[SourceEdit]) -> str:
         new = new[: edit.begin] + text + new[end:]
     if file.suffix == ".py" and not is_module(new):
         raise ConfigError(f"the changed texts of {file} cannot be written together; export them one by one")
-    name = file.as_posix()
+    name, raw = file.as_posix(), file.read_bytes()
+    if raw.count(b"\r\n") == raw.count(b"\n"):
+        old, new = (text.replace("\n", "\r\n") for text in (old, new))
     lines = unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib import import_module
@@ -30,10 +31,15 @@ LARGEST = 1_000_000
 FRONT = re.compile(r"---[ \t]*\n.*?\n---[ \t]*\n\s*", re.DOTALL)
 """Front matter, with the white space behind it."""
 READS = ("read_text", "read", "readlines", "read_bytes")
-LOADS = ("safe_load", "load", "full_load", "loads", "load_all")
-STRUCTURED = (".yaml", ".yml", ".json", ".toml")
+LOADS = ("safe_load", "load", "full_load", "loads", "load_all", "DictReader")
+TABLES = (".csv", ".tsv")
+STRUCTURED = (".yaml", ".yml", ".json", ".toml", *TABLES)
+CELL = re.compile(r'"((?:[^"]|"")*)"')
+"""A cell of a table in a file that stands between quotes."""
 MOST_LOADED = 64
 """Items of a collection in a file from which on they are not told apart."""
+TABLE = re.compile(r"\s*(?:\[\[([^\[\]]+)\]\]|\[([^\[\]]+)\])\s*(?:#.*)?$")
+"""The line of a TOML file with which an entry of an array of tables, or a table, begins."""
 ANY = "*"
 VISIBLE = "[!.]*"
 """The files of a folder that `iterdir` lists; an unknown name is `ANY`, for which no folder is searched."""
@@ -101,6 +107,9 @@ def find_loaded(program: Program, node: ast.expr, at: Surroundings) -> tuple[Tra
     for _ in range(DEEPEST):
         if isinstance(inner, ast.Call) and is_prompt_loader(get_last_name(inner.func)):
             return Traced(inner, where), tuple(keys)
+        if isinstance(inner, ast.Call) and get_last_name(inner.func) in ("list", "tuple") and inner.args:
+            inner = inner.args[0]
+            continue
         found = [value for value in program.trace(inner, where) if value.node is not inner]
         found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript | Element)]
         if found:
@@ -392,6 +401,8 @@ def read_keys(path: Path, keys: tuple[Any, ...]) -> list[FileText] | None:
     text = read_text_file(path)
     if text is None or path.suffix not in STRUCTURED:
         return None
+    if path.suffix in TABLES:
+        return _list_table(text, keys, path)
     if path.suffix == ".toml":
         loaded = _load(text, path.suffix)
         return None if loaded is None else list(_list_toml(loaded, keys, path, text, ""))
@@ -416,7 +427,10 @@ def _compose(text: str) -> Any:
 
 @lru_cache
 def _load(text: str, suffix: str) -> Any:
-    """Load a YAML, JSON or TOML file; None if it cannot be read."""
+    """Load a YAML, JSON, TOML or CSV file; None if it cannot be read."""
+    if suffix in TABLES:
+        header, *rows = _list_rows(text) or [()]
+        return [{name.text: cell.text for name, cell in zip(header, row, strict=False)} for row in rows]
     if suffix == ".toml":
         try:
             return tomllib.loads(text)
@@ -448,10 +462,10 @@ def _list_scalars(node: Any, keys: tuple[Any, ...], path: Path, name: str) -> It
 
 
 def _list_toml(value: Any, keys: tuple[Any, ...], path: Path, text: str, name: str) -> Iterator[FileText]:
-    """List the texts of TOML, whose parser tells no lines: a text's are those where its words stand first."""
+    """List the texts of TOML, whose parser tells no lines."""
     if isinstance(value, str) and not keys:
-        begin = max(text.find(value.strip()), 0)
-        line, last = text.count("\n", 0, begin) + 1, text.count("\n", 0, begin + len(value.strip())) + 1
+        begin, end = find_toml_text(text, name, value)
+        line, last = text.count("\n", 0, begin) + 1, text.count("\n", 0, end) + 1
         yield FileText(path, name, value, line, last, 0, len(text.splitlines()[last - 1]))
     elif isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
@@ -459,6 +473,96 @@ def _list_toml(value: Any, keys: tuple[Any, ...], path: Path, text: str, name: s
                 yield from _list_toml(inner, keys[1:], path, text, f"{name}.{key}".strip("."))
 
 
+def find_toml_text(source: str, name: str, value: str) -> tuple[int, int]:
+    """Find the begin and the end of a text in TOML, behind its key and with or without escapes."""
+    start = _find_toml_key(source, name)
+    for written in (value.strip(), escape_toml(value.strip())):
+        if (begin := source.find(written, start)) >= 0:
+            return begin, begin + len(written)
+    return start, start
+
+
+def _find_toml_key(source: str, name: str) -> int:
+    """Find where the line of a key begins; 0 if it is written in another way, as in a table of one line."""
+    at, table, numbers = 0, "", Counter[str]()
+    for line in source.splitlines(keepends=True):
+        if header := TABLE.match(line):
+            table = f"{header[2]}." if header[2] else f"{header[1]}.{numbers[header[1]]}."
+            numbers[header[1]] += 1
+        elif name == table + line.partition("=")[0].strip().replace('"', ""):
+            return at
+        at += len(line)
+    return 0
+
+
+def escape_toml(text: str) -> str:
+    """Write a text as it stands between double quotes on one line."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+
+
+class CsvCell(NamedTuple):
+    """A cell of a CSV file, and where it begins and ends there."""
+
+    text: str
+    begin: int
+    end: int
+
+
+@lru_cache
+def _list_rows(source: str) -> list[tuple[CsvCell, ...]]:
+    """Read the rows of a CSV file; the first names the columns. Empty lines are left out."""
+    first = source.partition("\n")[0]
+    delimiter = next((mark for mark in "\t;" if mark in first and "," not in first), ",")
+    rows, row, at = list[tuple[CsvCell, ...]](), list[CsvCell](), 0
+    while at < len(source):
+        begin, quoted = at, CELL.match(source, at)
+        at = quoted.end() if quoted else _find_end(source, at, delimiter)
+        row.append(CsvCell(read_cell(source[begin:at]), begin, at))
+        if source[at : at + 1] != delimiter:
+            at = _find_end(source, at, "\n")
+            rows += [tuple(row)] if len(row) > 1 or row[0].text else []
+            row = []
+        at += 1
+    return rows
+
+
+def _find_end(source: str, at: int, delimiter: str) -> int:
+    """Find where a cell without quotes ends."""
+    found = re.compile(f"[{delimiter}\n]").search(source, at)
+    return found.start() if found else len(source)
+
+
+def _list_table(source: str, keys: tuple[Any, ...], path: Path) -> list[FileText] | None:
+    """List the texts of a CSV file by numbers of rows and names of columns; None of a long one."""
+    header, *rows = _list_rows(source) or [()]
+    if len(rows) > MOST_LOADED:
+        return None
+    chosen, named = (*keys[:2], None, None)[:2]
+    found = []
+    for number, row in enumerate(rows):
+        for name, cell in zip(header, row, strict=False):
+            if chosen in (None, (number,)) and (named is None or name.text in named):
+                (line, column), (last, end) = (_count(source, part) for part in (cell.begin, cell.end))
+                found.append(FileText(path, f"{number}.{name.text}", cell.text, line, last, column, end))
+    return found
+
+
+def _count(source: str, at: int) -> tuple[int, int]:
+    """The line and the column of a place in a file."""
+    return source.count("\n", 0, at) + 1, at - source.rfind("\n", 0, at) - 1
+
+
+def read_cell(written: str) -> str:
+    """Read a cell as it stands in a CSV file."""
+    found = CELL.fullmatch(written)
+    return found[1].replace('""', '"') if found else written
+
+
+def write_cell(text: str, *, is_quoted: bool) -> str:
+    """Write a cell of a CSV file, between quotes where it needs them."""
+    return '"' + text.replace('"', '""') + '"' if is_quoted or {*text} & {*',;\t\n"'} else text
+
+
 def is_prompt_loader(name: str) -> bool:
-    """Whether a function reads a YAML, JSON or TOML file or text."""
+    """Whether a function reads a YAML, JSON, TOML or CSV file or text."""
     return name in LOADS or re.fullmatch(r"load_(yaml|json|toml)\w*", name) is not None

@@ -69,8 +69,8 @@ def _take_pieces(match: re.Match[str]) -> str:
 
 def list_unknown(rest: Iterable[str], known: Collection[str]) -> Iterator[str]:
     """List what is left of a request without the inventory's texts, if it has words that no run brought in."""
-    for left in rest:
-        for text in sorted(known, key=len, reverse=True):
-            left = left.replace(text, " ")
+    ordered = sorted(known, key=len, reverse=True)
+    said = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, ordered)) or '(?!)'})(?!\w)")
+    for left in (said.sub(" ", text) for text in rest):
         if len(WORD.findall(left)) >= LEAST_WORDS:
             yield " ".join(left.split())

@@ -353,6 +353,32 @@ class Surroundings:
         return max([self.outer.depth if self.outer else 0, *(depth + 1 for depth in inside)])
 
 
+Found = TypeVar("Found")
+
+
+def end_circles(empty: Found) -> Callable[[Callable[..., Found]], Callable[..., Found]]:
+    """Make a function of a program, an expression and its surroundings return `empty` inside itself.
+
+    A name may be bound to something made of itself, as in `graph = graph.compile()`.
+    """
+
+    def guard(find: Callable[..., Found]) -> Callable[..., Found]:
+        @wraps(find)
+        def guarded(program: Any, node: Any, at: Surroundings) -> Found:
+            key = (find, node, at.key)
+            if key in program.asked:
+                return empty
+            program.asked.add(key)
+            try:
+                return find(program, node, at)
+            finally:
+                program.asked.discard(key)
+
+        return guarded
+
+    return guard
+
+
 class Program:
     """The files of a program, read when they are imported.
 
@@ -365,6 +391,7 @@ class Program:
         classes: those of the program; `below` has the subclasses of each.
         decorated: functions and classes by the names of their decorators, each with the decorator.
         additions: what functions add to collections outside them, by the collection's name.
+        registered: what they add to attributes, by the attribute's name, each with the attribute's owner.
         loaded: names that are read somewhere; `handed` are those that are not called there.
         live: functions that the graph can reach; None until they are known.
         unread: files whose imports are not read yet.
@@ -393,6 +420,7 @@ class Program:
         self.below: dict[ast.ClassDef, list[Traced]] | None = None
         self.decorated: dict[str, list[tuple[Traced, ast.expr]]] = {}
         self.additions: dict[str, list[Traced]] = {}
+        self.registered: dict[str, list[tuple[ast.expr, Traced]]] = {}
         self.loaded: set[str] = set()
         self.handed: set[str] = set()
         self.found: dict[tuple[str, str], SourceFile | None] = {}
@@ -509,6 +537,8 @@ class Program:
         for target, value in list_additions(node) if isinstance(at.owner, Function) else ():
             if isinstance(target, ast.Name) and target.id not in at.names.bound:
                 self.additions.setdefault(target.id, []).append(Traced(value, at))
+            elif isinstance(target, ast.Attribute):
+                self.registered.setdefault(target.attr, []).append((target.value, Traced(value, at)))
 
     def find_surroundings(self, node: Any, top: Surroundings) -> Surroundings:
         """Find the surroundings of a node of a file."""
@@ -595,25 +625,62 @@ class Program:
         """Find what functions add to a collection of their module; for each function that they decorate, if they do."""
         for value in self.additions[name]:
             if value.at.file is top.file:
-                known = [inside for _, inside in self.list_decorations(value.at)]
+                known = [inside for _, inside in self.list_decorations(value.at)] or self._list_calls_of(value.at)
                 yield from (Traced(value.node, at) for at in known or [value.at])
 
     def list_decorations(self, at: Surroundings) -> list[tuple[Any, Surroundings]]:
-        """Find the functions that a decorator, or what it returns, decorates, with its surroundings for each."""
+        """Find the functions that a decorator, or what it returns, decorates, with its surroundings for each.
+
+        Subclasses are what the `__init_subclass__` of a class decorates.
+        """
         function, outer = at.owner, at.outer
         if not isinstance(function, ast.FunctionDef) or outer is None:
             return []
+        if function.name == "__init_subclass__" and isinstance(outer.owner, ast.ClassDef):
+            below = self.list_below(outer.owner)
+            return [(sub.node, self._enter_init_subclass(function, outer, sub)) for sub in below]
         maker = outer.owner if isinstance(outer.owner, ast.FunctionDef) else function
+        around = outer if maker is function else outer.outer
+        is_method = isinstance(getattr(around, "owner", None), ast.ClassDef) and not is_static(maker)
         found = []
         known = self.decorated.get(maker.name, ())
         for decorated, decorator in sorted(known, key=lambda pair: pair[0].node.lineno):
-            if isinstance(decorator, ast.Call) is (maker is not function):
-                given = {argument.arg: [decorated] for argument in function.args.args[:1]}
-                if isinstance(decorator, ast.Call):
-                    passed = self.list_passed(maker, decorator, decorated.at)
-                    outer = Surroundings(at.file, maker, at.outer.outer, passed)  # type: ignore[union-attr]
-                found.append((decorated.node, Surroundings(at.file, function, outer, given)))
+            if isinstance(decorator, ast.Call) is not (maker is not function):
+                continue
+            owner = getattr(decorator.func if isinstance(decorator, ast.Call) else decorator, "value", None)
+            me = {maker.args.args[0].arg: [Traced(owner, decorated.at)]} if is_method and owner is not None else {}
+            own = function.args.args[1 if me and maker is function else 0 :][:1]
+            given = {argument.arg: [decorated] for argument in own}
+            if isinstance(decorator, ast.Call) and around is not None:
+                passed = self.list_passed(maker, decorator, decorated.at, skip_first=is_method)
+                defaults = list_defaults(at.file.read_names(maker), around) if is_complete(decorator) else {}
+                outer = Surroundings(at.file, maker, around, {**defaults, **passed, **me})
+                me = {}
+            found.append((decorated.node, Surroundings(at.file, function, outer, {**me, **given})))
         return found
+
+    @staticmethod
+    def _enter_init_subclass(function: ast.FunctionDef, at: Surroundings, sub: Traced) -> Surroundings:
+        """Return the surroundings inside `__init_subclass__` for a subclass and the keywords of its definition."""
+        keywords = {part.arg: [Traced(part.value, sub.at)] for part in sub.node.keywords if part.arg is not None}
+        given = {**list_defaults(at.file.read_names(function), at), **keywords}
+        first = [*function.args.posonlyargs, *function.args.args][0].arg
+        return Surroundings(at.file, function, at, {**given, first: [sub]})
+
+    def _list_registered(self, of: ast.ClassDef, name: str) -> Iterator[Traced]:
+        """Find what functions add to a collection that is an attribute of a class."""
+        for owner, value in self.registered.get(name, ()):
+            owners = {self._get_own_class(found) for found in self.trace(owner, value.at)}
+            if owners & {of, *(below.node for below in self.list_below(of))}:
+                known = [inside for _, inside in self.list_decorations(value.at)]
+                yield from (Traced(value.node, at) for at in known or [value.at])
+
+    @staticmethod
+    def _get_own_class(found: Traced) -> Any:
+        """The class that an expression is; that of a classmethod for its first argument; None if it is none."""
+        if isinstance(found.node, Argument) and is_first_argument(found.node) and is_classmethod(found.node.function):
+            return found.at.outer.owner if found.at.outer else None
+        return found.node if isinstance(found.node, ast.ClassDef) else None
 
     def _look_up_stars(self, name: str, file: SourceFile, stars: Iterable[Import]) -> Iterator[Traced]:
         """Find what `from ... import *` takes a name from, over any number of files; each of several in branches."""
@@ -705,7 +772,12 @@ class Program:
         else:
             parts = node.values if isinstance(node, ast.BoolOp) else [node.value]
         for part in parts:
-            yield from self.trace(part, at)
+            found = self.trace(part, at)
+            yield from found
+            is_or = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or)
+            if is_or and isinstance(part, ast.Name) and part.id in at.given | (at.outer.given if at.outer else {}):
+                if found and all(isinstance(value.node, ast.Constant) and value.node.value for value in found):
+                    return  # what a certain call passes is true
 
     def _trace_operation(self, node: ast.BinOp, at: Surroundings) -> Iterator[Traced]:
         """Find what an operator returns that a class of the program defines, as in `prompt + other`."""
@@ -763,18 +835,36 @@ class Program:
                     yield from self._iterate_all([part.value], at) or [Traced(part.value, at)]
                 else:
                     yield Traced(part, at)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            yield from self._iterate_all([node.left, node.right], at)
+        elif isinstance(node, ast.BinOp):
+            yield from self._iterate_operation(node, at)
         elif isinstance(node, ast.Dict | ast.DictComp):
             yield from (key for key, _ in self.list_pairs(value))
         elif isinstance(node, ast.ClassDef):
             yield from self._list_members(value)
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
-            yield from (Traced(node.elt, inner) for inner in self.list_rounds(node.generators, at))
+            parts = [Traced(node.elt, inner) for inner in self.list_rounds(node.generators, at)]
+            yield from self._drop_same(parts) if isinstance(node, ast.SetComp) else parts
         elif isinstance(node, ast.Call):
             yield from self._iterate_call(node, at)
         elif isinstance(node, ast.Subscript):
             yield from (value for value, _ in self._list_loaded_pairs(node, at))
+
+    def _drop_same(self, parts: Iterable[Traced], others: Iterable[Traced] = ()) -> Iterator[Traced]:
+        """Leave out texts that were among others, or among the parts before, as a set does."""
+        seen = {self.read_strings(*part[:2]) for part in others}
+        for part in parts:
+            texts = self.read_strings(*part[:2])
+            if not texts or texts not in seen:
+                yield part
+            seen.add(texts)
+
+    def _iterate_operation(self, node: ast.BinOp, at: Surroundings) -> "Iterator[Traced | tuple[Traced, ...]]":
+        """Iterate over the sum of two collections, or over a set without the elements of another."""
+        if isinstance(node.op, ast.Add):
+            yield from self._iterate_all([node.left, node.right], at)
+        elif isinstance(node.op, ast.Sub):
+            left, right = (self._iterate_all([side], at) for side in (node.left, node.right))
+            yield from self._drop_same(*([part for part in side if isinstance(part, Traced)] for side in (left, right)))
 
     def _list_loaded_pairs(self, node: ast.expr, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
         """List what a loop over a collection of a loaded file takes, each with the value that it leads to."""
@@ -808,6 +898,10 @@ class Program:
 
     def _open_member(self, part: Any, of: Traced, inside: Surroundings) -> Traced:
         """The value of an Enum's member, or the object that its `__init__` makes of a tuple."""
+        if isinstance(part, ast.Call) and get_last_name(part.func) == "auto" and self._has_base(of, "StrEnum"):
+            [target] = [target for target, value in list_assignments(self.parents[part]) if value is part]
+            named = ast.copy_location(ast.Constant(get_last_name(target).lower()), part)
+            return Traced(self.passed.setdefault((part, "auto"), named), inside)
         if not isinstance(part, ast.Tuple) or "__init__" not in inside.names.bound or not self._is_enum(of):
             return Traced(part, inside)
         if (part, "") not in self.passed:
@@ -829,12 +923,14 @@ class Program:
                     self._list_loaded_pairs(*owner[:2]) if isinstance(owner.node, ast.Call | ast.Subscript) else ()
                 ):
                     yield pair[VIEWS[name]] if name != "items" else pair
-        elif name == "split" and isinstance(node.func, ast.Attribute):
-            yield from self._iterate_split(node, at)
+        elif name in ("split", "__subclasses__") and isinstance(node.func, ast.Attribute):
+            yield from self._iterate_split(node, at) if name == "split" else self._list_children(node.func.value, at)
         elif name in LISTS:
             yield from self._iterate_all(given if name == "chain" else given[:1], at)
         elif name in ("zip", "pairwise", "enumerate") and given:
-            yield from self._iterate_together(name, given, at)
+            yield from self._iterate_together(
+                name, [*given, *(part.value for part in node.keywords if part.arg == "start")], at
+            )
         elif name in ("glob", "rglob", "iterdir") and isinstance(node.func, ast.Attribute):
             for path in self.list_globbed(node, at):
                 yield Traced(ast.Call(ast.Name("Path", ast.Load()), [ast.Constant(str(path))], []), at)
@@ -846,7 +942,10 @@ class Program:
         if name == "pairwise":
             columns = [columns[0], columns[0][1:]]
         elif name == "enumerate":
-            columns = [[Traced(ast.Constant(index), at) for index in range(len(columns[0]))], columns[0]]
+            starts = [found.node for side in given[1:2] for found in self.trace(side, at)]
+            known = [part.value for part in starts if isinstance(part, ast.Constant) and isinstance(part.value, int)]
+            first = known[0] if len(known) == 1 else 0
+            columns = [[Traced(ast.Constant(first + index), at) for index in range(len(columns[0]))], columns[0]]
         yield from zip(*columns, strict=False)
 
     def _iterate_split(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
@@ -858,9 +957,15 @@ class Program:
                 made = self.passed.setdefault((texts[0].node, f"{index}{by}"), ast.Constant(part))
                 yield texts[0]._replace(node=made)
 
-    def list_pairs(self, value: Traced) -> Iterator[tuple[Traced, Traced]]:
+    def list_pairs(self, value: Traced) -> list[tuple[Traced, Traced]]:
         """List the keys and values of a dict that the source shows, those of dicts inside it too."""
-        node, at = value.node, value.at
+        return self._list_pairs(value.node, value.at)
+
+    @end_circles(list[tuple[Traced, Traced]]())
+    def _list_pairs(self, node: Any, at: Surroundings) -> list[tuple[Traced, Traced]]:
+        return [*self._open_pairs(node, at)]
+
+    def _open_pairs(self, node: Any, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
         if isinstance(node, ast.Dict):
             for key, part in zip(node.keys, node.values, strict=True):
                 if key is not None:
@@ -877,8 +982,8 @@ class Program:
             yield from self._list_made_pairs(node, at)
 
     def _list_made_pairs(self, node: ast.Call, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
-        """List the pairs of `zip(keys, values)`, of which a dict is made, or of an object's fields."""
-        if get_last_name(node.func) == "zip":
+        """List the pairs of `zip(keys, values)` and its like, of which a dict is made, or of an object's fields."""
+        if get_last_name(node.func) in ("zip", "enumerate"):
             yield from (pair for pair in self._iterate_call(node, at) if len(pair) == 2)
         owner = node.args[0] if node.args else getattr(node.func, "value", None)
         if get_last_name(node.func) in AS_DICT and owner is not None:
@@ -920,11 +1025,17 @@ class Program:
         given = [dict(self._list_targets(loop.target, part)) for part in found]
         rounds = [Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given]
         tests = getattr(loop, "ifs", ())
-        return [inner for inner in rounds if not any(self._is_false(test, inner) for test in tests)] or [at]
+        return [inner for inner in rounds if not any(self.is_false(test, inner) for test in tests)] or [at]
 
-    def _is_false(self, test: ast.expr, at: Surroundings) -> bool:
-        """Whether a comparison such as `part is not other` is known to fail."""
-        if not isinstance(test, ast.Compare) or len(test.ops) > 1:
+    def is_false(self, test: ast.expr, at: Surroundings) -> bool:
+        """Whether a test such as `part is not other`, or a value that is tested, is known to be false."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            found = self.trace(test.operand, at)
+            return bool(found) and all(isinstance(part.node, ast.Constant) and part.node.value for part in found)
+        if not isinstance(test, ast.Compare):
+            found = self.trace(test, at)
+            return bool(found) and all(isinstance(part.node, ast.Constant) and not part.node.value for part in found)
+        if len(test.ops) > 1:
             return False
         values = [[found.node for found in self.trace(side, at)] for side in (test.left, test.comparators[0])]
         if any(len(nodes) != 1 or not isinstance(nodes[0], ast.Constant | Instance) for nodes in values):
@@ -974,7 +1085,7 @@ class Program:
         if isinstance(owner, ast.ClassDef) and name == "__init__":
             names = [owner.name, *(below.node.name for below in self.list_below(owner))]
         for name in names:
-            for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
+            for found in self._list_callers(function, name):
                 is_partial = get_last_name(found.node.func) == "partial"
                 value = self._find_passed(argument, name, found, is_method=is_method) if self.is_live(found) else None
                 if value is not None or (not is_partial and self.is_live(found)):
@@ -983,6 +1094,12 @@ class Program:
             for found in self.calls.get("__init__", ()):
                 if self._is_super(found, owner):
                     yield self._pick(function, argument.name, found.node, found.at, skip_first=True), found.node
+
+    def _list_callers(self, function: Function, name: str) -> Iterator[Traced]:
+        """List the calls that may be of a function of a name."""
+        for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
+            if not (is_super_method(found.node) and self.is_inside(found.node, function)):  # a base class's method
+                yield found
 
     def _is_super(self, found: Traced, owner: Any) -> bool:
         """Whether a call is `super().__init__(...)` in a subclass of a class."""
@@ -1045,9 +1162,12 @@ class Program:
             of = Traced(base.at.owner, around)
             if self._is_enum(of):
                 yield from self._list_methods(of, name, base)
-        if isinstance(node, ast.Call) and get_last_name(node.func) == "super":
+        if is_super(node):
             for parent, me in self._list_above(base.at):
                 yield from self._list_methods(parent, name, me)
+        elif is_super_method(node):  # which may return the object itself
+            for me, _ in filter(None, [self.find_self(base.at)]):
+                yield from self.get_member(me, name)
         elif (read := MEMBERS.get(type(node))) is not None:
             yield from read(self, base, name)
 
@@ -1064,23 +1184,24 @@ class Program:
         else:
             yield Traced(BoundMethod(value.node.function, me), value.at)
 
-    def _list_above(self, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
-        """Find the base classes that `super()` stands for, each with the object whose method asks."""
+    def find_self(self, at: Surroundings) -> tuple[Traced, Traced] | None:
+        """Find the object whose method code stands in, and the class with that method; None outside methods."""
         method: Surroundings | None = at
         while method is not None and not (method.outer and isinstance(method.outer.owner, ast.ClassDef)):
             method = method.outer
-        if (
-            method is None
-            or method.outer is None
-            or not isinstance(method.owner, Function)
-            or not method.owner.args.args
-        ):
-            return
+        if method is None or method.outer is None or not isinstance(method.owner, Function):
+            return None
+        if not method.owner.args.args:
+            return None
         owner, around = method.outer.owner, method.outer.outer or method.outer
         me = method.given.get(method.owner.args.args[0].arg) or [Traced(Instance(owner, None), around)]
-        for parent in self.list_bases(Traced(owner, around)):
-            if isinstance(parent.node, ast.ClassDef):
-                yield parent, me[0]
+        return me[0], Traced(owner, around)
+
+    def _list_above(self, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
+        """Find the base classes that `super()` stands for, each with the object whose method asks."""
+        if (found := self.find_self(at)) is not None:
+            me, of = found
+            yield from ((parent, me) for parent in self.list_bases(of) if isinstance(parent.node, ast.ClassDef))
 
     def _get_module_member(self, base: Traced, name: str) -> Iterator[Traced]:
         file: SourceFile = base.node.file
@@ -1144,6 +1265,13 @@ class Program:
                     pending.append(below.node)
         return list(under.values())
 
+    def _list_children(self, base: ast.expr, at: Surroundings) -> Iterator[Traced]:
+        """List the classes that `Base.__subclasses__()` returns."""
+        known = [found.node for found in self.trace(base, at) if isinstance(found.node, ast.ClassDef)]
+        for found in self.classes if known else ():
+            if any(parent.node in known for parent in self.list_bases(found)):
+                yield found
+
     def is_overridden(self, at: Surroundings) -> bool:
         """Whether code stands in a method that all objects of the program have from a subclass instead."""
         of, name = at.outer, getattr(at.owner, "name", "")
@@ -1172,6 +1300,9 @@ class Program:
                 yield Traced(BoundMethod(value, base), inside)
             else:
                 yield self._open_member(value, base, inside)
+                yield from self._list_registered(base.node, name)
+        if found:
+            yield from self._list_class_assigned(base, name)
         if not found and name in inside.names.annotated:
             yield from self.list_annotated(inside.names.annotated[name], inside)
         elif not found:
@@ -1181,12 +1312,22 @@ class Program:
                         is_bound = isinstance(value.node, BoundMethod)
                         yield value._replace(node=BoundMethod(value.node.function, base)) if is_bound else value
 
+    def _list_class_assigned(self, base: Traced, name: str) -> Iterator[Traced]:
+        """Find what classmethods assign to an attribute of the class, such as the only object of it."""
+        inside = self.enter(base.node, base.at)
+        for method in filter(is_classmethod, base.node.body):
+            first = method.args.args[0].arg
+            for target, value in (pair for part in ast.walk(method) for pair in list_assignments(part)):
+                if isinstance(target, ast.Attribute) and (target.attr, get_last_name(target.value)) == (name, first):
+                    yield Traced(value, Surroundings(inside.file, method, inside, {first: [base]}))
+
     def _get_instance_member(self, base: Traced, name: str) -> Iterator[Traced]:
         instance: Instance = base.node
         if instance.call is not None and instance.made_in is not None and not self.find_init(base):
             passed = self._get_passed_field(instance, name)
             if passed is not None:
-                yield Traced(passed, instance.made_in, instance.call)
+                made = list(self._list_parsed(base, name, Traced(passed, instance.made_in)))
+                yield from made or [Traced(passed, instance.made_in, instance.call)]
                 return
         owner = Traced(instance.of, base.at)
         for value in self._get_class_member(owner, name):
@@ -1197,11 +1338,45 @@ class Program:
         """Find what the methods of a class assign to an attribute of an object."""
         inside = self.enter(owner.node, owner.at)
         for method, value in self._read_assigned(owner.node).get(name, ()):
-            made = self.enter_init(me, method) if method.name == "__init__" else None
-            yield Traced(value, made or self.enter(method, inside))
+            made: list[Surroundings | None] = [self.enter_init(me, method)] if method.name == "__init__" else []
+            if method.name == "__init_subclass__":
+                made = [at for _, at in self.list_decorations(self.enter(method, inside))]
+            elif method.name == "__post_init__" and isinstance(me.node, Instance) and me.node.call is not None:
+                made = [Surroundings(inside.file, method, inside, {method.args.args[0].arg: [me]})]
+            yield from (Traced(value, at) for at in [*filter(None, made)] or self._list_around(value, method, inside))
         for parent in self.list_bases(owner):
             if isinstance(parent.node, ast.ClassDef):
                 yield from self._list_assigned(parent, name, me)
+
+    def _list_around(self, node: ast.expr, method: Any, at: Surroundings) -> list[Surroundings]:
+        """List the surroundings of a node of a method; of one in a decorator those for each function it decorates."""
+        parts = ast.walk(node)  # what is added to a collection is one that stands in no file
+        around, inner = next((self.parents[part] for part in parts if part in self.parents), None), list[Any]()
+        while around is not None and around is not method:
+            inner += [around] if isinstance(around, Function) else []
+            around = self.parents.get(around)
+        where = self.enter(method, at)
+        for function in reversed(inner):
+            where = self.enter(function, where)
+        decorated = [inside for _, inside in self.list_decorations(where)] if inner else []
+        is_added = node not in self.parents
+        return decorated or (self._list_calls_of(where) if is_added and not inner else []) or [where]
+
+    def _list_calls_of(self, at: Surroundings) -> list[Surroundings]:
+        """List the surroundings inside a function for each call of it; none if no call passes anything."""
+        function, outer = at.owner, at.outer
+        if not isinstance(function, ast.FunctionDef) or outer is None or at.given:
+            return []
+        is_method, found = isinstance(outer.owner, ast.ClassDef) and not is_static(function), list[Surroundings]()
+        for call in filter(self.is_live, self.calls.get(function.name, ())):
+            called = self.find_called(function, call.node, call.at)
+            inside = self.enter_called(Traced(function, outer), call.node, call.at, skip_first=is_method)
+            if called and inside is not None:
+                passed = {
+                    name: [part._replace(call=call.node) for part in parts] for name, parts in inside.given.items()
+                }
+                found.append(Surroundings(at.file, function, outer, passed))
+        return found[:MOST]
 
     def _read_assigned(self, owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.expr]]]:
         if owner not in self.assigned:
@@ -1399,7 +1574,8 @@ class Program:
             return bool(found.node.value == key)
         if isinstance(found.node, ast.Attribute) and found.node.attr in ("stem", "name"):
             paths = [path.node.args[0].value for path in self.trace(found.node.value, found.at) if is_path(path.node)]
-            return key in [getattr(Path(path), found.node.attr) for path in paths] if paths else True
+            if paths:
+                return key in [getattr(Path(path), found.node.attr) for path in paths]
         if names := self.read_strings(found.node, found.at):
             return key in names
         values = self.trace(found.node, found.at)
@@ -1450,15 +1626,34 @@ class Program:
         name = get_last_name(node.func)
         if name == "copy" and isinstance(node.func, ast.Attribute) and not node.args:
             return self.trace(node.func.value, at)
+        if name == "next" and node.args:
+            return self._list_next(node, at)
         if name not in COPIES:
             return []
         found = [value for part in node.args for value in self.trace(part, at)]
+        if name in ("dict", "OrderedDict"):
+            found = [self._make_dict(value) for value in found]
         keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in node.keywords]
         if keys and name in ("dict", "OrderedDict"):
             made = ast.copy_location(ast.Dict(keys, [part.value for part in node.keywords]), node)
             self.parents[made] = self.parents.get(node)
             found.append(Traced(made, at))
         return found
+
+    def _list_next(self, node: ast.Call, at: Surroundings) -> list[Traced]:
+        """Find the element that `next(part for part in parts if ...)` may be, or the first of another collection."""
+        is_searched = any(isinstance(found.node, ast.GeneratorExp) for found in self.trace(node.args[0], at))
+        parts = [part for part in self._iterate_all(node.args[:1], at) if isinstance(part, Traced)]
+        chosen = [*(parts if is_searched else parts[:1]), *(Traced(part, at) for part in node.args[1:])]
+        return [*self._trace_all(iter(chosen))] if parts else []
+
+    def _make_dict(self, value: Traced) -> Traced:
+        """Make a dict of a list of pairs; another value stays."""
+        if not isinstance(value.node, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp):
+            return value
+        loop = ast.comprehension(ast.parse("key, value", mode="eval").body, value.node, [], 0)
+        key, part = loop.target.elts  # type: ignore[attr-defined]
+        return value._replace(node=self.passed.setdefault((value.node, "dict"), ast.DictComp(key, part, [loop])))
 
     def _list_changed(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find the objects with some other fields that `replace(owner, field=value)` and its like make."""
@@ -1484,11 +1679,11 @@ class Program:
             return
         for kind in self.trace(node.func.value, at):
             if isinstance(kind.node, ast.ClassDef):
-                yield from self._list_made_of(node.func.value, node.args[0], at)
+                yield from self._list_made_of(node.func.value, Traced(node.args[0], at), at)
             elif isinstance(kind.node, ast.Call) and kind.node.args:
-                yield from self._list_made_of(kind.node.args[0], node.args[0], at)
+                yield from self._list_made_of(kind.node.args[0], Traced(node.args[0], at), at)
 
-    def _list_made_of(self, kind: ast.expr, value: ast.expr, at: Surroundings) -> Iterator[Traced]:
+    def _list_made_of(self, kind: ast.expr, value: Traced, at: Surroundings) -> Iterator[Traced]:
         """Find the objects of a class, or the dict or list of them, that are made of the values of a dict."""
         held, made = "", kind
         if isinstance(kind, ast.Subscript):
@@ -1500,11 +1695,27 @@ class Program:
             "list": "[{}(**part) for part in values]",
         }
         if held in forms:
-            if (value, kind) not in self.passed:
+            key = (value.node, kind)
+            if key not in self.passed:
                 text = forms[held].format(ast.unparse(made))
-                self.passed[value, kind] = ast.parse(text, mode="eval").body
-            given = {**at.given, "values": [Traced(value, at)]}
-            yield from self.trace(self.passed[value, kind], Surroundings(at.file, at.owner, at.outer, given))
+                self.passed[key] = ast.parse(text, mode="eval").body
+            given = {**at.given, "values": [value]}
+            yield from self.trace(self.passed[key], Surroundings(at.file, at.owner, at.outer, given))
+
+    def _list_parsed(self, base: Traced, name: str, value: Traced) -> Iterator[Traced]:
+        """Find the objects that pydantic makes of a dict for a field whose type is a model, or holds one."""
+        kind = self.enter(base.node.of, base.at).names.annotated.get(name)
+        held = kind.slice if isinstance(kind, ast.Subscript) else kind
+        held = held.elts[-1] if isinstance(held, ast.Tuple) else held
+        if kind is None or not self._has_base(Traced(base.node.of, base.at), "BaseModel"):
+            return
+        known = self.trace(value.node, value.at)
+        parts = [part for found in known for _, part in self.list_pairs(found)] or known
+        if any(isinstance(found.node, Instance) for part in parts for found in self.trace(*part[:2])):
+            return  # they are made already
+        for found in self.trace(held, base.at):
+            if isinstance(found.node, ast.ClassDef):
+                yield from self._list_made_of(kind, value, base.at)
 
     def _make_name_pattern(self, found: Traced) -> str:
         """Make the pattern of the names that a text or an f-string may be; "" for another expression."""
@@ -1540,7 +1751,8 @@ class Program:
                     known = True
                     yield from self.trace(part.node, part.at, base.call or key.call)
         is_loaded = any(isinstance(base.node, ast.Subscript) for base in self.trace(node.func.value, at))
-        is_of_dict = known or keys[0].node is not None  # else a store's, whose second argument is a key
+        is_dict = not isinstance(node.args[0], ast.Tuple) or any(map(self.list_pairs, self.trace(node.func.value, at)))
+        is_of_dict = known or (keys[0].node is not None and is_dict)  # else a store's, whose second argument is a key
         has_default = len(node.args) > 1 and is_of_dict and (missed or not known)
         if has_default:
             yield from self.trace(node.args[1], at)
@@ -1553,8 +1765,9 @@ class Program:
         if isinstance(target, BoundMethod):
             yield from self._call_bound(target, called, node, at)
         elif isinstance(target, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            if not is_wrapped(target):
-                yield from self.list_returned(target, called.at, self.list_passed(target, node, at), node, None)
+            for made in [] if is_wrapped(target) else [*self._list_replacing(called, node)] or [called]:
+                given = self.list_passed(made.node, node, at)
+                yield from self.list_returned(made.node, made.at, given, node, None)
         elif isinstance(target, ast.Call) and get_last_name(target.func) == "partial" and target.args:
             yield from self._call_partial(target, called, node, at)
         elif isinstance(target, Instance):
@@ -1565,6 +1778,25 @@ class Program:
             yield from self._pick_members(called, node, at)
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
+
+    def _list_replacing(self, function: Traced, call: ast.Call) -> Iterator[Traced]:
+        """Find what the decorators of a function put in its place, if that takes other arguments."""
+        for decorator in getattr(function.node, "decorator_list", ()):
+            for maker in self.trace(decorator, function.at):
+                if not isinstance(maker.node, ast.FunctionDef) or self.is_inside(call, maker.node):
+                    continue  # it calls the function itself
+                given = {argument.arg: [function] for argument in maker.node.args.args[:1]}
+                for returned in self.list_returned(maker.node, maker.at, given, None, None):
+                    for made in self.trace(returned.node, returned.at):
+                        if isinstance(made.node, ast.FunctionDef) and made.node.args.vararg is None:
+                            if list_parameters(made.node) != list_parameters(function.node):
+                                yield made
+
+    def is_inside(self, node: Any, owner: Any) -> bool:
+        """Whether a node is another or stands in it, as in a function."""
+        while node is not None and node is not owner:
+            node = self.parents.get(node)
+        return node is not None
 
     def _collect_positional(self, function: Function, call: ast.Call, *, skip_first: bool) -> ast.Tuple:
         """The tuple that a call passes for `*rest`."""
@@ -1619,13 +1851,18 @@ class Program:
             passed = self.list_passed(function, node, at, skip_first=True)
             returned = self._trace_all(self.list_returned(function, called.at, passed, node, owner))
             made = [found for found in returned if isinstance(found.node, Instance) and found.node.call is not None]
-            known = [found for found in made if is_complete(found.node.call)]
+            known = [found for found in made if is_complete(found.node.call) or self._is_loaded(found.node)]
             yield from known or [Traced(Instance(made_of, None), owner.at)]
             return
         if is_wrapped(function):
             return
         given = self.list_passed(function, node, at, skip_first=not is_static(function))
         yield from self.list_returned(function, called.at, given, node, owner)
+
+    def _is_loaded(self, made: Instance) -> bool:
+        """Whether an object is made of all that a file holds, as `cls(**yaml.safe_load(file))`."""
+        rest = [part.value for part in made.call.keywords if part.arg is None] if made.call else []
+        return bool(rest and made.made_in) and bool(self.list_loaded(rest[0], made.made_in))  # type: ignore[arg-type]
 
     def list_passed(
         self, function: Function, node: ast.Call, at: Surroundings, *, skip_first: bool = False
@@ -1718,32 +1955,6 @@ def is_path(node: Any) -> bool:
 
 def _make_tuple(parts: Sequence[Traced]) -> ast.Tuple:
     return ast.Tuple([part.node for part in parts], ast.Load())
-
-
-Found = TypeVar("Found")
-
-
-def end_circles(empty: Found) -> Callable[[Callable[..., Found]], Callable[..., Found]]:
-    """Make a function of a program, an expression and its surroundings return `empty` inside itself.
-
-    A name may be bound to something made of itself, as in `graph = graph.compile()`.
-    """
-
-    def guard(find: Callable[..., Found]) -> Callable[..., Found]:
-        @wraps(find)
-        def guarded(program: Program, node: Any, at: Surroundings) -> Found:
-            key = (find, node, at.key)
-            if key in program.asked:
-                return empty
-            program.asked.add(key)
-            try:
-                return find(program, node, at)
-            finally:
-                program.asked.discard(key)
-
-        return guarded
-
-    return guard
 
 
 def find_module_file(folder: Path, parts: Sequence[str]) -> Path | None:
@@ -1882,6 +2093,14 @@ def read_own_assignments(owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.e
 
 def list_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Find the collections that a statement or a call adds to, and what it adds, as a collection."""
+    for target, value in _list_direct_additions(node):
+        if isinstance(target, ast.Subscript):  # NOTES["walk"].append(text) adds to NOTES
+            yield target.value, ast.Dict([target.slice], [value])
+        else:
+            yield target, value
+
+
+def _list_direct_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     if isinstance(node, ast.AugAssign):
         yield node.target, node.value
     elif isinstance(node, ast.Assign):
@@ -1899,6 +2118,21 @@ def list_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield node.func.value, ast.Dict([node.args[0]], [node.args[1]])
 
 
+def is_super(node: Any) -> bool:
+    """Whether an expression is `super()`."""
+    return isinstance(node, ast.Call) and get_last_name(node.func) == "super"
+
+
+def is_super_method(node: Any) -> bool:
+    """Whether an expression is a call of a method of `super()`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_super(node.func.value)
+
+
+def list_parameters(function: Function) -> list[str]:
+    """The names of a function's parameters."""
+    return [argument.arg for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+
+
 def list_decorators(function: Any) -> list[str]:
     """The last names of a function's decorators."""
     found = getattr(function, "decorator_list", ())
@@ -1912,7 +2146,7 @@ def is_static(function: Any) -> bool:
 
 def is_classmethod(function: Any) -> bool:
     """Whether a method belongs to its class."""
-    return "classmethod" in list_decorators(function)
+    return getattr(function, "name", "") == "__init_subclass__" or "classmethod" in list_decorators(function)
 
 
 def is_property(function: Any) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.extras.adopt import prompt_files
-from selfwire.extras.adopt.kinds import is_environment
+from selfwire.extras.adopt.kinds import has_base, is_environment
 from selfwire.extras.adopt.prompt_files import FileText
 from selfwire.extras.adopt.source import (
     DEEPEST,
@@ -135,7 +135,8 @@ class Reach(NamedTuple):
 
     Attributes:
         unit: the piece of code that uses it.
-        mode: how its holes are written: format, percent, dollar, curly; "" if it has none.
+        mode: how its holes are written: format, percent, dollar, curly; "" if it has none; `percent+format` where a
+            text is filled in both ways, one after the other.
         changes: functions that change its white space, in the order of their use.
         kind: of the text; "" to tell it from the source.
         whole: whether it is a message, not a part of one.
@@ -156,6 +157,11 @@ class Reach(NamedTuple):
     marks: tuple[str, ...] = ()
     users: frozenset[str] = frozenset()
     is_written: bool = False
+
+    def fill_first(self, mode: str) -> "Reach":
+        """Return the reach of a text whose holes of a kind are filled before others are."""
+        modes = self.mode.split("+") if self.mode else []
+        return self._replace(mode="+".join(dict.fromkeys([mode, *modes])))
 
     def change_first(self, changes: tuple[str, ...]) -> "Reach":
         """Return the reach of a text that is changed before; each change is made once, as twice adds nothing."""
@@ -261,13 +267,7 @@ class TextFinder:
                     self.follow(base.node, base.at, reach)
             return
         if (cut := find_cut_file(self.program, node, at)) is not None:
-            read, file = cut
-            self.note(
-                read.node,
-                read.at,
-                f"a text is cut out of {file.name} by code",
-                "keep each prompt in a file of its own, or under a key of a YAML or JSON file",
-            )
+            self._note_cut_file(*cut)
         self._note_opaque(node, at, reach)
 
     def _follow_item(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> bool:
@@ -332,7 +332,7 @@ class TextFinder:
             if isinstance(part, ast.FormattedValue):
                 parts.append(GAP)
                 holes.append(ast.unparse(part.value))
-                self.follow(part.value, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+                self.follow(part.value, at, reach._replace(changes=(), whole=False, kind=""))
             elif is_text(part):
                 parts.append(part.value)
         value = change("".join(parts), reach.changes)
@@ -351,8 +351,8 @@ class TextFinder:
             self.follow(node.left, at, reach)
             self.follow(node.right, at, reach)
         elif isinstance(node.op, ast.Mod):
-            self.follow(node.left, at, reach._replace(mode="percent"))
-            self.follow(node.right, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+            self.follow(node.left, at, reach.fill_first("percent"))
+            self.follow(node.right, at, reach._replace(changes=(), whole=False, kind=""))
         elif isinstance(node.op, ast.BitOr):
             self.follow(node.left, at, reach)
         elif isinstance(node.op, ast.Mult):
@@ -528,10 +528,25 @@ class TextFinder:
             self.follow(part, at, filled)
 
     def _follow_format(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `text.format(...)`, and `string.Formatter().format(text, ...)`."""
         assert isinstance(node.func, ast.Attribute)
-        self.follow(node.func.value, at, reach._replace(mode="format"))
-        for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
-            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+        text, *values = (
+            [*node.args] if self._is_formatter(node.func.value, at) and node.args else [node.func.value, *node.args]
+        )
+        self.follow(text, at, reach.fill_first("format"))
+        is_own = any(found.node is node for found in self.program.trace(text, at))  # text = text.format(...)
+        mode = "" if is_own else reach.mode  # what fills the whole later fills its parts too
+        for part in [*values, *(keyword.value for keyword in node.keywords)]:
+            self.follow(part, at, reach._replace(mode=mode, changes=(), whole=False, kind=""))
+
+    def _is_formatter(self, node: ast.expr, at: Surroundings) -> bool:
+        """Whether an expression is a `string.Formatter`, or an object of a subclass."""
+        for found in self.program.trace(node, at):
+            if isinstance(found.node, Instance):
+                return has_base(self.program, Traced(found.node.of, found.at), ("Formatter",))
+            if isinstance(found.node, ast.Call) and get_last_name(found.node.func) == "Formatter":
+                return True
+        return False
 
     def _follow_substitution(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `Template(text).substitute(...)`, and `render` of Jinja's."""
@@ -718,7 +733,9 @@ class TextFinder:
         texts = prompt_files.read_loaded(self.program, opened, keys)
         for text in texts or ():
             self._add_file(text, reach)
-        if texts is None:
+        if texts is None and (cut := find_cut_file(self.program, call, at)) is not None:
+            self._note_cut_file(*cut)
+        elif texts is None:
             self._note_computed_file(call, at)
         return True
 
@@ -734,6 +751,14 @@ class TextFinder:
     def note(self, node: Any, at: Surroundings, reason: str, way_out: str) -> None:
         """Note a thing that cannot be read."""
         self.opaque.setdefault((at.file.path, node.lineno), (Traced(node, at), reason, way_out))
+
+    def _note_cut_file(self, read: Traced, file: Path) -> None:
+        self.note(
+            read.node,
+            read.at,
+            f"a text is cut out of {file.name} by code",
+            "keep each prompt in a file of its own, or under a key of a YAML or JSON file",
+        )
 
     def _note_computed_file(self, node: ast.Call, at: Surroundings) -> None:
         self.note(
@@ -896,6 +921,16 @@ def list_values(node: ast.expr | None) -> list[ast.expr]:
 
 def split_template(text: str, mode: str) -> Split:
     """Split a template into its static pieces and the names of its holes."""
+    first, _, others = mode.partition("+")
+    if others:
+        outer, names = split_template(text, first)
+        parts, all_names = list[str](), list[str]()
+        for number, piece in enumerate(outer):
+            inner, own = split_template(piece, others)
+            parts += inner
+            for name in (*own, *names[number : number + 1]):  # both kinds may have holes without names
+                all_names.append(str(len(all_names)) if name.isdigit() else name)
+        return tuple(parts), tuple(all_names)
     if mode == "format":
         return _split_format(text)
     pattern = HOLES.get(mode)
@@ -974,6 +1009,7 @@ CALLS: dict[str, Any] = {
     **dict.fromkeys(MESSAGES, TextFinder.follow_message),
     "format": TextFinder._follow_format,
     "format_map": TextFinder._follow_format,
+    "vformat": TextFinder._follow_format,
     "substitute": TextFinder._follow_substitution,
     "safe_substitute": TextFinder._follow_substitution,
     "render": TextFinder._follow_substitution,

@@ -21,6 +21,7 @@ from tests.prompts.pages import COMMAND, FOLDER, render_page
 from tests.prompts.recording import Ask, Asks
 from tests.prompts.replies import FEEDS, Feed
 from tests.prompts.runs import ARCHIVE, RUNS, ask_everything
+from tests.scripted import section
 
 PLACEHOLDER = re.compile(r"\$\{?\w+\}?|\{\w+\}")
 INTERNAL = (
@@ -99,6 +100,14 @@ def test_every_schema_says_what_it_is_and_leaves_no_choice_of_types(method: str)
     assert [name for name, schema in schemas.items() if not schema.get("description")] == []
     choices = re.findall(r'"anyOf": \[\{"type": "(\w+)"\}, \{"type": "(\w+)"\}\]', json.dumps(schemas))
     assert [choice for choice in choices if "null" not in choice] == []
+
+
+def test_a_schema_names_the_operations_that_are_offered_and_no_others() -> None:
+    decisions = [ask for ask in asked("hiva") if ask.step in ("TopologyDecision", "ToolDecision")]
+    assert len(decisions) > 2
+    for ask in decisions:
+        named = ask.options["response_format"]["json_schema"]["schema"]["properties"]["operation"]["enum"]
+        assert named == section(ask.messages[-1].content, "operations").split("\n")
 
 
 def test_nothing_internal_is_in_prompts_and_schemas_beside_the_methods() -> None:

@@ -110,6 +110,24 @@ def test_a_schema_names_the_operations_that_are_offered_and_no_others() -> None:
         assert named == section(ask.messages[-1].content, "operations").split("\n")
 
 
+GAPS = (
+    r"\n[ \t]*\n[ \t]*\n",
+    r"[ \t]+\n",
+    r"<(\w+)>\s*</\1>",
+    r":\s*(?=<(\w+)>\s*</\1>|\Z)",
+    r"\b(a|an|and|at|by|for|in|is|it|of|on|or|the|to|with) \1\b",
+)
+"""Doubled blank lines, blanks at an end of a line, sections and headings with nothing beneath, doubled words."""
+
+
+@of_every_method
+def test_nothing_in_a_prompt_is_empty_or_doubled(method: str) -> None:
+    texts = {text.content for ask in asked(method) for text in ask.messages if text.role in ("system", "user")}
+    assert len(texts) > 10
+    found = [(gap, hit[0]) for text in texts for gap in GAPS for hit in re.finditer(gap, text, re.MULTILINE)]
+    assert found == []
+
+
 def test_nothing_internal_is_in_prompts_and_schemas_beside_the_methods() -> None:
     prompts = [file.read_text(encoding="utf-8") for file in _prompt_files("nodes", "evals")]
     schemas = [json.dumps(schema.model_json_schema()) for schema in (EnsembleChoice, RubricScore)]

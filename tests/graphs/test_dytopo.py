@@ -403,7 +403,7 @@ async def test_d5_results_of_tools_are_read_in_the_next_round() -> None:
     report = await method.run(team, ASK, ctx)
     assert model.schemas["a"] == "TurnWithAnswerWithCalls"
     memory = section(model.shown("a", 1), "memory")
-    assert '[Result of echo, round 1]\n{"text":"x"}\necho of x' in memory
+    assert "[Result of echo, round 1]\ntext: x\n\nIt gave:\necho of x" in memory
     assert "at most 4, each" in section(model.shown("a", 0), "fields")
     assert "the results of your tools" in model.systems["a", 0]
     results = [use.result for use in report.rounds[0].said[0].tools]

@@ -21,7 +21,7 @@ from selfwire.core.values import FrozenMap, Id, parse_object
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import MANAGER, Domain, DytopoMemory, get_workers
-from selfwire.evolvers.dytopo.halting import MARK, Rounds, choose_answer, find_objection
+from selfwire.evolvers.dytopo.halting import MARK, Rounds, choose_answer, find_objection, show_answer
 from selfwire.evolvers.dytopo.induction import Descriptors
 from selfwire.evolvers.dytopo.initial_team import get_members
 from selfwire.evolvers.dytopo.schemas import Call, Halting, Turn, turn_schema
@@ -123,7 +123,7 @@ class DytopoAgents:
             "goal": given.new_goal,
             "team": render_roster([member for member in get_members(given.workflow) if member.id != worker]),
             "needs": "\n".join(f"{'You' if member == worker else member}: {n}" for member, n in given.needs.items()),
-            "answer": answer,
+            "answer": show_answer(domain, answer),
             "memory": render_memory(given.memories.get(worker, ()), answer),
             "number": str(scope.visit + 1),
         }
@@ -161,7 +161,7 @@ class DytopoAgents:
             task=given.question.input.strip(),
             goal=given.new_goal,
             trace=render_global_state(rounds[-1], given.needs) or "Nobody has said anything.",
-            answer="" if said else choose_answer(given.domain, rounds) or "",
+            answer="" if said else show_answer(given.domain, choose_answer(given.domain, rounds) or ""),
             number=len(rounds),
             rounds=self.config.rounds,
         )

@@ -57,6 +57,11 @@ def find_objection(domain: Domain, rounds: Rounds) -> str:
     return ""
 
 
+def show_answer(domain: Domain, answer: str) -> str:
+    """The team's answer as members and manager read it: a program in the fence in which it was given."""
+    return f"```\n{answer}\n```" if answer and domain.form == "code" else answer
+
+
 def _find_answer(domain: Domain, turn: WorkerTurn) -> str:
     if domain.form == "text":
         return turn.answer.strip()

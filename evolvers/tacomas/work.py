@@ -6,7 +6,7 @@ from itertools import repeat
 
 from selfwire.core.agent import Agent
 from selfwire.core.team import Team
-from selfwire.core.text import excerpt, find_code_blocks, mark_repeats
+from selfwire.core.text import excerpt, find_works, mark_repeats
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import Id
 from selfwire.evolvers.trajectory_text import TASK_LENGTH, format_trace
@@ -25,14 +25,14 @@ def render_work(done: Trajectory, *, with_answer: bool = True) -> str:
     Args:
         with_answer: off where the answer stands elsewhere in the prompt.
     """
-    known = name_programs(done if with_answer else hide_answer(done))
+    known = name_repeats(done if with_answer else hide_answer(done))
     places = Counter(agent for agent, _ in {(step.agent, step.node) for step in known.steps})
     named = (step.replace(node=step.agent) if places[step.agent] == 1 else step for step in known.steps)
     return format_trace(known.replace(steps=tuple(named)))
 
 
 def hide_answer(done: Trajectory) -> Trajectory:
-    """The round with a remark instead of the answer, or of its program, in each output; the last step wrote it."""
+    """The round with a remark instead of the answer, its code or its tables in each output; the last step wrote it."""
     last = len(done.steps) - 1
     words = (ANSWER if n == last else SAME for n in range(len(done.steps)))
     return done.replace(steps=tuple(map(_without_answer, done.steps, repeat(done.answer or ""), words)))
@@ -44,16 +44,16 @@ def _without_answer(step: Step, answer: str, word: str) -> Step:
     return step.replace(output=mark_repeats(step.output, answer, IN_ANSWER))
 
 
-def name_programs(done: Trajectory) -> Trajectory:
-    """The round with a remark instead of each program that stands in an earlier output."""
+def name_repeats(done: Trajectory) -> Trajectory:
+    """The round with a remark instead of code and tables that stand in an earlier output."""
     authors: dict[str, Id] = {}
     steps = []
     for step in done.steps:
         output = step.output
-        for program, author in authors.items():
-            output = mark_repeats(output, program, f"(the same program as that of {author})")
-        for program in find_code_blocks(output):
-            authors.setdefault(program, step.agent)
+        for work, author in authors.items():
+            output = mark_repeats(output, work, f"(the same as that of {author})")
+        for work in find_works(output):
+            authors.setdefault(work, step.agent)
         steps.append(step.replace(output=output))
     return done.replace(steps=tuple(steps))
 

@@ -573,6 +573,21 @@ async def test_d17_whom_the_goal_names_reads_the_teams_answer() -> None:
     assert "[Your answer so far, round 1]\n7" in section(model.shown("Solver", 1), "memory")
 
 
+async def test_d17_a_program_is_read_in_the_fence_in_which_it_was_given() -> None:
+    script: Script = {
+        "Designer": [{"public": "-"}],
+        "Developer": [{"public": "This is it:\n```python\nprint(7)\n```"}, {"public": "It stays."}],
+        "Researcher": [{"public": "-"}],
+        "Tester": [{"public": "-", "verdict": "open"}],
+        "Manager": [{"is_complete": False, "next_goal": "Tester: check the program."}],
+    }
+    method, ctx = wired(model := SpokenModel(script), DytopoConfig(domain="code", rounds=2))
+    report = await method.run(method.seed((), domain="code"), ASK, ctx)
+    assert section(model.shown("Tester", 1), "answer") == "```\nprint(7)\n```"
+    assert section(model.shown("Manager", 1), "answer") == "```\nprint(7)\n```"
+    assert report.answer == "print(7)"
+
+
 async def test_d17_an_answer_that_stays_is_not_written_again() -> None:
     script: Script = {
         "ProblemParser": [{"public": "-"}],

@@ -125,10 +125,22 @@ async def test_a_program_that_several_agents_pass_on_is_shown_once() -> None:
     judged, scored = (text for _, text, *_ in model.asked)
     assert (judged.count(program), judged.count(draft), scored.count(program)) == (1, 1, 1)
     assert "[calculator] This is it:\n(as in the team's answer)\nIt was not run." in judged
-    assert "[verifier] The draft was\n(the same program as that of planner)\nand now it is\n(as in the" in judged
+    assert "[verifier] The draft was\n(the same as that of planner)\nand now it is\n(as in the" in judged
     coached = render_work(ran)
     assert (coached.count(program), coached.count(draft)) == (1, 1)
-    assert "[reflector] It passes.\n(the same program as that of calculator)" in coached
+    assert "[reflector] It passes.\n(the same as that of calculator)" in coached
+
+
+async def test_a_table_that_several_agents_pass_on_is_shown_once() -> None:
+    rows = "".join(f"\n| Ada | job {hour} | {hour}:00 | {hour + 1}:00 |" for hour in range(9, 15))
+    table = f"| person | job | start | end |\n|---|---|---|---|{rows}"
+    ran = done(step("calculator", f"Bound: 6 h.\n\n{table}\n\nAll fits."), step("reflector", table), answer=table)
+    meta, model = meta_model(Verdict=Verdict(results=[False] * 3))
+    await judge_answer(ran, ITEMS, meta, threshold=0.8, scope=Scope())
+    [(_, judged, *_)] = model.asked
+    assert judged.count(table) == 1
+    assert "[calculator] Bound: 6 h.\n\n(as in the team's answer)\n\nAll fits." in judged
+    assert render_work(ran).count(table) == 1
 
 
 async def test_without_a_valid_verdict_a_round_has_no_score() -> None:

@@ -9,7 +9,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import ModelError, get_error_cost
 from selfwire.core.text import excerpt
 from selfwire.core.topology import Topology
-from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.trajectory import Step, ToolUse, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 
 TASK_LENGTH = 12_000
@@ -33,12 +33,14 @@ def shorten(text: str, length: int) -> str:
 def format_step(step: Step, length: int = STEP_LENGTH, *, about: str = "") -> str:
     """Work of an agent: its tool uses and its output, each cut to the parts that concern the output or `about`."""
     subject = f"{about}\n{step.output}"
-    uses = [
-        f"tool {use.name}({shorten(str(dict(use.arguments or {})), ARGUMENTS_LENGTH)}) -> "
-        f"{'error: ' if use.error else ''}{excerpt(use.result, max(length // 2 // len(step.tools), LEAST), subject)}"
-        for use in step.tools
-    ]
+    uses = [format_tool_use(use, max(length // 2 // len(step.tools), LEAST), subject) for use in step.tools]
     return "\n".join([*uses, excerpt(step.output, length, about)])
+
+
+def format_tool_use(use: ToolUse, length: int, about: str) -> str:
+    """A tool use with its input; its result is cut to the parts that concern `about`."""
+    given = shorten(str(dict(use.arguments or {})), ARGUMENTS_LENGTH)
+    return f"tool {use.name}({given}) -> {'error: ' if use.error else ''}{excerpt(use.result, length, about)}"
 
 
 def format_inbox(step: Step, length: int = STEP_LENGTH, *, about: str = "") -> str:

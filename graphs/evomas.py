@@ -233,7 +233,10 @@ async def evaluate(state: EvomasState, ctx: EvomasCtx) -> Update:
         )
     try:
         with add_cost_on_error(usage):
-            judged = await assess_outcome(state.task, stage.outcome, ctx.critic, checks=checks, scope=ctx.at)
+            steps = [step for step in state.steps if step.visit == ctx.at.visit]
+            judged = await assess_outcome(
+                state.task, stage.outcome, ctx.critic, steps=steps, checks=checks, scope=ctx.at
+            )
     except ModelError as error:
         usage = get_error_cost(error)
         stage = stage.replace(fault=format_error(error))

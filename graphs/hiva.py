@@ -551,6 +551,10 @@ class Hiva(Method[HivaConfig]):
         """The kept team with the rejected one's beliefs about agents and edges that both have."""
         return carry_over_learning(kept, rejected)
 
+    def reads_memory(self, team: Team) -> bool:
+        """Where a router has a choice; beliefs and concepts decide nothing else."""
+        return needs_concepts(team, self.config) or has_learned_router(team, self.config)
+
     def propose_pruning(self, team: Team, worth: Mapping[str, float]) -> Rewiring | None:
         """The rewiring that removes the agent of the least worth, then of the lowest belief; None if nothing can go."""
         return propose_least_helpful_removal(team, worth)

@@ -458,6 +458,10 @@ class Method(Generic[Config]):
         """The smaller team with notes on what was taken out of the whole one, if runs go by them; by default itself."""
         return smaller
 
+    def reads_memory(self, team: Team) -> bool:
+        """Whether what such a team has learned beside agents, topology and tools decides how it answers."""
+        return True
+
     def note_parts(self, team: Team, runs: Sequence[Trajectory] | None) -> Team:
         """The team with notes of its parts that may be taken out, by runs where there are any; by default itself."""
         return team

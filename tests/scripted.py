@@ -34,8 +34,8 @@ class ScriptedModel:
             answer = answer(messages[-1].content, scope)
         if isinstance(answer, Exception):
             raise answer
-        assert isinstance(answer, schema)
-        return answer, ONE_CALL
+        assert issubclass(schema, type(answer))
+        return schema.model_validate(answer.model_dump()), ONE_CALL
 
     async def generate(self, *_: Any, **__: Any) -> Reply:
         raise AssertionError("only objects are asked for here")

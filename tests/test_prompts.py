@@ -21,6 +21,7 @@ from tests.prompts.pages import COMMAND, FOLDER, render_page
 from tests.prompts.recording import Ask, Asks
 from tests.prompts.replies import FEEDS, Feed
 from tests.prompts.runs import ARCHIVE, RUNS, ask_everything
+from tests.scripted import section
 
 PLACEHOLDER = re.compile(r"\$\{?\w+\}?|\{\w+\}")
 INTERNAL = (
@@ -99,6 +100,32 @@ def test_every_schema_says_what_it_is_and_leaves_no_choice_of_types(method: str)
     assert [name for name, schema in schemas.items() if not schema.get("description")] == []
     choices = re.findall(r'"anyOf": \[\{"type": "(\w+)"\}, \{"type": "(\w+)"\}\]', json.dumps(schemas))
     assert [choice for choice in choices if "null" not in choice] == []
+
+
+def test_a_schema_names_the_operations_that_are_offered_and_no_others() -> None:
+    decisions = [ask for ask in asked("hiva") if ask.step in ("TopologyDecision", "ToolDecision")]
+    assert len(decisions) > 2
+    for ask in decisions:
+        named = ask.options["response_format"]["json_schema"]["schema"]["properties"]["operation"]["enum"]
+        assert named == section(ask.messages[-1].content, "operations").split("\n")
+
+
+GAPS = (
+    r"\n[ \t]*\n[ \t]*\n",
+    r"[ \t]+\n",
+    r"<(\w+)>\s*</\1>",
+    r":\s*(?=<(\w+)>\s*</\1>|\Z)",
+    r"\b(a|an|and|at|by|for|in|is|it|of|on|or|the|to|with) \1\b",
+)
+"""Doubled blank lines, blanks at an end of a line, sections and headings with nothing beneath, doubled words."""
+
+
+@of_every_method
+def test_nothing_in_a_prompt_is_empty_or_doubled(method: str) -> None:
+    texts = {text.content for ask in asked(method) for text in ask.messages if text.role in ("system", "user")}
+    assert len(texts) > 10
+    found = [(gap, hit[0]) for text in texts for gap in GAPS for hit in re.finditer(gap, text, re.MULTILINE)]
+    assert found == []
 
 
 def test_nothing_internal_is_in_prompts_and_schemas_beside_the_methods() -> None:

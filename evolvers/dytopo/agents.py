@@ -14,13 +14,14 @@ from selfwire.core.protocols import Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
+from selfwire.core.text import mark_repeats
 from selfwire.core.trajectory import ToolUse
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, Id, parse_object
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import MANAGER, Domain, DytopoMemory, get_workers
-from selfwire.evolvers.dytopo.halting import Rounds, choose_answer, find_objection, mark_answer
+from selfwire.evolvers.dytopo.halting import MARK, Rounds, choose_answer, find_objection, show_answer
 from selfwire.evolvers.dytopo.induction import Descriptors
 from selfwire.evolvers.dytopo.initial_team import get_members
 from selfwire.evolvers.dytopo.schemas import Call, Halting, Turn, turn_schema
@@ -122,7 +123,7 @@ class DytopoAgents:
             "goal": given.new_goal,
             "team": render_roster([member for member in get_members(given.workflow) if member.id != worker]),
             "needs": "\n".join(f"{'You' if member == worker else member}: {n}" for member, n in given.needs.items()),
-            "answer": answer,
+            "answer": show_answer(domain, answer),
             "memory": render_memory(given.memories.get(worker, ()), answer),
             "number": str(scope.visit + 1),
         }
@@ -160,7 +161,7 @@ class DytopoAgents:
             task=given.question.input.strip(),
             goal=given.new_goal,
             trace=render_global_state(rounds[-1], given.needs) or "Nobody has said anything.",
-            answer="" if said else choose_answer(given.domain, rounds) or "",
+            answer="" if said else show_answer(given.domain, choose_answer(given.domain, rounds) or ""),
             number=len(rounds),
             rounds=self.config.rounds,
         )
@@ -235,7 +236,9 @@ def render_memory(memory: Memory, answer: str = "") -> str:
         "routed": "From {1}, round {0}",
         "tool": "Result of {1}, round {0}",
     }
-    texts = [mark_answer(entry.text, answer) if entry.kind in ("own", "routed") else entry.text for entry in memory]
+    texts = [
+        mark_repeats(entry.text, answer, MARK) if entry.kind in ("own", "routed") else entry.text for entry in memory
+    ]
     return "\n\n".join(
         f"[{shown[entry.kind].format(entry.round + 1, entry.source)}]\n{_HEAD.sub('(', text)}"
         for entry, text in zip(memory, texts, strict=True)
@@ -257,7 +260,7 @@ def _render_public(turn: WorkerTurn, need: str) -> str:
         return "(failed in this round and said nothing)"
     if not turn.asked:
         return "(was not called in this round)"
-    lines = [mark_answer(turn.public.strip(), turn.answer)]
+    lines = [mark_repeats(turn.public.strip(), turn.answer, MARK)]
     lines += [f"Its answer: {turn.answer.strip()}"] if turn.answer.strip() else []
     lines += [f"Its verdict: {turn.verdict}"] if turn.verdict else []
     lines += [f"Its need: {need}"] if need else []

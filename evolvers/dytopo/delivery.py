@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from selfwire.core.trajectory import Message
-from selfwire.core.values import FrozenModel, Id, to_canonical_json
+from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.dytopo.induction import RoundGraph
 from selfwire.evolvers.dytopo.turns import WorkerTurn
 
@@ -30,6 +30,8 @@ class MemoryEntry(FrozenModel):
 Memory = tuple[MemoryEntry, ...]
 
 NEED_LENGTH = 300
+GAVE = "It gave:"
+"""The line between the input of a tool and its result."""
 
 
 class DroppedEntry(FrozenModel):
@@ -140,7 +142,7 @@ def _entries(turn: WorkerTurn, routed: Sequence[Message]) -> list[MemoryEntry]:
         own.append(MemoryEntry(round=number, source=turn.worker, kind="own", text=turn.public))
     if turn.answer.strip():
         own.append(MemoryEntry(round=number, source=turn.worker, kind="answer", text=turn.answer))
-    results = [(use.name, f"{to_canonical_json(use.arguments)}\n{use.result}") for use in turn.tools]
+    results = [(use.name, f"{use.input_text}\n\n{GAVE}\n{use.result}".strip()) for use in turn.tools]
     return [
         *own,
         *(MemoryEntry(round=number, source=name, kind="tool", text=text) for name, text in results),

@@ -1,17 +1,12 @@
 """When a run is complete, and what its answer is (Sec. 3.5.2, the prompts' rules, Alg. 1 line 29)."""
 
-import re
 from collections.abc import Sequence
 
+from selfwire.core.text import find_code_blocks
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.turns import WorkerTurn
 
-_BLOCK = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
-
 MARK = "(the answer, shown apart)"
-_FENCED_MARK = re.compile(rf"```[^\n`]*\n{re.escape(MARK)}\n?```")
-REPEATED = 80
-"""Characters from which on an answer is marked where it is repeated; a shorter one may be a part of a sentence."""
 
 Rounds = Sequence[Sequence[WorkerTurn]]
 """Turns by round; within a round in order sigma."""
@@ -62,17 +57,9 @@ def find_objection(domain: Domain, rounds: Rounds) -> str:
     return ""
 
 
-def find_code_blocks(text: str) -> tuple[str, ...]:
-    """The fenced code blocks of a text, without their fences."""
-    return tuple(block.strip("\n") for block in _BLOCK.findall(text) if block.strip())
-
-
-def mark_answer(text: str, answer: str) -> str:
-    """Put a mark in place of a long answer, or of its code, in a text that is shown beside the answer."""
-    for piece in (answer.strip(), *find_code_blocks(answer)):
-        if len(piece) >= REPEATED:
-            text = text.replace(piece, MARK)
-    return _FENCED_MARK.sub(MARK, text)
+def show_answer(domain: Domain, answer: str) -> str:
+    """The team's answer as members and manager read it: a program in the fence in which it was given."""
+    return f"```\n{answer}\n```" if answer and domain.form == "code" else answer
 
 
 def _find_answer(domain: Domain, turn: WorkerTurn) -> str:

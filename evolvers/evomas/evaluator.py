@@ -12,7 +12,7 @@ from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.text import excerpt
-from selfwire.core.trajectory import Message
+from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.stages import Finding
 from selfwire.evolvers.evomas.state import (
@@ -24,7 +24,10 @@ from selfwire.evolvers.evomas.state import (
     format_state,
 )
 from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trajectory_text import format_tool_use
 
+RESULTS_LENGTH = 3_000
+"""Characters that the results of a workflow's tools share in the evaluator's prompt."""
 NOT_JUDGED = "The outcome could not be judged."
 
 
@@ -55,11 +58,20 @@ class AssessmentResult(NamedTuple):
 
 
 async def assess_outcome(
-    state: TaskState, outcome: str, meta_model: PromptedModel, *, checks: str = "", scope: Scope
+    state: TaskState,
+    outcome: str,
+    meta_model: PromptedModel,
+    *,
+    steps: Sequence[Step] = (),
+    checks: str = "",
+    scope: Scope,
 ) -> AssessmentResult:
     """Give e_t: verdict, confidence and feedback on the active subtask of the state before the update.
 
     Without a valid reply the subtask is sent back (a reward of 0 that may be refined): nothing passes unjudged.
+
+    Args:
+        steps: of the workflow that came to the outcome.
     """
     goal = state.current.goal if state.current else WHOLE_TASK
     reply, usage = await meta_model.ask_or(
@@ -69,14 +81,22 @@ async def assess_outcome(
         scope=scope.at(node="evaluator"),
         by="judge",
         task=state.objective,
-        state=format_state(state.replace(hint=""), here="the subtask to judge"),
+        state=format_state(state, here="the subtask to judge"),
         subtask=goal,
         outcome=outcome,
+        tool_results=format_tool_results(steps, f"{goal}\n{outcome}"),
         checks=checks,
     )
     if reply is None:
         return AssessmentResult(Assessment(verdict="refine", feedback=NOT_JUDGED), usage, fell_back=True)
     return AssessmentResult(to_assessment(reply), usage)
+
+
+def format_tool_results(steps: Sequence[Step], about: str) -> str:
+    """The tool uses of a workflow, each once, their results cut to what concerns an outcome; "" without any."""
+    uses = {(use.name, str(use.arguments), use.result): use for step in steps for use in step.tools}
+    share = RESULTS_LENGTH // max(len(uses), 1)
+    return "\n".join(format_tool_use(use, share, about) for use in uses.values())
 
 
 async def verify_outcome(

@@ -28,6 +28,8 @@ from selfwire.evolvers.router.heads import HEADS, get_sampling
 STATE, OUTCOME = "task_state", "outcome"
 SO_FAR = "the work so far"
 """The sender of the state, as agents read it."""
+PLANNER = "the planner"
+"""The sender of the hint, as agents read it."""
 OWN = "yourself, a step earlier"
 """The sender of an agent's own answer in the layer before, as the agent reads it."""
 ENDS = {name: Agent(id=name, prompt="", kind="signal") for name in (STATE, OUTCOME)}
@@ -117,7 +119,7 @@ def make_stage_runner(runners: Mapping[str, AgentRunner], state: TaskState, *, w
         state: s_t.
         whole: off is the ablation without a task state.
     """
-    described = format_state(state) if whole else ""
+    described, hint = (format_state(state), state.hint) if whole else ("", "")
     tried = whole and state.current is not None and bool(state.current.attempt)
 
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
@@ -128,7 +130,8 @@ def make_stage_runner(runners: Mapping[str, AgentRunner], state: TaskState, *, w
         answers = [_name_author(mail, agent) for mail in read if mail.source != STATE]
         if agent.kind == "refiner" and not answers and not tried:  # its layer runs, although the one before it failed
             return turn
-        known = [Message(source=SO_FAR, target=scope.node, text=described)] if described else []
+        texts = {SO_FAR: described, PLANNER: hint}
+        known = [Message(source=name, target=scope.node, text=text) for name, text in texts.items() if text.strip()]
         context = [] if agent.kind == "ensemble" else known
         run = runners.get(agent.kind, runners["worker"])
         return add_sources(await run(agent, question, (*context, *answers), scope=scope))

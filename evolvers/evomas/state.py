@@ -172,7 +172,7 @@ def to_rows(state: TaskState, *, whole: bool = True) -> tuple[str, ...]:
 
 
 def format_state(state: TaskState, *, here: str = "this part") -> str:
-    """The state as agents and the evaluator read it beside the task and the active subtask; "" if there is nothing.
+    """The state as agents and the evaluator read it beside task, active subtask and hint; "" if there is nothing.
 
     Args:
         here: what the active subtask is called, whose goal stands elsewhere in the prompt.
@@ -185,7 +185,7 @@ def format_state(state: TaskState, *, here: str = "this part") -> str:
     if current and current.attempt:
         parts.append(f"The last try at this part:\n{excerpt(current.attempt, LAST_TRY_LENGTH, current.goal)}")
     parts += [f"Why the last try at this part was sent back: {current.trouble}"] if current and current.trouble else []
-    return "\n\n".join([*parts, *([f"Hint: {state.hint}"] if state.hint else [])])
+    return "\n\n".join(parts)
 
 
 def format_plan(state: TaskState) -> str:

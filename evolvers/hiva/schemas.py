@@ -3,9 +3,11 @@
 Docstrings and descriptions of schemas are part of the prompts.
 """
 
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from selfwire.core.chat import ReplySchema
 
@@ -106,6 +108,21 @@ class TopologyDecision(ReplySchema):
     description: str = Field(default="", description="For ADD_*: what the new agent is and does, as its prompt.")
     successor: str = Field(default="", description="For REMOVE_SUCCESSOR: its id.")
     reason: str = Field(default="", description="Why, in one sentence.")
+
+
+Decision = TypeVar("Decision", ToolDecision, TopologyDecision)
+
+
+def offer_operations(schema: type[Decision], offered: Sequence[str]) -> type[Decision]:
+    """The schema of a decision as models read it where these operations are offered; a reply may still name others."""
+    return cast(type[Decision], _offer_operations(schema, tuple(offered)))
+
+
+@cache
+def _offer_operations(schema: type[ReplySchema], offered: tuple[str, ...]) -> type[ReplySchema]:
+    kind: Any = schema.model_fields["operation"].annotation
+    shown: Any = Field(json_schema_extra={"enum": list(offered)})
+    return create_model(schema.__name__, __base__=schema, __doc__=schema.__doc__, operation=(kind, shown))
 
 
 class ProgramEdit(ReplySchema):

@@ -17,7 +17,7 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.forward import get_concepts
 from selfwire.evolvers.hiva.gradients import Gradient, describe_team, describe_tools
 from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory
-from selfwire.evolvers.hiva.schemas import TopologyDecision
+from selfwire.evolvers.hiva.schemas import TopologyDecision, offer_operations
 from selfwire.evolvers.hiva.semantics import render_gradients
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 from selfwire.evolvers.topology_ops import (
@@ -79,9 +79,10 @@ async def decide_edits(
 
     async def decide(node: Id, mine: Sequence[Gradient]) -> tuple[TopologyDecision | DeclinedProposal, Usage]:
         agent, targets = team.agent_at(node), team.topology.successors[node]
+        offered = list_operations(team, node, parallel[node], config)
         prompts = {target: " ".join(team.agent_at(target).prompt.split()) for target in targets}
         reply, usage = await meta_model.try_ask(
-            TopologyDecision,
+            offer_operations(TopologyDecision, offered),
             "decision",
             scope=scope.at(phase="decide", node=node),
             role=agent.prompt,
@@ -91,7 +92,7 @@ async def decide_edits(
             successors="\n".join(f"{target}: {excerpt(prompts[target], 240)}" for target in targets),
             routing="\n".join(f"{target}: {used.get((node, target), 0)}" for target in targets),
             parallelizability=f"{parallel[node]:.2f}",
-            operations="\n".join(list_operations(team, node, parallel[node], config)),
+            operations="\n".join(offered),
         )
         if isinstance(reply, ModelError):
             return DeclinedProposal(by=node, operation="NO_CHANGE", reason=str(reply)), usage

@@ -28,7 +28,7 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id, parse_object, to_canonical_json
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient, describe_tools, number_tasks
-from selfwire.evolvers.hiva.schemas import KnownCall, ToolDecision, ToolSource
+from selfwire.evolvers.hiva.schemas import KnownCall, ToolDecision, ToolSource, offer_operations
 from selfwire.evolvers.hiva.semantics import render_gradients
 from selfwire.evolvers.prompted_model import WHY_LENGTH, DeclinedProposal, PromptedModel
 from selfwire.evolvers.topology_ops import find_free_name
@@ -343,7 +343,7 @@ class _Toolsmith:
         offered = self._list_operations(own, others)
         feedback = self._read_feedback(gradients)
         reply, usage = await self.meta_model.try_ask(
-            ToolDecision,
+            offer_operations(ToolDecision, offered),
             "tool_decision",
             scope=self.scope.at(phase="tool decision", node=agent.id),
             role=agent.prompt,

@@ -6,7 +6,7 @@ from itertools import repeat
 
 from selfwire.core.agent import Agent
 from selfwire.core.team import Team
-from selfwire.core.text import excerpt
+from selfwire.core.text import excerpt, find_works, mark_repeats
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import Id
 from selfwire.evolvers.trajectory_text import TASK_LENGTH, format_trace
@@ -16,6 +16,7 @@ Notes = Mapping[str, Sequence[str]]
 
 ANSWER = "(wrote the team's answer)"
 SAME = "(the same text as the team's answer)"
+IN_ANSWER = "(as in the team's answer)"
 
 
 def render_work(done: Trajectory, *, with_answer: bool = True) -> str:
@@ -24,21 +25,37 @@ def render_work(done: Trajectory, *, with_answer: bool = True) -> str:
     Args:
         with_answer: off where the answer stands elsewhere in the prompt.
     """
-    known = done if with_answer else hide_answer(done)
+    known = name_repeats(done if with_answer else hide_answer(done))
     places = Counter(agent for agent, _ in {(step.agent, step.node) for step in known.steps})
     named = (step.replace(node=step.agent) if places[step.agent] == 1 else step for step in known.steps)
     return format_trace(known.replace(steps=tuple(named)))
 
 
 def hide_answer(done: Trajectory) -> Trajectory:
-    """The round with a remark instead of each output that is the answer; the last step wrote it."""
+    """The round with a remark instead of the answer, its code or its tables in each output; the last step wrote it."""
     last = len(done.steps) - 1
     words = (ANSWER if n == last else SAME for n in range(len(done.steps)))
-    return done.replace(steps=tuple(map(_without_answer, done.steps, repeat(done.answer), words)))
+    return done.replace(steps=tuple(map(_without_answer, done.steps, repeat(done.answer or ""), words)))
 
 
-def _without_answer(step: Step, answer: str | None, word: str) -> Step:
-    return step.replace(output=word) if answer and step.output.strip() == answer.strip() else step
+def _without_answer(step: Step, answer: str, word: str) -> Step:
+    if answer and step.output.strip() == answer.strip():
+        return step.replace(output=word)
+    return step.replace(output=mark_repeats(step.output, answer, IN_ANSWER))
+
+
+def name_repeats(done: Trajectory) -> Trajectory:
+    """The round with a remark instead of code and tables that stand in an earlier output."""
+    authors: dict[str, Id] = {}
+    steps = []
+    for step in done.steps:
+        output = step.output
+        for work, author in authors.items():
+            output = mark_repeats(output, work, f"(the same as that of {author})")
+        for work in find_works(output):
+            authors.setdefault(work, step.agent)
+        steps.append(step.replace(output=output))
+    return done.replace(steps=tuple(steps))
 
 
 def cut_task(task: str, about: str) -> str:

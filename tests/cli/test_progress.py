@@ -61,7 +61,9 @@ def test_errors_of_tasks_are_named_in_the_lines_of_an_evolution() -> None:
     lines = evolution_lines({**saved, "iteration": 0}, {**tested, "side": "before"}, {**tested, "side": "after"})
     assert "train 0.50 (2 errors: ModelError: no answer), accepted: a tie" in lines
     assert "tested the team before on 4 tasks: mean score 0.50 (1 error: it is down)" in lines
-    assert "tested the evolved team on 4 tasks" in lines
+    assert "tested the evolved team on 4 tasks: mean" in lines
+    copied = evolution_lines({**tested, "side": "after", "copied": True})
+    assert "the evolved team answers as the team before, so it is not asked again: mean score 0.50" in copied
 
 
 def test_the_time_left_ends_with_the_last_iteration_and_tests_come_after_it() -> None:

@@ -5,10 +5,11 @@ import subprocess
 import sys
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.core.text import GAP, compare_lines, excerpt, split_sentences
+from selfwire.core.text import GAP, REPEATED, compare_lines, excerpt, find_code_blocks, mark_repeats, split_sentences
 
 FILLER = "The weather was mild on that day and nobody had anything to report. "
 DECISIVE = "The Severin Bridge is 691 m long (Dr. Lohmer, 1959)."
@@ -96,3 +97,24 @@ def test_a_sentence_ends_neither_behind_an_abbreviation_nor_behind_the_number_of
         "1. Read it.",
         "2) Say why, i.e. name a line.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("```\na = 1\n```", ("a = 1",)),
+        ("```py\na\n```\nand\n```python3 \nb\n```", ("a", "b")),
+        ("```python\n    \n```", ()),
+        ("no `code` here", ()),
+        ("```python\ncut off", ()),
+    ],
+)
+def test_code_stands_in_fences(text: str, blocks: tuple[str, ...]) -> None:
+    assert find_code_blocks(text) == blocks
+
+
+@pytest.mark.parametrize("language", ["", "python", "c++", "objective-c", "python title=a.py"])
+def test_a_mark_stands_for_a_code_block_whatever_its_language(language: str) -> None:
+    program = "total = add(total, 1)\n" * REPEATED
+    shown = f"See:\n```{language}\n{program}```\nDone."
+    assert mark_repeats(shown, f"```text\n{program}```", "(above)") == "See:\n(above)\nDone."

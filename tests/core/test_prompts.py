@@ -71,6 +71,15 @@ def test_a_blank_section_is_left_out_with_its_heading() -> None:
         SECTIONS.messages("coach", task="Why?")
 
 
+def test_a_paragraph_that_is_a_blank_variable_leaves_no_gap() -> None:
+    prompts = Prompts(texts={"ask": "Work.\n\n$more\n\nSay it.", "meta": "Decide.\n---\nFirst.\n\n$more\n\nLast."})
+    assert prompts.text("ask", more="") == "Work.\n\nSay it."
+    assert prompts.text("ask", more="Search.") == "Work.\n\nSearch.\n\nSay it."
+    assert prompts.messages("meta", more=" ")[1].content == "First.\n\nLast."
+    with pytest.raises(ConfigError, match="more"):
+        prompts.text("ask")
+
+
 def test_a_folder_that_is_missing_has_no_prompts() -> None:
     with pytest.raises(ConfigError, match=r"selfwire\.evolvers has no prompts for 'nobody'; reinstall the package"):
         load_prompts("evolvers", "nobody")

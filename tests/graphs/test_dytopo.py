@@ -403,7 +403,7 @@ async def test_d5_results_of_tools_are_read_in_the_next_round() -> None:
     report = await method.run(team, ASK, ctx)
     assert model.schemas["a"] == "TurnWithAnswerWithCalls"
     memory = section(model.shown("a", 1), "memory")
-    assert '[Result of echo, round 1]\n{"text":"x"}\necho of x' in memory
+    assert "[Result of echo, round 1]\ntext: x\n\nIt gave:\necho of x" in memory
     assert "at most 4, each" in section(model.shown("a", 0), "fields")
     assert "the results of your tools" in model.systems["a", 0]
     results = [use.result for use in report.rounds[0].said[0].tools]
@@ -571,6 +571,21 @@ async def test_d17_whom_the_goal_names_reads_the_teams_answer() -> None:
     assert "<answer>" not in model.shown("ProblemParser", 1)
     assert "<answer>" not in model.shown("Solver", 1)
     assert "[Your answer so far, round 1]\n7" in section(model.shown("Solver", 1), "memory")
+
+
+async def test_d17_a_program_is_read_in_the_fence_in_which_it_was_given() -> None:
+    script: Script = {
+        "Designer": [{"public": "-"}],
+        "Developer": [{"public": "This is it:\n```python\nprint(7)\n```"}, {"public": "It stays."}],
+        "Researcher": [{"public": "-"}],
+        "Tester": [{"public": "-", "verdict": "open"}],
+        "Manager": [{"is_complete": False, "next_goal": "Tester: check the program."}],
+    }
+    method, ctx = wired(model := SpokenModel(script), DytopoConfig(domain="code", rounds=2))
+    report = await method.run(method.seed((), domain="code"), ASK, ctx)
+    assert section(model.shown("Tester", 1), "answer") == "```\nprint(7)\n```"
+    assert section(model.shown("Manager", 1), "answer") == "```\nprint(7)\n```"
+    assert report.answer == "print(7)"
 
 
 async def test_d17_an_answer_that_stays_is_not_written_again() -> None:

@@ -490,6 +490,26 @@ async def test_a_team_that_did_not_change_is_tested_once(iterations: int, teams:
     assert (before == after) is (teams == 1)
 
 
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_team_that_has_learned_only_what_no_answer_reads_is_tested_once(
+    reads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Scripted, "reads_memory", lambda self, team: reads)
+    method, events = Scripted(skill=lambda number: 0.9 if number == 0 else 0.0), list[Event]()
+    made = context(method, iterations=2)
+    final = await run_evolution(made, InMemorySaver(), events.append)
+    tested = [place for place in method.seen if place[0] == "test"]
+    assert len(tested) == (2 if reads else 1) * len(made.splits.test)
+    sides = final["test"]
+    assert sides["before"]["workflow"] != sides["after"]["workflow"]
+    assert sides["before"]["scores"] == sides["after"]["scores"]
+    assert {done.workflow for done in await load_trajectories(made.journal, Scope(run="r/after", phase="test"))} == {
+        sides["after"]["workflow"]
+    }
+    told = [event.get("copied", False) for event in events if event.get("side") == "after"]
+    assert told == ([False] * 10 if reads else [True])
+
+
 @pytest.mark.parametrize("iterations", [0, 2])
 async def test_a_finished_run_tries_only_failed_test_tasks_again(iterations: int) -> None:
     down = {"test1", "test4", "train1"}

@@ -13,10 +13,10 @@ from pydantic import Field
 
 from selfwire.core.agent import COMPUTING_TOOLS
 from selfwire.core.errors import ConfigError
-from selfwire.core.trajectory import ToolUse
+from selfwire.core.trajectory import Step, ToolUse
 from selfwire.core.values import FrozenMap
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.evaluator import NOT_JUDGED
+from selfwire.evolvers.evomas.evaluator import NOT_JUDGED, RESULTS_LENGTH, format_tool_results
 from selfwire.evolvers.evomas.layers import find_sources
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.evomas.state import WHOLE_TASK
@@ -24,6 +24,7 @@ from selfwire.graphs import evomas
 from tests.graphs.scripted import FORMS, TurnsChat, on, run
 from tests.graphs.test_evomas_wire import IO, MEMBER, SEARCH
 from tests.request_parts import read_instructions
+from tests.scripted import section
 
 ASKED = {"question": "Which bridge is longer?"}
 
@@ -206,6 +207,15 @@ def test_agents_read_the_whole_state_and_know_their_subtask() -> None:
         assert part in second
 
 
+def test_a_hint_is_the_planners_and_no_part_of_the_work_so_far() -> None:
+    whole = planning(item("Find the lengths."), hint="Look at the map.")
+    model = scripted(HALF, plans=(whole, {**SAME, "hint": "Look twice."}))
+    built(model, stages=2).invoke(ASKED)
+    first, again = model.shown(IO)
+    assert "<messages>\nFrom the planner:\nLook at the map.\n</messages>" in first
+    assert "sent back: one is missing\n\nFrom the planner:\nLook twice.\n" in again
+
+
 def test_nothing_is_sent_twice() -> None:
     model = scripted(HALF, plans=(TWO, SAME, SAME))
     built(model, ["io", "multi_generate"], ["self_refine"], ["ensemble"]).invoke(ASKED)
@@ -326,6 +336,26 @@ def test_d16_the_evaluator_may_look_things_up_before_it_judges() -> None:
     assert len(model.shown("You check the result")) == 2 * 2  # a tool call and an answer, at two stages
     assert "From workflow:\nanswer" in model.shown("You check the result")[0]
     assert all("What was looked up to check it:\n<checks>\nanswer" in told for told in model.shown("You review"))
+
+
+def test_the_evaluator_reads_what_tools_gave_in_the_stage_that_it_judges() -> None:
+    model = scripted(calls_tool=("look", {"query": "Rome"}))
+    built(model, ["web_search", "web_browser"], tools=[look]).invoke(ASKED)
+    first, second = model.shown("You review")
+    shown = "tool look({'query': 'Rome'}) -> [1] Bridges of Rome\nIt is long. See https://bridges.example/a?b=1."
+    for told in (first, second):
+        assert section(told, "tool_results") == shown  # both agents asked the same
+    bare = scripted()
+    built(bare, ["io"]).invoke(ASKED)
+    assert not any("tool_results" in told for told in bare.shown("You review"))
+
+
+def test_a_long_result_of_a_tool_is_cut_to_what_concerns_the_outcome() -> None:
+    dull = "The weather was mild on that day. " * 600
+    uses = [ToolUse(name="look", arguments={"query": word}, result=f"{dull}Span: 691 m. {dull}") for word in "abcde"]
+    told = format_tool_results([Step(node="a", agent="a", output="", tools=uses)], "The span is 691 m.")
+    assert told.count("Span: 691 m.") == 5
+    assert len(told) < RESULTS_LENGTH + 300
 
 
 def test_the_number_of_stages_can_be_chosen_per_run() -> None:

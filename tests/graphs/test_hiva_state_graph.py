@@ -246,6 +246,13 @@ async def test_d21_a_task_is_characterised_once_and_only_where_the_bandit_has_a_
     assert "TaskProfile" not in unrouted.objects
 
 
+def test_what_was_learned_decides_an_answer_only_where_the_bandit_has_a_choice() -> None:
+    assert not Hiva().reads_memory(trio())
+    assert Hiva().reads_memory(fork())
+    assert not Hiva(kabb=False).reads_memory(fork())
+    assert Hiva(router="learned").reads_memory(fork())
+
+
 class Listening(ScriptedChat):
     """Keeps what agents are told beside their prompts."""
 

@@ -319,7 +319,7 @@ EVOMAS = (
                 },
                 "The members of the next stage read the goal as their part of the task, and the hint.",
                 lambda out: f"Your part of the task now, and nothing else: {PART}" in out.shown("agent")
-                and f"Hint: {WHERE}" in out.shown("agent"),
+                and f"From the planner:\n{WHERE}" in out.shown("agent"),
             ),
             GoodReply(
                 "Assessed", {"feedback": SENT_BACK, "reward": 0, "refine": True, "confidence": 0.9},

@@ -69,10 +69,11 @@ class EvolutionProgress(Bar):
             self._say(f"{self._place(event)} {measured}, {event['outcome']}: {event['why']}; {self._told(event)}")
         elif event["phase"] == "test" and event.get("done") == event.get("total"):
             team = {"before": "the team before", "after": "the evolved team"}[event["side"]]
+            tested = f"tested {team} on {format_count(event['total'], 'task')}"
+            if event.get("copied"):
+                tested = f"{team} answers as the team before, so it is not asked again"
             measured = f"mean score {_score(event)}{format_errors(event)}"
-            self._say(
-                f"tested {team} on {format_count(event['total'], 'task')}: {measured}; {format_spend(event['spend'])}"
-            )
+            self._say(f"{tested}: {measured}; {format_spend(event['spend'])}")
         self.latest = event
 
     def _place(self, event: Event) -> str:

@@ -103,8 +103,8 @@ SHARED_SYSTEM = (
 TASK_HEAD = "<task>\n"
 """Beginning of a message that begins with the task."""
 
-_SECTION = re.compile(r"(?:[^<]*\n)?<(\w+)>\n\$\1\n</\1>")
-"""Pattern of a tagged variable with its heading."""
+_SECTION = re.compile(r"(?:[^<]*\n)?<(?P<tag>\w+)>\n\$(?P=tag)\n</(?P=tag)>|\$(?P<bare>\w+)")
+"""Pattern of a tagged variable with its heading, and of a paragraph that is a variable."""
 
 
 class Prompts(FrozenModel):
@@ -117,12 +117,12 @@ class Prompts(FrozenModel):
     texts: Mapping[str, str]
 
     def text(self, name: str, /, **values: object) -> str:
-        """Fill a prompt.
+        """Fill a prompt; a paragraph that is a variable with a blank value is left out.
 
         Raises:
             ConfigError: there is no such prompt, or the template has a variable without a value.
         """
-        return _fill(name, self._get(name), values)
+        return _fill(name, _drop_blank_sections(self._get(name), values), values)
 
     def messages(self, name: str, /, **values: object) -> tuple[ChatMessage, ...]:
         """Fill a prompt as a system and a user message.
@@ -131,7 +131,7 @@ class Prompts(FrozenModel):
         `SHARED_SYSTEM`.
 
         A value cannot forge a tag that labels a section of the template. A section of the user message with a blank
-        value is left out, heading included.
+        value is left out, heading included, as is a paragraph that is such a variable.
 
         Raises:
             ConfigError: as `text`, or the prompt neither has a divider nor begins with the task.
@@ -168,9 +168,13 @@ def _compile_tags(template: str) -> re.Pattern[str] | None:
     return re.compile(rf"<(/?\s*(?:{names})\s*)>", re.IGNORECASE) if names else None
 
 
-def _drop_blank_sections(template: str, values: Mapping[str, str]) -> str:
+def _drop_blank_sections(template: str, values: Mapping[str, object]) -> str:
     found = ((_SECTION.fullmatch(paragraph.strip()), paragraph) for paragraph in template.split("\n\n"))
-    return "\n\n".join(text for section, text in found if not section or values.get(section[1], "unknown").strip())
+    return "\n\n".join(
+        paragraph
+        for section, paragraph in found
+        if not section or str(values.get(section["tag"] or section["bare"], "unknown")).strip()
+    )
 
 
 def _fill(name: str, template: str, values: Mapping[str, object]) -> str:

@@ -91,6 +91,30 @@ def _cut(text: str, length: int) -> str:
     return f"{whole.rstrip()} {GAP}"[:length]
 
 
+REPEATED = 80
+"""Least characters of a text that is marked where it is repeated; a shorter one may be a part of a sentence."""
+_CODE_BLOCK = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
+_TABLE = re.compile(r"^\|.*\|(?:\n\|.*\|)+", re.MULTILINE)
+
+
+def find_code_blocks(text: str) -> tuple[str, ...]:
+    """Find the fenced code blocks of a text, without their fences."""
+    return tuple(block.strip("\n") for block in _CODE_BLOCK.findall(text) if block.strip())
+
+
+def find_works(text: str) -> tuple[str, ...]:
+    """Find what a text has in one piece: its fenced code blocks, without their fences, and its tables."""
+    return (*find_code_blocks(text), *_TABLE.findall(text))
+
+
+def mark_repeats(text: str, known: str, mark: str) -> str:
+    """Put a mark in place of a long text, of its fenced code or of its tables, in a text that is shown beside it."""
+    for piece in (known.strip(), *find_works(known)):
+        if len(piece) >= REPEATED:
+            text = text.replace(piece, mark)
+    return re.sub(rf"```[^\n`]*\n{re.escape(mark)}\n?```", lambda _: mark, text)
+
+
 COMPARED = 100_000
 """Most characters of two texts that are compared line by line."""
 COMPARED_LINES = 400

@@ -1,13 +1,13 @@
 """Trajectories: the record of a team's run on a question, with a step per agent call."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from pydantic import Field
 
 from selfwire.core.task import Feedback, Question
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
-from selfwire.core.values import AnyText, FrozenJson, FrozenMap, FrozenModel
+from selfwire.core.values import AnyText, FrozenJson, FrozenMap, FrozenModel, to_canonical_json
 
 DECISIONS = "decisions"
 """Name of a trajectory's note with its `DecisionCount`."""
@@ -39,6 +39,18 @@ class ToolUse(FrozenModel):
     result: AnyText
     error: bool = False
     seconds: float | None = Field(default=None, ge=0)
+
+    @property
+    def input_text(self) -> str:
+        """The arguments as plain text, one per line; a text of several lines stands below its name."""
+        if not isinstance(self.arguments, Mapping):
+            return _to_text(self.arguments)
+        texts = {name: _to_text(value) for name, value in self.arguments.items()}
+        return "\n".join(f"{name}:{chr(10) if chr(10) in text else ' '}{text}" for name, text in texts.items())
+
+
+def _to_text(value: object) -> str:
+    return value if isinstance(value, str) else to_canonical_json(value)
 
 
 class Routing(FrozenModel):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,8 +96,22 @@ def test_an_edge_without_a_private_message_delivers_nothing_and_blank_public_one
 def test_d5_results_of_tools_reach_their_user_and_nobody_else() -> None:
     use = ToolUse(name="search", arguments={"query": "x"}, result="found")
     done = delivered(said("a", "hello", tools=(use,)), said("b", "hi"), along=graph("a>b", "b>a"))
-    assert texts(done, "a") == ["a speaks", '{"query":"x"}\nfound', "hi"]
+    assert texts(done, "a") == ["a speaks", "query: x\n\nIt gave:\nfound", "hi"]
     assert texts(done, "b") == ["b speaks", "hello"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ({"code": "n = 1\nprint(n)", "seconds": 3}, "code:\nn = 1\nprint(n)\nseconds: 3\n\nIt gave:\n1"),
+        ({"years": [1874, 1881]}, "years: [1874,1881]\n\nIt gave:\n1"),
+        ({}, "It gave:\n1"),
+        ("no JSON", "no JSON\n\nIt gave:\n1"),
+    ],
+)
+def test_the_input_of_a_tool_is_remembered_as_plain_text(arguments: object, shown: str) -> None:
+    use = ToolUse(name="python", arguments=arguments, result="1")
+    assert texts(delivered(said("a", tools=(use,)), along=graph()), "a") == ["a speaks", shown]
 
 
 def test_d6_a_failed_worker_keeps_its_memory_and_neither_sends_nor_receives() -> None:

@@ -3,14 +3,7 @@
 import pytest
 
 from selfwire.evolvers.dytopo.domain import Domain
-from selfwire.evolvers.dytopo.halting import (
-    MARK,
-    REPEATED,
-    choose_answer,
-    find_code_blocks,
-    find_objection,
-    mark_answer,
-)
+from selfwire.evolvers.dytopo.halting import choose_answer, find_objection
 from selfwire.evolvers.dytopo.initial_team import DOMAINS
 from selfwire.evolvers.dytopo.turns import WorkerTurn
 
@@ -52,20 +45,6 @@ def test_the_answer_of_code_is_the_developers_last_block() -> None:
     assert choose_answer(CODE, [[WorkerTurn(worker="Tester", public=BLOCK.format(1))]]) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "blocks"),
-    [
-        ("```\na = 1\n```", ("a = 1",)),
-        ("```py\na\n```\nand\n```python3 \nb\n```", ("a", "b")),
-        ("```python\n    \n```", ()),
-        ("no `code` here", ()),
-        ("```python\ncut off", ()),
-    ],
-)
-def test_code_stands_in_fences(text: str, blocks: tuple[str, ...]) -> None:
-    assert find_code_blocks(text) == blocks
-
-
 def test_without_an_answer_nothing_is_complete() -> None:
     assert "none of Solver has given an answer" in find_objection(MATH, [[verifier("pass")]])
     assert "none of Developer has given code" in find_objection(CODE, [[PASSED]])
@@ -104,10 +83,3 @@ def test_a_domain_without_checkers_needs_an_answer_only() -> None:
 def test_nobody_checks_its_own_answer() -> None:
     with pytest.raises(ValueError, match="a would check its own answer"):
         Domain(name="own", answerers=("a",), checkers=("a",))
-
-
-@pytest.mark.parametrize("language", ["", "python", "c++", "objective-c", "python title=a.py"])
-def test_the_mark_of_an_answer_stands_for_its_code_block_whatever_its_language(language: str) -> None:
-    program = "total = add(total, 1)\n" * REPEATED
-    shown = f"See:\n```{language}\n{program}```\nDone."
-    assert mark_answer(shown, f"```text\n{program}```") == f"See:\n{MARK}\nDone."

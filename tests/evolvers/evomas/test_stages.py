@@ -184,11 +184,11 @@ def test_rows_begin_with_the_active_subtask_and_leave_out_what_says_nothing() ->
 
 def test_agents_are_told_the_whole_state_and_nothing_twice() -> None:
     sent_back = subtask(2, trouble="half of it", attempt="one length: 691 m", refinements=1)
-    told = format_state(state(subtask(1, "completed", artifact="1,280 m"), sent_back, hint="look at the map"))
+    told = format_state(state(subtask(1, "completed", artifact="1,280 m"), sent_back))
     assert told == (
         "Plan:\n[s1] DONE: goal 1\n[s2] NEED-REFINE: this part\n\nResult of [s1]:\n1,280 m\n\n"
         "The last try at this part:\none length: 691 m\n\n"
-        "Why the last try at this part was sent back: half of it\n\nHint: look at the map"
+        "Why the last try at this part was sent back: half of it"
     )
     assert "[s1] TODO: what to judge\n" in format_state(state(subtask(1), sent_back), here="what to judge")
     assert format_state(state(subtask(1))) == ""  # task and subtask stand beside it

@@ -17,7 +17,7 @@ from selfwire.evolvers.tacomas.judge import (
     mean_contribution,
 )
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, ChecklistItem, Contributions, Verdict
-from selfwire.evolvers.tacomas.work import cut_task
+from selfwire.evolvers.tacomas.work import cut_task, render_work
 from tests.evolvers.tacomas.doubles import QUESTION, done, meta_model, step
 from tests.scripted import section
 
@@ -106,6 +106,41 @@ async def test_an_agent_that_wrote_what_the_answer_says_did_not_write_the_answer
     await judge_answer(ran, ITEMS, meta, threshold=0.8, scope=Scope())
     [(_, shown, *_)] = model.asked
     assert "[planner] (the same text as the team's answer)\n[reflector] (wrote the team's answer)" in shown
+
+
+async def test_a_program_that_several_agents_pass_on_is_shown_once() -> None:
+    program = "\n".join(f"def part_{number}(years: list[int]) -> int:\n    return sum(years)" for number in range(3))
+    draft, fenced = program.replace("sum", "max"), f"```python\n{program}\n```"
+    ran = done(
+        step("planner", f"Begin with\n```python\n{draft}\n```\nand improve it."),
+        step("calculator", f"This is it:\n{fenced}\nIt was not run."),
+        step("verifier", f"The draft was\n```\n{draft}\n```\nand now it is\n{fenced}"),
+        step("reflector", f"It passes.\n{fenced}"),
+        answer=f"It passes.\n{fenced}",
+    )
+    scores = [AgentScore(agent="calculator", score=1, reason="")]
+    meta, model = meta_model(Verdict=Verdict(results=[False] * 3), Contributions=Contributions(scores=scores))
+    await judge_answer(ran, ITEMS, meta, threshold=0.8, scope=Scope())
+    await assess_contributions(ran, [("calculator", ""), ("reflector", "")], meta, scope=Scope())
+    judged, scored = (text for _, text, *_ in model.asked)
+    assert (judged.count(program), judged.count(draft), scored.count(program)) == (1, 1, 1)
+    assert "[calculator] This is it:\n(as in the team's answer)\nIt was not run." in judged
+    assert "[verifier] The draft was\n(the same as that of planner)\nand now it is\n(as in the" in judged
+    coached = render_work(ran)
+    assert (coached.count(program), coached.count(draft)) == (1, 1)
+    assert "[reflector] It passes.\n(the same as that of calculator)" in coached
+
+
+async def test_a_table_that_several_agents_pass_on_is_shown_once() -> None:
+    rows = "".join(f"\n| Ada | job {hour} | {hour}:00 | {hour + 1}:00 |" for hour in range(9, 15))
+    table = f"| person | job | start | end |\n|---|---|---|---|{rows}"
+    ran = done(step("calculator", f"Bound: 6 h.\n\n{table}\n\nAll fits."), step("reflector", table), answer=table)
+    meta, model = meta_model(Verdict=Verdict(results=[False] * 3))
+    await judge_answer(ran, ITEMS, meta, threshold=0.8, scope=Scope())
+    [(_, judged, *_)] = model.asked
+    assert judged.count(table) == 1
+    assert "[calculator] Bound: 6 h.\n\n(as in the team's answer)\n\nAll fits." in judged
+    assert render_work(ran).count(table) == 1
 
 
 async def test_without_a_valid_verdict_a_round_has_no_score() -> None:

@@ -83,7 +83,8 @@ def test_a_search_is_asked_for_and_its_result_read_in_the_next_round() -> None:
     assert call["tool"] == "search"
     given = json.loads(call["arguments"])
     assert given == {"query": "Who founded Brol Works?"}
-    result = f"[Result of search, round 0]\n{json.dumps(given)}\n[1] Brol Works\nA firm. It was founded by Ann Lee."
+    passage = "[1] Brol Works\nA firm. It was founded by Ann Lee."
+    result = f"[Result of search, round 0]\nquery: {given['query']}\n\nIt gave:\n{passage}"
     found = said(task=task, memory=result)
     assert "Passage: Brol Works | A firm." in found["public"]
     assert found["calls"] == []

@@ -90,7 +90,7 @@ def test_the_task_and_what_others_found_never_switch_a_skill_on(text: str) -> No
     [
         f"{QUESTION}\n\nYour part of the task now, and nothing else: {TOLD}",
         f"{QUESTION}\n\nFrom a1:\n{TOLD}\n- Fact: a = b",
-        f"{QUESTION}\n\nFrom the work so far:\nPlan:\n[s1] TODO: this part\n\nHint: {TOLD}",
+        f"{QUESTION}\n\nFrom the work so far:\nPlan:\n[s1] TODO: this part\n\nFrom the planner:\n{TOLD}",
     ],
 )
 def test_instructions_are_heard_wherever_they_stand_unless_a_voice_hears_less(text: str) -> None:

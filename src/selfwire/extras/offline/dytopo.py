@@ -46,6 +46,7 @@ BY_FACT = re.compile(r"\bask for one missing fact\b[^.]*\boffer the fact that ot
 """Asks a worker to name facts in its needs and offers."""
 
 _ENTRY = re.compile(r"(?:^|\n\n)\[(?:(You)|Your answer so far|From ([^\],]+)|Result of ([^\],]+)), round (\d+)\]\n")
+_ARGUMENT = re.compile(r"^(\w+): (.+)$", re.MULTILINE)
 _UNSETTLED = re.compile(r"Answer: unknown$|^(?:- .*|Nothing is known yet\.)$")
 
 
@@ -152,8 +153,8 @@ def _verdict(brief: CriticInput, work: SkillInput) -> str:
 
 
 def _result(tool: str, text: str) -> ToolResult:
-    arguments, _, result = text.partition("\n")
-    return ToolResult(tool, _object(arguments), result)
+    given, _, result = text.partition("It gave:\n")
+    return ToolResult(tool, dict(_ARGUMENT.findall(given)), result)
 
 
 def _tools(text: str) -> list[OfferedTool]:

@@ -16,10 +16,9 @@ Voice = Literal["all", "system", "user"]
 VOICES: tuple[Voice, ...] = get_args(Voice)
 
 PART = re.compile(r"^Your part of the task now\b[^:\n]*: *(.+)$", re.MULTILINE)
-_HINT = re.compile(r"^Hint: *(.+)$", re.MULTILINE)
 _FINDING = re.compile(r"\s*(?:-|\[|$)|\W*(?:final )?answer\W*:|no fault found", re.IGNORECASE)
 RECORD = "the work so far"
-"""The sender of a record of earlier work, of which only a hint is addressed to the reader."""
+"""The sender of a record of earlier work, of which nothing is addressed to the reader."""
 
 
 def join_instructions(system: str, moment: str, voice: Voice) -> str:
@@ -36,8 +35,6 @@ def find_instructions(head: str, peers: Sequence[tuple[str, str]]) -> str:
     """
     found = PART.findall(head)
     for sender, text in peers:
-        if sender == RECORD:
-            found += _HINT.findall(text)
-        else:
+        if sender != RECORD:
             found += takewhile(lambda line: not _FINDING.match(line), text.split("\n"))
     return "\n".join(found)

@@ -1,9 +1,9 @@
-"""A contestant of `make bench ARGS=peers`, in a process and an environment of its own.
+"""An engine of `make bench ARGS=peers`, in a process and an environment of its own.
 
     python worker.py NAME ADDRESS
 
 Each line of the input names a shape and how often it is run; the answer is a line with CPU and wall seconds, calls and
-the last text. A contestant imports what it needs when it is built, as no environment has everything. All send the same
+the last text. An engine imports what it needs when it is built, as no environment has everything. All send the same
 messages: an agent's prompt, then the task with what its predecessors wrote.
 """
 
@@ -31,7 +31,7 @@ CLOSING = "Do your part, as your instructions say."
 TASK = "Which of the two towers is older, and by how many years?"
 WORKERS = tuple(f"w{number}" for number in range(8))
 MOST = 64
-"""Requests at once that each contestant allows."""
+"""Requests at once that each engine allows."""
 OPEN = AsyncExitStack()
 """What is closed at the end."""
 
@@ -270,7 +270,7 @@ def build_pydantic_graph(address: str, team: PeerTeam) -> Run:
     return run
 
 
-CONTESTANTS: dict[str, Callable[[str, PeerTeam], Run]] = {
+ENGINES: dict[str, Callable[[str, PeerTeam], Run]] = {
     "openai": build_bare,
     "langgraph": build_langgraph_bare,
     "langgraph-chat": build_langgraph_chat,
@@ -295,7 +295,7 @@ async def measure(run: Run, shape: Shape, repeat: int) -> dict[str, Any]:
 async def serve(name: str, address: str) -> None:
     """Build every shape and measure what the input asks for; nothing else runs meanwhile."""
     async with OPEN:
-        runs = {title: CONTESTANTS[name](address + shape.path, shape.team) for title, shape in SHAPES.items()}
+        runs = {title: ENGINES[name](address + shape.path, shape.team) for title, shape in SHAPES.items()}
         for line in sys.stdin:
             title, repeat = json.loads(line)
             sys.stdout.write(json.dumps(await measure(runs[title], SHAPES[title], repeat)) + "\n")

@@ -156,7 +156,7 @@ class OpenEvaluation:
 
     @property
     def systems(self) -> list[MeasuredSystem]:
-        """The trivial baseline, then the contestants."""
+        """The trivial baseline, then the systems of the request."""
         entries = self.request.entries
         return [
             make_trivial_system(self.benchmark.baseline, self.parts),
@@ -233,10 +233,10 @@ class OpenEvaluation:
 
     async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
         """Write the rows so far to the file of results; return the table's lines."""
-        lines = tuple(SystemSummary(system.contestant) for system in self.systems)
+        lines = tuple(SystemSummary(system.info) for system in self.systems)
         file, oracle = ResultsFile(self.out), False
         for line in lines:
-            async for texts, rows in self._read([_note(line.contestant.name, task.id) for task in self.tasks]):
+            async for texts, rows in self._read([_note(line.info.name, task.id) for task in self.tasks]):
                 file.add(texts)
                 for row in rows:
                     line.add(row)
@@ -269,12 +269,12 @@ class OpenEvaluation:
         It goes first where a model grades, whose calls may be refused, and where `concurrency` is 1, as there the
         grader may bear no more.
         """
-        rule, *contestants = self.systems
+        rule, *requested = self.systems
         stopped: list[SelfwireError] = []
 
         async def one_after_another() -> None:
             try:
-                for number, system in enumerate(contestants, 1):
+                for number, system in enumerate(requested, 1):
                     await self._run(system, number, self.rollout_context, on_event)
             except SelfwireError as error:
                 stopped.append(error)
@@ -301,7 +301,7 @@ class OpenEvaluation:
         self, system: MeasuredSystem, number: int, context: RolloutContext, on_event: Callable[[Event], None]
     ) -> None:
         scope = Scope(run=f"{self.run}/{system.name}", seed=self.request.seed, phase=PHASE)
-        ctx, targets, count = system.ctx.where(scope), len(self.request.entries), SystemSummary(system.contestant)
+        ctx, targets, count = system.ctx.where(scope), len(self.request.entries), SystemSummary(system.info)
         async for _, rows in self._read(await self.journal.list_note_names(_note(system.name))):
             for row in rows:
                 if row.score is not None:
@@ -363,7 +363,7 @@ class OpenEvaluation:
             models={**request.models.roles, **request.models.named},
             embedder=self.embedder,
             calls_per_task=request.calls_per_task,
-            contestants=tuple(system.contestant for system in self.systems),
+            systems=tuple(system.info for system in self.systems),
             oracle=oracle,
             stand_in=request.models.is_offline,
             complete=complete,
@@ -399,7 +399,6 @@ class EvaluationPlan(RunPlan[OpenEvaluation]):
     """
 
     request: EvaluateSpec
-    benchmark: Benchmark
     tasks: tuple[Task, ...]
     workflows: Mapping[str, LoadedTeam]
     known: ContaminatedTasks
@@ -414,11 +413,6 @@ class EvaluationPlan(RunPlan[OpenEvaluation]):
     def command(self) -> str:
         """The command of the request."""
         return self.request.command
-
-    @property
-    def corpus(self) -> list[object]:
-        """The tasks, as JSON."""
-        return [task.model_dump(mode="json") for task in self.tasks]
 
     async def note_start(self, journal: Journal) -> None:
         """Note the file of results, the teams of the start and the tasks that they have learned from."""
@@ -500,7 +494,7 @@ def resume_evaluation(
     Raises:
         ConfigError: there is no such run, or a limit cannot be used.
             Or the run is another user's, and takes what this user has not agreed to.
-        JournalError: it is not an evaluation, another process holds it, or config, code or corpus have changed.
+        JournalError: it is not an evaluation, another process holds it, or config, code or tasks have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
     refuse_foreign_run(path, load_request(path, EvaluateSpec), changes)

@@ -65,8 +65,8 @@ def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_pat
         assert run.ledger.spent.calls == spent
     found_header, found = read_results(home / "runs" / "r" / "results.jsonl")
     assert comparable(found) == comparable(rows)
-    assert [one.workflow for one in found_header.contestants] == [one.workflow for one in header.contestants]
-    assert lines[1].contestant.learned
+    assert [one.workflow for one in found_header.systems] == [one.workflow for one in header.systems]
+    assert lines[1].info.learned
     assert {event["target"] for event in heard} == set(FOUR)
     assert not list((home / "runs" / "r" / "parts").iterdir())
     journals = [Journal.open_read_only(one / "runs" / "r" / "journal.sqlite") for one in (tmp_path / "one", home)]
@@ -219,7 +219,7 @@ def test_workers_share_a_budget_and_go_on_with_a_higher_one(tmp_path: Path) -> N
     assert not list(home.glob("runs/r/budget*"))
 
 
-def test_few_contestants_are_not_worth_a_process_each() -> None:
+def test_few_systems_are_not_worth_a_process_each() -> None:
     assert choose_worker_count(request(*FOUR[:3]), None) == 1
     assert choose_worker_count(request(*FOUR), None) <= WORKERS
     assert choose_worker_count(request(*FOUR), 3) == 3

@@ -150,7 +150,7 @@ class _EvaluationWork:
                 run.workflows[evolution.entry.name] = evolution.result(run.run)
         evolving = {evolution.entry.name for evolution in left}
         for entry, system in zip(run.request.entries, run.systems[1:], strict=True):
-            self.counts[entry.name] = SystemSummary(system.contestant)
+            self.counts[entry.name] = SystemSummary(system.info)
             run_sync(self._count(entry.name, run.tasks, errors=False))
             if entry.name not in evolving:
                 self._add_slices(entry.name)

@@ -185,13 +185,13 @@ def _format_scores(page: Path, given: Mapping[str, str]) -> str:
     files = {title: file for title, file in given.items() if title not in ("against", "systems", "costs")}
     read = {title: read_kept_scores(page.parent / file)[1] for title, file in files.items()}
     listed = given.get("systems", "").split(",") if "systems" in given else []
-    names = listed or [line.contestant.name for line in next(iter(read.values()))]
+    names = listed or [line.info.name for line in next(iter(read.values()))]
     columns: list[Column[str]] = [Column("system", lambda name: name)]
     for title, lines in read.items():
         against = choose_comparison(lines, given["against"])
         shown = {"score [95 %]": "score [95 %]", "difference [95 %]": f"from {against.name}"}
         shown |= {"calls/task": "calls/task", "evolution": "evolution"} if "costs" in given else {}
-        by_name = {line.contestant.name: line for line in lines}
+        by_name = {line.info.name: line for line in lines}
         columns += [
             Column(f"{title}: {shown[column.name]}", partial(_format_named, column, by_name))
             for column in list_columns(against)
@@ -207,7 +207,7 @@ def _format_named(column: Column[T], lines: Mapping[str, T], name: str) -> str:
 def _format_evolutions(page: Path, given: Mapping[str, str]) -> str:
     files = {title: file for title, file in given.items() if title != "iterations"}
     costs = {
-        title: {line.name: line.contestant.evolution for line in read_kept_scores(page.parent / file)[1]}
+        title: {line.name: line.info.evolution for line in read_kept_scores(page.parent / file)[1]}
         for title, file in files.items()
     }
     names = [name for name, cost in next(iter(costs.values())).items() if cost]

@@ -164,7 +164,8 @@ def build_langgraph_chat(address: str, team: PeerTeam) -> Run:
     return _build_langgraph(team, ask)
 
 
-def _build_selfwire(address: str, team: PeerTeam, journal: Any = None) -> Run:
+def build_selfwire(address: str, team: PeerTeam, journal: Any = None) -> Run:
+    """Selfwire, by default without a journal."""
     from selfwire.core.agent import Agent
     from selfwire.core.scope import Scope
     from selfwire.core.task import Question
@@ -192,11 +193,6 @@ def _build_selfwire(address: str, team: PeerTeam, journal: Any = None) -> Run:
     return run
 
 
-def build_selfwire(address: str, team: PeerTeam) -> Run:
-    """Selfwire without a journal."""
-    return _build_selfwire(address, team)
-
-
 def build_selfwire_journal(address: str, team: PeerTeam) -> Run:
     """Selfwire with a journal in a file, which the loop writes by itself, as in an evaluation."""
     from selfwire.store.journal import Journal
@@ -204,7 +200,7 @@ def build_selfwire_journal(address: str, team: PeerTeam) -> Run:
     journal = Journal.create(Path(OPEN.enter_context(TemporaryDirectory())) / "journal.sqlite", run="bench")
     OPEN.callback(journal.close)
     OPEN.enter_context(journal.on_this_loop())
-    return _build_selfwire(address, team, journal)
+    return build_selfwire(address, team, journal)
 
 
 def build_agentscope_model(address: str, team: PeerTeam) -> Run:

@@ -31,6 +31,7 @@ from typing import TypeVar
 from selfwire.core.errors import ConfigError
 from selfwire.evals.table import (
     Column,
+    ResultTable,
     SeedSummary,
     SystemSummary,
     build_table,
@@ -294,16 +295,15 @@ def _format_claims(page: Path, given: Mapping[str, str]) -> str:
         name = f"{options['method']}, {options['name']}"
         cells += [(name, *(column.format(claim) for column in columns)) for claim in world.claims]
     kept = [at for at in range(len(head)) if any(row[at] != "-" for row in cells)]
-    rows_text = [" | ".join(row[at] for at in kept) for row in (head, ("---",) * len(head), *cells)]
-    return "\n".join(f"| {row} |" for row in rows_text)
+    first, *rest = (tuple(row[at] for at in kept) for row in (head, *cells))
+    return ResultTable(first, tuple(rest)).markdown
 
 
 def _format_cells(page: Path, given: Mapping[str, str]) -> str:
     path = page.parent / given["rows"]
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        rows = [[*lines[0]], ["---"] * len(lines[0]), *([line[name] for name in lines[0]] for line in lines)]
-        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return ResultTable(tuple(lines[0]), tuple(tuple(line[name] for name in lines[0]) for line in lines)).markdown
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise ConfigError(f"{path} holds no table: {error!r}; `make bench` with --keep writes such files") from None
 

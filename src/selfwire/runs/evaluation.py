@@ -188,24 +188,36 @@ class OpenEvaluation:
             judge=self.judge,
         )
 
-    def evolve(self, on_event: Callable[[PreEvolution, Event], None] = lambda evolution, event: None) -> None:
-        """Evolve the systems that are to be evolved first, one after another; blocks.
+    def evolve(
+        self,
+        on_event: Callable[[PreEvolution, Event], None] = lambda evolution, event: None,
+        run_all: Callable[[Sequence[PreEvolution]], None] | None = None,
+    ) -> None:
+        """Evolve the systems that are to be evolved first; blocks.
+
+        Args:
+            run_all: runs what is left of them; by default they run here, one after another.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
+        left = [evolution for evolution in self.evolutions if not evolution.is_finished]
+        run_sync(note_status(self, "running"))
+        try:
+            (run_all or partial(self._evolve_here, on_event))(left)
+        except BaseException as error:
+            run_sync(note_status(self, to_stop_status(error)))
+            raise_if_unanswered(self, error)
+            raise
         for evolution in self.evolutions:
-            run_sync(note_status(self, f"evolving {evolution.entry.name}"))
-            try:
-                if not evolution.is_finished:
-                    left = compute_left(self.request.budget, self.ledger.spent, evolution.spent)
-                    evolution.run(left, self.ledger, partial(on_event, evolution), retry_failed=self.retry_failed)
-            except BaseException as error:
-                run_sync(note_status(self, to_stop_status(error)))
-                raise_if_unanswered(self, error)
-                raise
             self.workflows[evolution.entry.name] = evolution.result(self.run)
         run_sync(note_teams(self.journal, self.workflows))
+
+    def _evolve_here(self, on_event: Callable[[PreEvolution, Event], None], evolutions: Sequence[PreEvolution]) -> None:
+        for evolution in evolutions:
+            run_sync(note_status(self, f"evolving {evolution.entry.name}"))
+            left = compute_left(self.request.budget, self.ledger.spent, evolution.spent)
+            evolution.run(left, self.ledger, partial(on_event, evolution), retry_failed=self.retry_failed)
 
     async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> tuple[SystemSummary, ...]:
         """Run tasks without a row or with an error; write the file of results; return the table's lines.

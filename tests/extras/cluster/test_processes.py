@@ -127,7 +127,7 @@ def make_shard(home: Path, name: str, most: int) -> tuple[Shard, list[str]]:
 
 
 def measure(home: Path, shard: Shard, tasks: list[str]) -> None:
-    settings = JobSettings.of(home, False, None)._asdict()
+    settings = JobSettings(home=home).model_dump(mode="json")
     measure_slice(lambda event: None, str(shard.own), shard.name, tasks, None, settings)
 
 

@@ -43,12 +43,9 @@ from selfwire.runs.record import (
     ContaminatedTasks,
     get_runs_folder,
     load_request,
-    note_status,
-    raise_if_unanswered,
-    to_stop_status,
 )
 from selfwire.runs.spec import EvaluateSpec
-from selfwire.runs.systems import MeasuredSystem, note_teams
+from selfwire.runs.systems import MeasuredSystem
 
 MANY = 4
 """Number of systems from which worker processes are faster."""
@@ -88,13 +85,12 @@ def run_on_workers(
         OutageError, ModelError: a system stopped; what all have done is kept, and the run can be resumed.
         WorkerError: workers have died at an evolution again and again.
     """
-    settings = JobSettings.of(
-        home, run.retry_failed, choose_budget_address(run.request, get_runs_folder(home) / run.run, options)
-    )
+    address = choose_budget_address(run.request, get_runs_folder(home) / run.run, options)
+    settings = JobSettings(home=home, retry_failed=run.retry_failed, budget_address=address)
     tasks = ShardedTasks(run.journal, lambda spent: run.ledger.settle(ResourceAmount(), spent))
     try:
-        with _share_budget(run, settings.budget_address), open_workers(options) as tasks.executor:
-            _evolve(run, tasks.executor, settings, on_event)
+        with _share_budget(run, address), open_workers(options) as tasks.executor:
+            run.evolve(run_all=partial(_evolve, run, tasks.executor, settings, on_event))
             plan = load_plan(run.run, home)
             run.get_rollout_runner = lambda system: _make_runner(run, plan, system, tasks, settings)
             return run_sync(_measure(run, on_event))
@@ -118,34 +114,33 @@ def _share_budget(run: OpenEvaluation, address: str | None) -> AbstractContextMa
     return closing(share_ledger(address, run.request.budget, run.ledger.spent, elapsed=run.ledger.spent.seconds))
 
 
-def _evolve(run: OpenEvaluation, executor: Executor, settings: JobSettings, on_event: Callable[[Event], None]) -> None:
-    """Evolve the systems that are to be evolved first, those with most calls first."""
-    left = {evolution.entry.name: evolution for evolution in run.evolutions if not evolution.is_finished}
-    before = {name: evolution.spent for name, evolution in left.items()}  # also of workers that die at it
+def _evolve(
+    run: OpenEvaluation,
+    executor: Executor,
+    settings: JobSettings,
+    on_event: Callable[[Event], None],
+    left: Sequence[PreEvolution],
+) -> None:
+    """Run evolutions at the same time, those with most calls first."""
+    named = {evolution.entry.name: evolution for evolution in left}
+    before = {name: evolution.spent for name, evolution in named.items()}  # also of workers that die at it
 
     def settle(name: str) -> None:
-        run.ledger.settle(ResourceAmount(), left[name].spent.subtract(before.pop(name)))
+        run.ledger.settle(ResourceAmount(), named[name].spent.subtract(before.pop(name)))
 
     def make_job(name: str) -> Job:
         budget = compute_left(run.request.budget, run.ledger.spent, before[name])
-        given = {"run": run.run, "name": name, "budget": budget, "settings": settings._asdict()}
+        given = {"run": run.run, "name": name, "budget": budget, "settings": settings}
         return Job.of(f"the evolution of {name}", evolve_system, **given)
 
-    run_sync(note_status(run, "running"))
     try:
-        order = sorted(left, key=lambda name: -_estimate_calls(left[name], run))
+        order = sorted(named, key=lambda name: -_estimate_calls(named[name], run))
         for ended in run_jobs(deque(map(make_job, order)), executor, on_event):
             settle(ended.job.arguments["name"])
-    except BaseException as error:
+    finally:
         for name in [*before]:
             with suppress(JournalError):  # whoever resumes counts it
                 settle(name)
-        run_sync(note_status(run, to_stop_status(error)))
-        raise_if_unanswered(run, error)
-        raise
-    for evolution in run.evolutions:
-        run.workflows[evolution.entry.name] = evolution.result(run.run)
-    run_sync(note_teams(run.journal, run.workflows))
 
 
 def _make_runner(
@@ -162,7 +157,7 @@ def _make_runner(
         part.create_journal(shard.own, shard.run).close()
         ids = [task.id for task in some]
         given = {"path": shard.own.resolve(), "name": system.name, "tasks": ids, "dataset": run.dataset}
-        return shard, Job.of(shard.job, measure_slice, **given, settings=settings._asdict())
+        return shard, Job.of(shard.job, measure_slice, **given, settings=settings)
 
     def give_up(job: Job, task: Task) -> Trajectory:
         why = WorkerError(f"{job.deaths} workers in a row have died at this task, so it is not tried again")
@@ -186,8 +181,8 @@ def evolve_system(report: Report, run: str, name: str, budget: dict[str, Any], s
     Raises:
         OutageError, ModelError: it stopped; what it has done is in its own journal.
     """
-    shared = JobSettings(**settings)
-    users = shared.folder
+    shared = JobSettings.model_validate(settings)
+    users = shared.home
     folder = get_runs_folder(users) / run
     evolutions = make_evolutions(load_request(folder / JOURNAL, EvaluateSpec), folder, users)
     evolution = next(evolution for evolution in evolutions if evolution.entry.name == name)
@@ -217,9 +212,9 @@ def measure_slice(
         ConfigError: this worker does not reach LangSmith.
         OutageError, ModelError: it stopped; what it has done is in the journal.
     """
-    shared, own, wanted = JobSettings(**settings), Path(path), {*tasks}
+    shared, own, wanted = JobSettings.model_validate(settings), Path(path), {*tasks}
     refuse_missing_shard(own)
-    whole = make_plan(load_request(own, EvaluateSpec), own, shared.folder, partial(_load_tasks, own.parent.parent))
+    whole = make_plan(load_request(own, EvaluateSpec), own, shared.home, partial(_load_tasks, own.parent.parent))
     plan = replace(
         whole,
         tasks=tuple(task for task in whole.tasks if task.id in wanted),

@@ -87,11 +87,11 @@ class Workers(TaskPlace):
                 shard = Shard(journal.run, ctx.at.phase, number, plan.home)
                 part.create_journal(shard.own, shard.run).close()
                 given = {"path": shard.own.resolve(), "command": plan.command, "tasks": [task.id for task in some]}
-                return shard, Job.of(shard.job, roll_out, **given, phase=phase, settings=settings._asdict())
+                return shard, Job.of(shard.job, roll_out, **given, phase=phase, settings=settings)
 
             await work.run(tasks, make_job, keep)
 
-        settings = JobSettings.of(plan.home, self.retry_failed, self.budget_address)
+        settings = JobSettings(home=plan.home, retry_failed=self.retry_failed, budget_address=self.budget_address)
         work = ShardedTasks(journal, settle)
         try:
             with open_workers(self.options) as work.executor:
@@ -157,8 +157,8 @@ def roll_out(
     Raises:
         BudgetError, OutageError, ModelError: it stopped; what it has done is in the journal.
     """
-    shared = JobSettings(**settings)
-    own, users = Path(path), shared.folder
+    shared = JobSettings.model_validate(settings)
+    own, users = Path(path), shared.home
     refuse_missing_shard(own)
     folder, request = own.parent.parent, load_request(own, EvolveSpec, command)
     models, (benchmark, whole) = _load_models(folder, request.models, users), _load_tasks(folder, request)

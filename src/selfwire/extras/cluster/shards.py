@@ -121,7 +121,7 @@ async def roll_out_shard(
     tasks: Sequence[Task],
     ctx: Ctx[Any],
 ) -> None:
-    """Run the tasks of a shard, whose journal keeps the trajectories of each as soon as they are graded."""
+    """Run the tasks of a shard; its journal keeps the trajectories of each right after their grading."""
 
     async def keep(task: Task, found: Sequence[Trajectory]) -> None:
         await context.journal.put_note(f"{DONE}{task.id}", [value.model_dump(mode="json") for value in found])

@@ -43,7 +43,7 @@ def to_bytes(rows: Sequence[TaskRow]) -> bytes:
 
 def test_rows_of_slices_are_those_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SLICES", 4)
-    asked = request("hiva", "cot", tasks=5, command="compare", calls_per_task=6)
+    asked = request("hiva", "tacomas", tasks=4, command="compare", calls_per_task=30)
     _, expected = evaluated(tmp_path, asked, "whole")
     assert to_bytes(on_workers(tmp_path, asked, WorkerOptions(workers=1))) == to_bytes(expected)
     spent = []

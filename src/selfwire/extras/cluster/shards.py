@@ -17,6 +17,8 @@ from pathlib import Path
 from platform import node
 from typing import Any, TypeVar
 
+from pydantic import TypeAdapter
+
 from selfwire.core.errors import ConfigError, JournalError, SelfwireError, StoppedError
 from selfwire.core.task import Task
 from selfwire.core.team import Team
@@ -40,6 +42,7 @@ SLICES = 3
 """Slices per worker, so that none waits long for the last one."""
 DONE = "done/"
 """Beginning of the names of a shard's notes with the trajectories of a task."""
+_GRADED = TypeAdapter(list[Trajectory])
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,8 @@ class Shard:
     def read_done(self) -> dict[str, list[Trajectory]]:
         """Read the trajectories of the tasks that are done, by task."""
         with closing(Journal.open_read_only(self.own)) as journal:
-            bodies = {name: run_sync(journal.get_note(name)) for name in run_sync(journal.list_note_names(DONE))}
-        return {name.removeprefix(DONE): list(map(Trajectory.model_validate, found)) for name, found in bodies.items()}
+            texts = {name: run_sync(journal.get_note(name)) for name in run_sync(journal.list_note_names(DONE))}
+        return {name.removeprefix(DONE): _GRADED.validate_json(text) for name, text in texts.items()}
 
     def merge_into_run(self, before: Usage | None = None, journal: Journal | None = None) -> Usage:
         """Copy the shard's rows into the run's journal, and remove the shard.
@@ -124,7 +127,8 @@ async def roll_out_shard(
     """Run the tasks of a shard; its journal keeps the trajectories of each right after their grading."""
 
     async def keep(task: Task, found: Sequence[Trajectory]) -> None:
-        await context.journal.put_note(f"{DONE}{task.id}", [value.model_dump(mode="json") for value in found])
+        text = _GRADED.dump_json(list(found)).decode()  # a note that is no text would sort keys and write 1.0 as 1
+        await context.journal.put_note(f"{DONE}{task.id}", text)
 
     async with enforce_deadline(context.ledger):
         await runner(context, rollout_fn, team, tasks, ctx, keep)

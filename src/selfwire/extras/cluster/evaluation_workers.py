@@ -20,6 +20,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.table import TRIVIAL, SystemSummary
+from selfwire.extras.cluster import shards
 from selfwire.extras.cluster.executors import WorkerOptions, open_workers
 from selfwire.extras.cluster.jobs import Event, Executor, Job, JobSettings, Report, run_jobs
 from selfwire.extras.cluster.shards import Shard, ShardedTasks, refuse_missing_shard, roll_out_shard
@@ -87,7 +88,8 @@ def run_on_workers(
     """
     address = choose_budget_address(run.request, get_runs_folder(home) / run.run, options)
     settings = JobSettings(home=home, retry_failed=run.retry_failed, budget_address=address)
-    tasks = ShardedTasks(run.journal, lambda spent: run.ledger.settle(ResourceAmount(), spent))
+    slices = 1 if len(run.request.entries) >= MANY else shards.SLICES
+    tasks = ShardedTasks(run.journal, lambda spent: run.ledger.settle(ResourceAmount(), spent), slices)
     try:
         with _share_budget(run, address), open_workers(options) as tasks.executor:
             run.evolve(run_all=partial(_evolve, run, tasks.executor, settings, on_event))

@@ -174,10 +174,12 @@ class ShardedTasks:
     Attributes:
         journal: the run's.
         settle: gets the cost of each shard that is merged.
+        slices: per worker; a slice costs a journal, so one is enough where many systems follow each other.
     """
 
     journal: Journal
     settle: Callable[[Usage], None]
+    slices: int = SLICES
     executor: Executor = field(init=False)
     numbers: Iterator[int] = field(default_factory=count)
     _open: dict[str, tuple[Shard, Sequence[Task], Usage]] = field(default_factory=dict)
@@ -192,7 +194,7 @@ class ShardedTasks:
         Raises:
             StoppedError, WorkerError: of a job, or workers die again and again.
         """
-        slices, executor = cut_tasks(tasks, SLICES * self.executor.workers), _UntilCancelled(self.executor)
+        slices, executor = cut_tasks(tasks, self.slices * self.executor.workers), _UntilCancelled(self.executor)
         waiting = deque(await run_in_thread(lambda: [self._start(make_job, some) for some in slices]))
         ended = run_jobs(waiting, executor, give_back=partial(self._give_back, make_job, give_up))
 

@@ -365,21 +365,16 @@ class GradedEnvironment:
     """A grader as an environment.
 
     Args:
-        solved_at: least score that counts as solved, if the grader returns only a score.
         seconds: time limit per answer; None for our own graders, which always end.
     """
 
-    def __init__(
-        self, name: str, grader: Grader, *, solved_at: float = 1.0, seconds: float | None = GIVEN_UP_AFTER
-    ) -> None:
-        self.name, self._grader, self._solved_at, self._seconds = name, grader, solved_at, seconds
+    def __init__(self, name: str, grader: Grader, *, seconds: float | None = GIVEN_UP_AFTER) -> None:
+        self.name, self._grader, self._seconds = name, grader, seconds
         self._coroutine = grader if inspect.iscoroutinefunction(grader) else None
 
     def with_timeout(self, seconds: float) -> "GradedEnvironment":
         """Make a copy with another time limit, if there is a limit."""
-        if self._seconds is None:
-            return self
-        return GradedEnvironment(self.name, self._grader, solved_at=self._solved_at, seconds=seconds)
+        return self if self._seconds is None else GradedEnvironment(self.name, self._grader, seconds=seconds)
 
     async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score an answer.
@@ -445,7 +440,7 @@ class GradedEnvironment:
                 f"grader {self.name!r} returned {result!r} for task {task.id!r}; return a score in [0, 1], "
                 "(score, text) or a Feedback"
             )
-        solved = score >= self._solved_at
+        solved = score == 1
         text = "The answer is right." if solved else f"The answer is not right: it scores {score:.2f} of 1."
         if said and not (solved and self._seconds is None):
             text = said
@@ -466,19 +461,17 @@ async def _await(result: Awaitable[Graded]) -> Graded:
     return await result
 
 
-def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
+def load_grader(name: str) -> GradedEnvironment:
     """Load a named grader, or a function at `module:function`, as an environment; ConfigError without one."""
-    if not 0 < solved_at <= 1:
-        raise ConfigError(f"a task is solved at a score above 0 and up to 1, not at {solved_at}")
     if name in NAMED:
-        return GradedEnvironment(name, _compare_with_references(name), solved_at=solved_at, seconds=None)
+        return GradedEnvironment(name, _compare_with_references(name), seconds=None)
     module, colon, function = name.partition(":")
     if not (module and colon and function):
         hint = suggest_name(name.lower(), (*NAMED, "judge"), "did you mean {}? ")
         raise ConfigError(
             f"there is no grader {name!r}; {hint}graders are {', '.join(NAMED)}, judge, or your own as {OWN}"
         )
-    return GradedEnvironment(name, _import_grader(name, module, function), solved_at=solved_at)
+    return GradedEnvironment(name, _import_grader(name, module, function))
 
 
 def get_grader_name(grader: Grader) -> str:

@@ -17,7 +17,7 @@ from statistics import fmean, stdev
 from tempfile import TemporaryFile
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import AliasChoices, Field, ValidationError
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Question
@@ -123,7 +123,9 @@ class Header(FrozenModel):
     models: FrozenJson
     embedder: str
     calls_per_task: int | None
-    contestants: tuple[SystemInfo, ...]
+    systems: tuple[SystemInfo, ...] = Field(
+        validation_alias=AliasChoices("systems", "contestants"), serialization_alias="contestants"
+    )
     oracle: bool
     stand_in: bool
     complete: bool
@@ -218,7 +220,7 @@ class ResultsFile:
         try:
             self._rows.seek(0)
             with self._rows, draft.open("w", encoding="utf-8") as file:
-                file.write(header.model_dump_json() + "\n")
+                file.write(header.model_dump_json(by_alias=True) + "\n")
                 shutil.copyfileobj(self._rows, file)
             draft.replace(self.path)
         except OSError as error:
@@ -260,7 +262,7 @@ class SystemSummary:
         fault: of the first task that ended as an error; "" if none did.
     """
 
-    contestant: SystemInfo
+    info: SystemInfo
     scores: dict[str, float | None] = field(default_factory=dict)
     solved: int = 0
     capped: int = 0
@@ -298,7 +300,7 @@ class SystemSummary:
     @property
     def name(self) -> str:
         """The name in tables."""
-        return name_system(self.contestant.name)
+        return name_system(self.info.name)
 
     @property
     def spend(self) -> Usage:
@@ -354,7 +356,7 @@ class SystemSummary:
     def to_json(self) -> dict[str, Any]:
         """Make the figures as values for JSON."""
         return {
-            "name": self.contestant.name,
+            "name": self.info.name,
             "score": self.score,
             "interval": self.interval,
             "solved": self.solved,
@@ -420,7 +422,7 @@ def compute_difference(line: SystemSummary, against: SystemSummary) -> IntervalE
 
 def choose_comparison(lines: Sequence[SystemSummary], against: str) -> SystemSummary:
     """Choose the line that others are compared with: the named one, else the first after the trivial baseline."""
-    return next((line for line in lines if line.contestant.name == against), lines[1])
+    return next((line for line in lines if line.info.name == against), lines[1])
 
 
 class ResultTable(NamedTuple):
@@ -505,7 +507,7 @@ def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
             lambda line: "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}",
         ),
         Column("S", lambda line: "n/a" if line.efficiency is None else f"{line.efficiency:.1f}", silent="n/a"),
-        Column("evolution", lambda line: _evolution(line.contestant), silent="none"),
+        Column("evolution", lambda line: _evolution(line.info), silent="none"),
     )
 
 
@@ -567,7 +569,7 @@ class SeedSummary:
     def to_json(self) -> dict[str, Any]:
         """Make the figures as values for JSON."""
         return {
-            "name": self.lines[0].contestant.name,
+            "name": self.lines[0].info.name,
             "score": self.score,
             "difference": self.difference,
             "seeds": [line.to_json() for line in self.lines],
@@ -577,7 +579,7 @@ class SeedSummary:
 def merge_lines(lines: Sequence[SystemSummary]) -> SystemSummary:
     """The scores of a system in several runs as those of one; the tasks of each run are apart."""
     scores = {f"{place} {task}": score for place, line in enumerate(lines) for task, score in line.scores.items()}
-    return SystemSummary(lines[0].contestant, scores=scores)
+    return SystemSummary(lines[0].info, scores=scores)
 
 
 def summarise_seeds(runs: Sequence[Sequence[SystemSummary]], against: str) -> tuple[SeedSummary, ...]:
@@ -605,7 +607,7 @@ def list_seed_columns() -> tuple[Column[SeedSummary], ...]:
         return lambda found: str(sum(map(number, found.lines)))
 
     def evolution(found: SeedSummary) -> str:
-        calls = [line.contestant.evolution.calls for line in found.lines if line.contestant.evolution]
+        calls = [line.info.evolution.calls for line in found.lines if line.info.evolution]
         return f"{fmean(calls):,.0f} calls" if calls else "none"
 
     return (
@@ -628,12 +630,12 @@ def format_difference(estimate: IntervalEstimate | None, digits: int = 2, missin
     return f"{estimate.value:+.{digits}f} [{estimate.low:+.{digits}f}, {estimate.high:+.{digits}f}]"
 
 
-def _evolution(contestant: SystemInfo) -> str:
-    if not contestant.learned:
+def _evolution(info: SystemInfo) -> str:
+    if not info.learned:
         return "none"
-    if contestant.evolution is None:
+    if info.evolution is None:
         return "unknown"
-    dollars, calls = contestant.evolution.dollars, f"{contestant.evolution.calls:,} calls"
+    dollars, calls = info.evolution.dollars, f"{info.evolution.calls:,} calls"
     return f"{calls}, $ unknown" if dollars is None else f"{calls}, ${dollars:,.2f}" if dollars else calls
 
 
@@ -705,7 +707,7 @@ def list_kept_lines(results: Path) -> list[str]:
     header, rows = read_results(results)
     if not header.complete:
         raise ConfigError(f"{results} lacks tasks of some systems; resume the run {header.run}, then keep its scores")
-    by_system = {info.name: [row for row in rows if row.target == info.name] for info in header.contestants}
+    by_system = {info.name: [row for row in rows if row.target == info.name] for info in header.systems}
     head = KeptHead(
         benchmark=header.benchmark,
         model=str(header.models["agent"]),
@@ -714,7 +716,7 @@ def list_kept_lines(results: Path) -> list[str]:
         code=header.code,
         tasks=tuple(row.task for row in next(iter(by_system.values()))),
     )
-    lines: list[FrozenModel] = [head, *(_keep(info, by_system[info.name]) for info in header.contestants)]
+    lines: list[FrozenModel] = [head, *(_keep(info, by_system[info.name]) for info in header.systems)]
     return [line.model_dump_json(exclude_defaults=True) for line in lines]
 
 

@@ -78,20 +78,19 @@ def compute_evidence(differences: Sequence[float]) -> float:
     return max(sides) - math.log(2)
 
 
-def judge_differences(found: Mapping[Key, Sequence[float]], error: float = ERROR) -> dict[Key, ComparisonVerdict]:
+def judge_differences(found: Mapping[Key, Sequence[float]]) -> dict[Key, ComparisonVerdict]:
     """Judge a family of comparisons, by Holm's procedure on their evidence.
 
     Args:
         found: N differences in [-1, 1] by comparison.
-        error: chance that any verdict is false, in (0, 1).
     """
     evidence = {key: compute_evidence(differences) for key, differences in found.items()}
     ranked = sorted(evidence, key=lambda key: -evidence[key])
     verdicts, rejects = dict[Key, ComparisonVerdict](), True
     left = len(ranked)
     for key in ranked:
-        rejects = rejects and evidence[key] >= math.log(left / error)
-        verdicts[key] = _judge(found[key], error / left, told_apart=rejects)
+        rejects = rejects and evidence[key] >= math.log(left / ERROR)
+        verdicts[key] = _judge(found[key], ERROR / left, told_apart=rejects)
         left -= rejects
     return {key: verdicts[key] for key in found}
 

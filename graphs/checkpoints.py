@@ -71,23 +71,23 @@ class Threaded(BaseCheckpointSaver[Any]):
     """
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """As `get_tuple`."""
+        """Call `get_tuple`."""
         return await asyncio.to_thread(self.get_tuple, config)
 
     async def aput(self, *args: Any, **kwargs: Any) -> RunnableConfig:
-        """As `put`."""
+        """Call `put`."""
         return await asyncio.to_thread(self.put, *args, **kwargs)
 
     async def aput_writes(self, *args: Any, **kwargs: Any) -> None:
-        """As `put_writes`."""
+        """Call `put_writes`."""
         await asyncio.to_thread(self.put_writes, *args, **kwargs)
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """As `delete_thread`."""
+        """Call `delete_thread`."""
         await asyncio.to_thread(self.delete_thread, thread_id)
 
     async def alist(self, *args: Any, **kwargs: Any) -> AsyncIterator[CheckpointTuple]:
-        """As `list`."""
+        """Call `list`."""
         for row in await asyncio.to_thread(lambda: [*self.list(*args, **kwargs)]):
             yield row
 

@@ -13,6 +13,9 @@ SHOWN = 4000
 """Most characters of a stream that an agent reads: the beginning of stdout, and the end of stderr with the reason."""
 
 
+LIMITS = Limits()
+
+
 class PythonTool:
     """A tool that runs a Python program in a sandbox; each run starts afresh."""
 
@@ -25,24 +28,24 @@ class PythonTool:
         parameters=make_text_schema("code", "The whole program; print what you want to see."),
     )
 
-    def __init__(self, sandbox: Sandbox, limits: Limits = Limits()) -> None:
-        self.sandbox, self.limits = sandbox, limits
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
         """Run a program and return its output, and the reason of a failure; ToolError if the sandbox itself fails."""
         code = get_text(arguments, "code", "python", "program")
         try:
-            return _format_output(await self.sandbox.run(code, limits=self.limits), self.limits)
+            return _format_output(await self.sandbox.run(code, limits=LIMITS))
         except SandboxError as error:
             raise ToolError(f"the program could not be run: {error}") from error
 
 
-def _format_output(done: Execution, limits: Limits) -> str:
+def _format_output(done: Execution) -> str:
     parts = [done.stdout[:SHOWN] + ("\n[cut off]" if len(done.stdout) > SHOWN else "")] if done.stdout.strip() else []
     if done.stderr.strip():
         parts.append(f"stderr:\n{done.stderr[-SHOWN:]}")
     if done.timed_out:
-        parts.append(f"The program was stopped after {limits.seconds:g} seconds.")
+        parts.append(f"The program was stopped after {LIMITS.seconds:g} seconds.")
     if done.truncated:
         parts.append("The program was stopped for writing too much.")
     if done.exit_status:

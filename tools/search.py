@@ -309,22 +309,21 @@ SUGGESTIONS = 5
 class BrowseTool:
     """A tool that opens pages; of several documents with the same title, the first."""
 
-    def __init__(self, documents: Sequence[Document], name: str = BROWSE) -> None:
+    def __init__(self, documents: Sequence[Document]) -> None:
         self.documents = tuple(documents)
-        self.name = name
 
     @property
     def spec(self) -> ToolSpec:
         """Name, description and input for the model."""
         return ToolSpec(
-            name=self.name,
+            name=BROWSE,
             description="Open the page of a title and read the whole of it; ends with the pages that it names.",
             parameters=make_text_schema("title", "Title of the page."),
         )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
         """Return the page: a numbered line with the title, the text, and the links. ToolError names similar titles."""
-        title = get_text(arguments, "title", self.name)
+        title = get_text(arguments, "title", BROWSE)
         page = self._pages.get(_normalize_title(title))
         if page is None:
             near = ", ".join(self._find_similar(title)) or "none"

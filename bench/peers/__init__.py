@@ -25,23 +25,23 @@ REQUIREMENTS = {
     "agentscope-agents": "agentscope==2.0.10",
     "pydantic-graph": "pydantic-graph==2.68.0",
 }
-"""What is installed for a contestant; the others run in this environment."""
+"""What is installed for an engine; the others run in this environment."""
 IN_FLIGHT = "64 calls of 100 ms at once"
 REPEATS = {"chain of 4": 25, "fan-out of 8": 10, "8 fan-outs at once": 2, IN_FLIGHT: 1}
 """Runs of each shape in a turn."""
 AIMS = {"chain of 4": 1.3, "fan-out of 8": 1.3, "8 fan-outs at once": 1.15, IN_FLIGHT: 1.1}
 Ratios = dict[tuple[str, str], list[float]]
-"""Ratios to the bare client's turn of the same round, by shape and contestant."""
+"""Ratios to the bare client's turn of the same round, by shape and engine."""
 
 
 def measure() -> list[Row]:
-    """Install the peers and measure all contestants; wall time for calls that wait, CPU time for the others."""
+    """Install the peers and measure all engines; wall time for calls that wait, CPU time for the others."""
     pythons, missing = find_pythons()
     return [*make_rows(collect_ratios(pythons, REPEATS, ROUNDS)), *missing]
 
 
 def find_pythons() -> tuple[dict[str, str], list[Row]]:
-    """The Python of each contestant, and rows that say which cannot be installed."""
+    """The Python of each engine, and rows that say which cannot be installed."""
     pythons: dict[str, str] = {}
     missing: list[Row] = []
     for name in NAMES:
@@ -53,7 +53,7 @@ def find_pythons() -> tuple[dict[str, str], list[Row]]:
 
 
 def collect_ratios(pythons: Mapping[str, str], repeats: Mapping[str, int], rounds: int) -> Ratios:
-    """Run the contest; the bare client is among the contestants, and first."""
+    """Run the contest; the bare client is among the engines, and first."""
     ratios: Ratios = {}
     with open_contest(pythons) as contest:
         bare = 0.0
@@ -65,7 +65,7 @@ def collect_ratios(pythons: Mapping[str, str], repeats: Mapping[str, int], round
 
 
 def make_rows(ratios: Ratios) -> list[Row]:
-    """A row per contestant and shape, with the aims of selfwire's."""
+    """A row per engine and shape, with the aims of selfwire's."""
     rows = []
     for (shape, name), values in ratios.items():
         low, middle, high = find_quartiles(values)
@@ -78,6 +78,6 @@ def make_rows(ratios: Ratios) -> list[Row]:
     return rows
 
 
-def _name(contestant: str) -> str:
-    version = REQUIREMENTS.get(contestant, "").partition("==")[2]
-    return f"{NAMES[contestant]} ({version})" if version else NAMES[contestant]
+def _name(engine: str) -> str:
+    version = REQUIREMENTS.get(engine, "").partition("==")[2]
+    return f"{NAMES[engine]} ({version})" if version else NAMES[engine]

@@ -1,4 +1,4 @@
-"""A contest of `make bench ARGS=peers`: the server, a process per contestant, and turns in rounds."""
+"""A contest of `make bench ARGS=peers`: the server, a process per engine, and turns in rounds."""
 
 import json
 import os
@@ -52,19 +52,19 @@ class Process:
 
 
 class Contest:
-    """Contestants that are ready to run."""
+    """Engines that are ready to run."""
 
     def __init__(self, address: str, workers: Mapping[str, Process]) -> None:
         self.address, self.workers = address, workers
 
     def take_turns(self, repeats: Mapping[str, int], rounds: int) -> Iterator[tuple[str, str, Turn]]:
-        """Shape, contestant and turn of every turn: one of each contestant after another, in every round.
+        """Shape, engine and turn of every turn: one of each engine after another, in every round.
 
         Args:
             repeats: how often each shape is run in a turn. A first round of single runs warms up and is not given.
 
         Raises:
-            RuntimeError: a contestant has not made all its calls, or gave another answer than the server's.
+            RuntimeError: an engine has not made all its calls, or gave another answer than the server's.
         """
         for shape, name in [(shape, name) for shape in repeats for name in self.workers]:
             self._take_turn(name, shape, 1)
@@ -88,7 +88,7 @@ class Contest:
 
 @contextmanager
 def open_contest(pythons: Mapping[str, str]) -> Iterator[Contest]:
-    """Start the server and the contestants, each with its Python."""
+    """Start the server and the engines, each with its Python."""
     with ExitStack() as stack:
         server = stack.enter_context(Process(sys.executable, "server.py"))
         address = f"http://127.0.0.1:{server.read().strip()}"

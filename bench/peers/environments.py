@@ -8,7 +8,7 @@ from pathlib import Path
 
 HOME = Path(".venv-peers")
 ALIKE = ("openai", "httpx2", "pydantic")
-"""Packages that every contestant has in the version of this environment, so that the client is the same."""
+"""Packages that every engine has in the version of this environment, so that the client is the same."""
 
 
 class InstallError(Exception):

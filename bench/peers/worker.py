@@ -1,9 +1,9 @@
-"""A contestant of `make bench ARGS=peers`, in a process and an environment of its own.
+"""An engine of `make bench ARGS=peers`, in a process and an environment of its own.
 
     python worker.py NAME ADDRESS
 
 Each line of the input names a shape and how often it is run; the answer is a line with CPU and wall seconds, calls and
-the last text. A contestant imports what it needs when it is built, as no environment has everything. All send the same
+the last text. An engine imports what it needs when it is built, as no environment has everything. All send the same
 messages: an agent's prompt, then the task with what its predecessors wrote.
 """
 
@@ -31,7 +31,7 @@ CLOSING = "Do your part, as your instructions say."
 TASK = "Which of the two towers is older, and by how many years?"
 WORKERS = tuple(f"w{number}" for number in range(8))
 MOST = 64
-"""Requests at once that each contestant allows."""
+"""Requests at once that each engine allows."""
 OPEN = AsyncExitStack()
 """What is closed at the end."""
 
@@ -164,7 +164,8 @@ def build_langgraph_chat(address: str, team: PeerTeam) -> Run:
     return _build_langgraph(team, ask)
 
 
-def _build_selfwire(address: str, team: PeerTeam, journal: Any = None) -> Run:
+def build_selfwire(address: str, team: PeerTeam, journal: Any = None) -> Run:
+    """Selfwire, by default without a journal."""
     from selfwire.core.agent import Agent
     from selfwire.core.scope import Scope
     from selfwire.core.task import Question
@@ -192,11 +193,6 @@ def _build_selfwire(address: str, team: PeerTeam, journal: Any = None) -> Run:
     return run
 
 
-def build_selfwire(address: str, team: PeerTeam) -> Run:
-    """Selfwire without a journal."""
-    return _build_selfwire(address, team)
-
-
 def build_selfwire_journal(address: str, team: PeerTeam) -> Run:
     """Selfwire with a journal in a file, which the loop writes by itself, as in an evaluation."""
     from selfwire.store.journal import Journal
@@ -204,7 +200,7 @@ def build_selfwire_journal(address: str, team: PeerTeam) -> Run:
     journal = Journal.create(Path(OPEN.enter_context(TemporaryDirectory())) / "journal.sqlite", run="bench")
     OPEN.callback(journal.close)
     OPEN.enter_context(journal.on_this_loop())
-    return _build_selfwire(address, team, journal)
+    return build_selfwire(address, team, journal)
 
 
 def build_agentscope_model(address: str, team: PeerTeam) -> Run:
@@ -270,7 +266,7 @@ def build_pydantic_graph(address: str, team: PeerTeam) -> Run:
     return run
 
 
-CONTESTANTS: dict[str, Callable[[str, PeerTeam], Run]] = {
+ENGINES: dict[str, Callable[[str, PeerTeam], Run]] = {
     "openai": build_bare,
     "langgraph": build_langgraph_bare,
     "langgraph-chat": build_langgraph_chat,
@@ -295,7 +291,7 @@ async def measure(run: Run, shape: Shape, repeat: int) -> dict[str, Any]:
 async def serve(name: str, address: str) -> None:
     """Build every shape and measure what the input asks for; nothing else runs meanwhile."""
     async with OPEN:
-        runs = {title: CONTESTANTS[name](address + shape.path, shape.team) for title, shape in SHAPES.items()}
+        runs = {title: ENGINES[name](address + shape.path, shape.team) for title, shape in SHAPES.items()}
         for line in sys.stdin:
             title, repeat = json.loads(line)
             sys.stdout.write(json.dumps(await measure(runs[title], SHAPES[title], repeat)) + "\n")

@@ -7,7 +7,7 @@ toolbox also has `browse`, which opens a whole document, for pools with a browse
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
@@ -350,6 +350,14 @@ class Archive:
 
     tasks: tuple[Task, ...]
     documents: tuple[Document, ...]
+
+
+@dataclass(frozen=True)
+class PartedArchive:
+    """Generated tasks and the documents that answer them, by the part in which they lie."""
+
+    tasks: tuple[Task, ...]
+    documents: Mapping[str, Sequence[Document]]
 
 
 @lru_cache(maxsize=4)

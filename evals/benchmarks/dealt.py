@@ -6,8 +6,6 @@ each eighth and a writer who holds nothing; agents of other methods' initial tea
 """
 
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from selfwire.core.agent import Agent
@@ -19,6 +17,7 @@ from selfwire.evals.benchmarks.archive import (
     ENVIRONMENT,
     MOST,
     Names,
+    PartedArchive,
     bridge,
     choose_first_option,
     comparison,
@@ -36,16 +35,8 @@ WRITER = "Writer"
 KINDS = (bridge, comparison)
 
 
-@dataclass(frozen=True)
-class DealtArchive:
-    """Generated tasks, and the documents of each holder."""
-
-    tasks: tuple[Task, ...]
-    documents: Mapping[str, tuple[Document, ...]]
-
-
 @lru_cache(maxsize=4)
-def generate_dealt_archive(size: int, seed: int = 0) -> DealtArchive:
+def generate_dealt_archive(size: int, seed: int = 0) -> PartedArchive:
     """Generate `size` tasks, a bridge and a comparison about each neighbourhood.
 
     Of a neighbourhood's ten documents a holder gets one, or two that no question asks for together.
@@ -68,7 +59,7 @@ def generate_dealt_archive(size: int, seed: int = 0) -> DealtArchive:
             tasks.append(make_task(f"dealt-{seed}-{len(tasks)}", kind, place, rng))
     for part in dealt.values():
         rng.shuffle(part)
-    return DealtArchive(tuple(tasks[:size]), {holder: tuple(part) for holder, part in dealt.items()})
+    return PartedArchive(tuple(tasks[:size]), dealt)
 
 
 def name_search(holder: str) -> str:

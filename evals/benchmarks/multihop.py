@@ -48,16 +48,10 @@ _COMPARED = re.compile(r"\b(?:both|same|earlier|older|younger|later|longer|first
 
 
 class MultihopEnvironment:
-    """F1 with SQuAD's normal form and HotpotQA's rule for yes and no, on the last line that starts with "Answer:".
+    """F1 with SQuAD's normal form and HotpotQA's rule for yes and no, on the last line that starts with "Answer:"."""
 
-    Args:
-        solved_at: F1 from which an answer counts as solved, in (0, 1]; an exact match always does.
-    """
-
-    def __init__(self, name: str, solved_at: float = SOLVED_AT) -> None:
-        if not 0 < solved_at <= 1:
-            raise ConfigError(f"an answer is solved at an F1 above 0 and up to 1, not at {solved_at}")
-        self.name, self.solved_at = name, solved_at
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score an answer with its F1; without an answer line the whole text counts. GradingError without a reference.
@@ -75,7 +69,7 @@ class MultihopEnvironment:
             "f1": max(f1(given, gold) for gold in golds),
             "accuracy": max(accuracy(given, gold) for gold in golds),
         }
-        solved = details["em"] == 1 or details["f1"] >= self.solved_at
+        solved = details["em"] == 1 or details["f1"] >= SOLVED_AT
         said = "The answer is right." if solved else describe_error(task.input, line, details["f1"])
         return add_measure(Feedback(score=details["f1"], solved=solved, text=said, details=details), "final_f1")
 

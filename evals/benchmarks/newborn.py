@@ -10,7 +10,6 @@ the search of the first collection alone.
 import random
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import load_prompts
@@ -21,6 +20,7 @@ from selfwire.evals.benchmarks.archive import (
     ENVIRONMENT,
     MOST,
     Names,
+    PartedArchive,
     bridge,
     choose_first_option,
     documents,
@@ -44,15 +44,8 @@ _PLACES = (0, 0, 1, 1, 2, 2, 0, 0, 3, 3)
 """The collection of each of a neighbourhood's ten documents."""
 
 
-class SortedArchive(NamedTuple):
-    """Generated tasks, and the documents of each collection."""
-
-    tasks: tuple[Task, ...]
-    documents: Mapping[str, tuple[Document, ...]]
-
-
 @lru_cache(maxsize=4)
-def generate_sorted_archive(size: int, seed: int = 0) -> SortedArchive:
+def generate_sorted_archive(size: int, seed: int = 0) -> PartedArchive:
     """Generate `size` bridges, one about each neighbourhood; ConfigError if the size is not from 1 to `MOST`."""
     if not 1 <= size <= MOST:
         raise ConfigError(f"there are from 1 to {MOST:,} tasks of newborn, not {size:,}; ask for another number")
@@ -64,7 +57,7 @@ def generate_sorted_archive(size: int, seed: int = 0) -> SortedArchive:
         for collection, document in zip(_PLACES, documents(place, rng), strict=True):
             found[list(COLLECTIONS)[collection]].append(document)
         tasks.append(make_task(f"newborn-{seed}-{number}", bridge, place, rng))
-    return SortedArchive(tuple(tasks), {name: tuple(pages) for name, pages in found.items()})
+    return PartedArchive(tuple(tasks), found)
 
 
 def make_newborn_team() -> Team:

@@ -47,11 +47,6 @@ FORM = (
 )
 
 
-def find_clerk(situation: int) -> str:
-    """The clerk that settles a situation of `errands`."""
-    return load_wordings().situations[situation].helper
-
-
 @lru_cache(maxsize=8)
 def generate_tasks(size: int, seed: int) -> tuple[Task, ...]:
     """Generate tasks; ConfigError if the size is not 1 to `MOST`. The kind of a task names its clerks in order."""
@@ -60,7 +55,7 @@ def generate_tasks(size: int, seed: int) -> tuple[Task, ...]:
     rng, tasks = random.Random(f"stages {seed}"), list[Task]()
     for number, errand in enumerate(generate_errands(size, length=STAGES, seed=seed, kinds=SITUATIONS)):
         files = [draw_item(rng) for _ in range(STAGES)]
-        clerks = [find_clerk(situation) for situation in errand.situations]
+        clerks = [load_wordings().situations[situation].helper for situation in errand.situations]
         matters = "\n".join(
             f"Matter {at}, file {file.year} of {file.maker}: {text}"
             for at, (file, text) in enumerate(zip(files, errand.texts, strict=True), 1)

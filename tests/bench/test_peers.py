@@ -11,37 +11,37 @@ from bench import peers
 from bench.measuring import Row
 from bench.peers.contest import find_quartiles, open_contest
 from bench.peers.environments import InstallError, make_environment
-from bench.peers.worker import CHAIN, CONTESTANTS, FAN, OPEN, PeerTeam
+from bench.peers.worker import CHAIN, ENGINES, FAN, OPEN, PeerTeam
 from bench.tables import keep_lines, make_lines
 from selfwire.core.errors import ConfigError
 from selfwire.extras.lab.result_pages import fill_page
 from tests.wire.server import WireServer, text
 
 HERE = ["openai", "langgraph", "langgraph-chat", "selfwire"]
-"""Contestants that need no environment of their own."""
+"""Engines that need no environment of their own."""
 
 
 @pytest.mark.parametrize("team", [CHAIN, FAN])
-async def test_all_contestants_of_this_environment_ask_the_same(team: PeerTeam) -> None:
+async def test_all_engines_of_this_environment_ask_the_same(team: PeerTeam) -> None:
     asked = {}
     with WireServer(text("It is the first.")) as server:
         async with OPEN:
             for name in HERE:
-                assert await CONTESTANTS[name](server.url, team)() == "It is the first."
+                assert await ENGINES[name](server.url, team)() == "It is the first."
                 asked[name] = sorted(json.dumps(one.body["messages"], sort_keys=True) for one in server.asked)
                 server.asked.clear()
     assert len(asked["openai"]) == len(team.sources)
     assert all(messages == asked["openai"] for messages in asked.values())
 
 
-def test_contestants_take_turns_and_their_calls_are_counted() -> None:
+def test_engines_take_turns_and_their_calls_are_counted() -> None:
     ratios = peers.collect_ratios({"openai": sys.executable, "selfwire-journal": sys.executable}, {"chain of 4": 2}, 3)
     assert ratios["chain of 4", "openai"] == [1.0, 1.0, 1.0]
     assert len(ratios["chain of 4", "selfwire-journal"]) == 3
     assert all(one > 0 for one in ratios["chain of 4", "selfwire-journal"])
 
 
-def test_a_contestant_that_does_less_or_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_does_less_or_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_contest({"openai": sys.executable}) as contest:
         monkeypatch.setattr(contest, "_count_calls", lambda: 0)
         with pytest.raises(RuntimeError, match="openai made 0 calls for chain of 4, not 4"):

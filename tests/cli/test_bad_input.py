@@ -367,7 +367,7 @@ def test_tasks_that_have_changed_since(tmp_path: Path) -> None:
     with start_evolution(request, tmp_path / "home", run="r1"):
         pass
     tasks.write_text(TASKS.replace('"22"', '"23"'))
-    assert "was started with another corpus" in refused(tmp_path / "home", "evolve", "--resume", "r1")
+    assert "was started with another task set" in refused(tmp_path / "home", "evolve", "--resume", "r1")
 
 
 HOLDER = """

@@ -15,7 +15,7 @@ def event(target: str, number: int, done: int) -> dict[str, Any]:
     return {**told, "score": 1.0, "errors": 0, "spend": Usage()}
 
 
-def test_the_bar_is_the_rule_s_until_a_contestant_is_at_work() -> None:
+def test_the_bar_is_the_rule_s_until_a_system_is_at_work() -> None:
     told = io.StringIO()
     console = Console(file=told, force_terminal=True, color_system=None, width=100)
     with EvaluationProgress(console) as progress:

@@ -81,12 +81,10 @@ async def test_any_reference_of_a_list_will_do() -> None:
     assert (await load_grader("em").grade(task(True), "yes", scope=SCOPE)).solved
 
 
-async def test_part_of_the_way_is_said_and_may_be_enough() -> None:
+async def test_part_of_the_way_is_said_and_is_not_enough() -> None:
     strict = await load_grader("f1").grade(task("barack hussein obama"), "barack obama", scope=SCOPE)
     assert not strict.solved
     assert strict.text.startswith("The answer is partly right: it scores 0.80 of 1; ")
-    lenient = await load_grader("f1", solved_at=0.6).grade(task("barack hussein obama"), "barack obama", scope=SCOPE)
-    assert (lenient.solved, lenient.text) == (True, "The answer is right.")
 
 
 @pytest.mark.parametrize(("name", "reference"), [("f1", None), ("f1", {"answer": "x"}), ("f1", []), ("numeric", "Ada")])
@@ -165,12 +163,6 @@ async def test_a_grader_is_named_by_its_file(tmp_path: Path) -> None:
     file = tmp_path / "of_a_shop.py"
     file.write_text("def grade(task, answer):\n    return len(answer) / 10\n", encoding="utf-8")
     assert (await load_grader(f"{file}:grade").grade(task("x"), "12345", scope=SCOPE)).score == 0.5
-
-
-@pytest.mark.parametrize("solved_at", [0, 1.5, math.nan])
-def test_a_threshold_out_of_range_is_refused(solved_at: float) -> None:
-    with pytest.raises(ConfigError, match="solved at a score above 0"):
-        load_grader("f1", solved_at=solved_at)
 
 
 def _raises(task: Task, answer: str) -> float:

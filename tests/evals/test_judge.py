@@ -204,7 +204,7 @@ class NeverGiven(RubricScore, title="RubricScore"):
     score: float = Field(ge=2)
 
 
-def test_a_row_of_what_could_not_be_judged_has_the_contestant_s_calls_alone(
+def test_a_row_of_what_could_not_be_judged_has_the_system_s_calls_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judge, "RubricScore", NeverGiven)

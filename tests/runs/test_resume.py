@@ -142,8 +142,8 @@ def test_single_tasks_that_fail_are_left_out_in_pairs_and_counted_apart(
     found = asyncio.run(kills.result(tmp_path))
     for scores in found.scores.values():
         assert [score is None for score in scores.values()] == [True, False, False, False]
-    contestants = (" seed team", " evolved team", " single agent")
-    rows = [line.split() for line in called.stdout.splitlines() if line.startswith(contestants)]
+    systems = (" seed team", " evolved team", " single agent")
+    rows = [line.split() for line in called.stdout.splitlines() if line.startswith(systems)]
     assert [row[-1] for row in rows] in (["1"] * 3, ["1"] * 4)  # the seed with votes, if it may ask twice
     assert f"paired over {len(questions[2]) - 1} tasks" in called.stdout
     with open_library(tmp_path, create=False) as library:

@@ -21,7 +21,7 @@ from tests.store.spoiled import make_foreign, make_newer, scribble, truncate
 
 COST = Usage(calls=1, input_tokens=10, output_tokens=5, dollars=0.1)
 AT_MOST = Usage(calls=1, input_tokens=10, output_tokens=90)
-FACTS = {"config": "c1", "corpus": "d1"}
+FACTS = {"config": "c1", "task set": "d1"}
 
 
 class Sender:
@@ -293,8 +293,8 @@ def test_a_lease_that_cannot_be_written_cannot_be_had(path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("now", "names"),
     [
-        ({"config": "c2", "corpus": "d1"}, "another config .c1 then, c2 now"),
-        ({"config": "c1"}, "another corpus .d1 then, nothing"),
+        ({"config": "c2", "task set": "d1"}, "another config .c1 then, c2 now"),
+        ({"config": "c1"}, "another task set .d1 then, nothing"),
     ],
 )
 def test_other_facts_are_refused_by_name(path: Path, now: dict[str, str], names: str) -> None:

@@ -123,7 +123,7 @@ def compare(
         raise ConfigError(
             "compare needs systems and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
         )
-    entries = parse_contestants(targets, options.parse_config_fields(config or []), without or [])
+    entries = parse_systems(targets, options.parse_config_fields(config or []), without or [])
     evolving = evolutions.among(entries)
     if evolving is None:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")
@@ -131,11 +131,11 @@ def compare(
     run_command(ctx, entries, "compare", seeds=seeds, against=against, evolving=evolving)
 
 
-def parse_contestants(targets: list[str], config: Mapping[str, Any], without: list[str]) -> tuple[SystemSpec, ...]:
+def parse_systems(targets: list[str], config: Mapping[str, Any], without: list[str]) -> tuple[SystemSpec, ...]:
     """List the entries of names, and of words for several systems; each entry once.
 
     Raises:
-        ConfigError: a config field or a part belongs to no contestant.
+        ConfigError: a config field or a part belongs to no system.
     """
     named = dict.fromkeys(name for target in targets for name in ALL.get(target, (target,)))
     parts: dict[str, list[str]] = {}

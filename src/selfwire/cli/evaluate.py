@@ -236,10 +236,10 @@ def run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, A
     return lines
 
 
-def exit_on_errors(contestants: Sequence[SystemSummary], most: int | None) -> None:
+def exit_on_errors(systems: Sequence[SystemSummary], most: int | None) -> None:
     """Exit with code 1 if too many tasks ended as errors."""
-    errors = sum(line.errors for line in contestants)
-    lost = [line.contestant.name for line in contestants if line.errors and line.errors == line.tasks]
+    errors = sum(line.errors for line in systems)
+    lost = [line.info.name for line in systems if line.errors and line.errors == line.tasks]
     if most is not None and errors > most:
         typer.echo(f"error: {format_count(errors, 'task')} ended as errors, more than --max-errors {most}", err=True)
         raise typer.Exit(FAILED)
@@ -252,12 +252,12 @@ def _add_results(run: OpenEvaluation, lines: Sequence[SystemSummary], table: Res
     """Add the lines of the table to the object that `--json` prints."""
     against = choose_comparison(lines, run.request.against)
     add_result(
-        against=against.contestant.name,
+        against=against.info.name,
         systems=[
             {
                 **line.to_json(),
                 "difference": compute_difference(line, against),
-                **line.contestant.model_dump(mode="json", exclude={"name"}),
+                **line.info.model_dump(mode="json", exclude={"name"}),
             }
             for line in lines
         ],

@@ -410,7 +410,7 @@ def show_result(result: Evolution, run: OpenEvolution) -> None:
     for title, team in (("before", result.seed), ("after", result.team)):
         out.print(f"\nteam {title} ({team.fingerprint})\n{topology.to_text(team.topology)}")
     out.print()
-    has_trivial = any(line.contestant.name == TRIVIAL for line in result.systems)
+    has_trivial = any(line.info.name == TRIVIAL for line in result.systems)
     notes = (describe_trivial_baseline(run.benchmark.baseline),) if has_trivial else ()
     output.print_table(result.table._replace(notes=notes))
     for what, estimate in (("evolved - seed", result.gain), ("evolved - single agent", result.over_single)):

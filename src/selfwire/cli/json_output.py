@@ -50,11 +50,6 @@ REASONS = {
 """Reasons by the kind of fault, as pydantic names it."""
 
 
-def _format_faults(error: ValidationError) -> str:
-    """Format the first faults of an error, each with its option."""
-    return "; ".join(_format_fault(error.title, found) for found in error.errors()[:3])
-
-
 def _format_fault(title: str, found: ErrorDetails) -> str:
     if not found["loc"]:
         return format_validation_error(found)
@@ -70,7 +65,9 @@ def _format_fault(title: str, found: ErrorDetails) -> str:
 
 def format_in_one_line(error: Exception) -> str:
     """Format an error in one line; a ValidationError as options and their faults."""
-    said = _format_faults(error) if isinstance(error, ValidationError) else str(error)
+    said = str(error)
+    if isinstance(error, ValidationError):
+        said = "; ".join(_format_fault(error.title, found) for found in error.errors()[:3])
     return mask_controls(mask_secrets(" ".join(said.split()))) or type(error).__name__
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.compare import Evolutions, parse_contestants
+from selfwire.cli.compare import Evolutions, parse_systems
 from selfwire.cli.evaluate import exit_on_errors, parse_request, run_and_report
 from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
@@ -89,7 +89,7 @@ def prove(
     """
     folder = options.to_local_folder(home)
     named, notes = choose_systems(systems)
-    entries = make_entries(parse_contestants(named, options.parse_config_fields(config or []), without or []))
+    entries = make_entries(parse_systems(named, options.parse_config_fields(config or []), without or []))
     chosen, which = (tuple(benchmark), "") if benchmark else choose_benchmarks()
     remarks = tuple(filter(None, (notes, which)))
     shared = {"evolving": evolutions.among(entries), "against": DIRECT, "tasks": TASKS if tasks is None else tasks}
@@ -168,7 +168,7 @@ def _run_parts(
             lines = run_and_report(opened, folder, given)
             spent += opened.spent
         summaries.extend(lines[1:])
-        return {line.contestant.name: line for line in lines}
+        return {line.info.name: line for line in lines}
 
     try:
         for seed in head.seeds:

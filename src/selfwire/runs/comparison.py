@@ -90,8 +90,8 @@ async def compare_teams(
             cost=opened.spent,
             notices=opened.notices,
             table=build_results_table(opened, lines),
-            systems={line.contestant.name: line for line in lines},
-            against=choose_comparison(lines, opened.request.against).contestant.name,
+            systems={line.info.name: line for line in lines},
+            against=choose_comparison(lines, opened.request.against).info.name,
         )
 
 
@@ -138,7 +138,7 @@ def build_results_table(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> 
 def describe_models(run: OpenEvaluation) -> str:
     """Name the model of the agents; graphs of the user's own, and what was evolved from one, bring theirs."""
     model = f"model {run.request.models.agent}"
-    own = [is_graph(system.contestant.method) for system in run.systems if system.contestant.workflow]
+    own = [is_graph(system.info.method) for system in run.systems if system.info.workflow]
     return "models of its own" if all(own) else f"{model}, graphs with models of their own" if any(own) else model
 
 
@@ -157,7 +157,7 @@ def _conditions(run: OpenEvaluation, lines: Sequence[SystemSummary], against: Sy
     return (
         f"{run.benchmark.name}, {request.split} split, {tasks}, {describe_models(run)}, seed {request.seed}, "
         f"{cap}; errors are counted apart;"
-        f" differences are paired by task, from {against.contestant.name}{evolved}{efficiency}"
+        f" differences are paired by task, from {against.info.name}{evolved}{efficiency}"
     )
 
 
@@ -165,9 +165,9 @@ def _remarks(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> Iterator[st
     yield describe_trivial_baseline(run.benchmark.baseline)
     for line in lines:
         if line.errors:
-            yield f"{line.contestant.name}: {format_count(line.errors, 'error')}, such as {shorten(line.fault, FAULT)}"
+            yield f"{line.info.name}: {format_count(line.errors, 'error')}, such as {shorten(line.fault, FAULT)}"
         if line.capped:
-            yield f"{line.contestant.name}: {format_count(line.capped, 'task')} over the cap of calls, scored 0"
+            yield f"{line.info.name}: {format_count(line.capped, 'task')} over the cap of calls, scored 0"
     for line in lines:
         means = line.figures
         if figures := [f"{name} {means[name]:.3f}" for name in run.benchmark.figures if name in means]:
@@ -177,9 +177,7 @@ def _remarks(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> Iterator[st
         yield from _describe_runs(line)
     if run.benchmark.aside is not None:
         yield from run_sync(run.benchmark.aside())
-    if run.request.models.is_offline and not all(
-        is_graph(line.contestant.method) for line in lines if line.contestant.workflow
-    ):
+    if run.request.models.is_offline and not all(is_graph(line.info.method) for line in lines if line.info.workflow):
         yield STAMP
 
 
@@ -191,6 +189,6 @@ def _describe_runs(line: SystemSummary) -> Iterator[str]:
     if measures:
         yield f"{line.name}: {', '.join(measures)}"
     if line.ends:
-        words = find_method(line.contestant.method).end_reasons
+        words = find_method(line.info.method).end_reasons
         ended = ", ".join(f"{count} ({words.get(why, why)})" for why, count in line.ends.most_common())
         yield f"{line.name}: why questions ended: {ended}"

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from selfwire.core.errors import ConfigError, SelfwireError, format_error
+from selfwire.core.errors import ConfigError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
@@ -19,7 +19,7 @@ from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.graders import GradedEnvironment
 from selfwire.evals.table import TRIVIAL, Header, ResultsFile, SystemSummary, TaskRow, make_task_row
-from selfwire.extras.cluster.shards import SystemShard, merge_leftover_shards
+from selfwire.extras.cluster.shards import merge_leftover_shards
 from selfwire.extras.cluster.shared_ledger import open_ledger
 from selfwire.graphs.evolve import ELAPSED
 from selfwire.graphs.rollouts import JUDGE_NODE, RolloutContext, RolloutRunner, freeze_gc, run_together, stream_rollouts
@@ -50,7 +50,7 @@ from selfwire.runs.record import (
     track_status,
     with_changes,
 )
-from selfwire.runs.spec import LEAST, EvaluateSpec, GivenSizes, Slice, fit_sizes
+from selfwire.runs.spec import LEAST, EvaluateSpec, GivenSizes, fit_sizes
 from selfwire.runs.systems import (
     LoadedTeam,
     MeasuredSystem,
@@ -101,7 +101,6 @@ class OpenEvaluation:
         judge: pays for the calls of a model that grades; None if none does.
         notices: what the user should know.
         retry_failed: whether replies on record that were of no use are asked for again.
-        measures_rule: whether the benchmark's own rule is measured too.
         get_rollout_runner: puts the tasks to a system; `runs.langsmith` sets one that reports to LangSmith.
         dataset: in LangSmith, to which workers report too; None if nothing is uploaded.
     """
@@ -120,7 +119,6 @@ class OpenEvaluation:
     judge: Ledger | None = None
     notices: tuple[str, ...] = ()
     retry_failed: bool = False
-    measures_rule: bool = True
     get_rollout_runner: Callable[[MeasuredSystem], RolloutRunner] = lambda system: stream_rollouts
     dataset: UploadedDataset | None = None
     _noted: float = field(default=-math.inf, init=False)
@@ -156,12 +154,21 @@ class OpenEvaluation:
 
     @property
     def systems(self) -> list[MeasuredSystem]:
-        """The trivial baseline, then the contestants."""
+        """The trivial baseline, then the systems of the request."""
         entries = self.request.entries
         return [
             make_trivial_system(self.benchmark.baseline, self.parts),
-            *(make_system(entry, self.workflows[entry.name], self.parts) for entry in entries),
+            *(self.make_system(entry.name) for entry in entries),
         ]
+
+    def make_system(self, name: str) -> MeasuredSystem:
+        """Make a system of the request by its name."""
+        entry = next(entry for entry in self.request.entries if entry.name == name)
+        return make_system(entry, self.workflows[name], self.parts)
+
+    def get_scope(self, name: str) -> Scope:
+        """Return the scope of a system's calls."""
+        return Scope(run=f"{self.run}/{name}", seed=self.request.seed, phase=PHASE)
 
     @property
     def rollout_context(self) -> RolloutContext:
@@ -181,24 +188,36 @@ class OpenEvaluation:
             judge=self.judge,
         )
 
-    def evolve(self, on_event: Callable[[PreEvolution, Event], None] = lambda evolution, event: None) -> None:
-        """Evolve the systems that are to be evolved first, one after another; blocks.
+    def evolve(
+        self,
+        on_event: Callable[[PreEvolution, Event], None] = lambda evolution, event: None,
+        run_all: Callable[[Sequence[PreEvolution]], None] | None = None,
+    ) -> None:
+        """Evolve the systems that are to be evolved first; blocks.
+
+        Args:
+            run_all: runs what is left of them; by default they run here, one after another.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
+        left = [evolution for evolution in self.evolutions if not evolution.is_finished]
+        run_sync(note_status(self, "running"))
+        try:
+            (run_all or partial(self._evolve_here, on_event))(left)
+        except BaseException as error:
+            run_sync(note_status(self, to_stop_status(error)))
+            raise_if_unanswered(self, error)
+            raise
         for evolution in self.evolutions:
-            run_sync(note_status(self, f"evolving {evolution.entry.name}"))
-            try:
-                if not evolution.is_finished:
-                    left = compute_left(self.request.budget, self.ledger.spent, evolution.spent)
-                    evolution.run(left, self.ledger, partial(on_event, evolution), retry_failed=self.retry_failed)
-            except BaseException as error:
-                run_sync(note_status(self, to_stop_status(error)))
-                raise_if_unanswered(self, error)
-                raise
             self.workflows[evolution.entry.name] = evolution.result(self.run)
         run_sync(note_teams(self.journal, self.workflows))
+
+    def _evolve_here(self, on_event: Callable[[PreEvolution, Event], None], evolutions: Sequence[PreEvolution]) -> None:
+        for evolution in evolutions:
+            run_sync(note_status(self, f"evolving {evolution.entry.name}"))
+            left = compute_left(self.request.budget, self.ledger.spent, evolution.spent)
+            evolution.run(left, self.ledger, partial(on_event, evolution), retry_failed=self.retry_failed)
 
     async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> tuple[SystemSummary, ...]:
         """Run tasks without a row or with an error; write the file of results; return the table's lines.
@@ -221,22 +240,12 @@ class OpenEvaluation:
         await note_status(self, "finished", score=lines[-1].score if len(lines) == 2 else None)
         return lines
 
-    async def measure_rule(self) -> None:
-        """Run the benchmark's own rule on tasks without a row."""
-        await self._run(self.systems[0], 0, self._rule_context, lambda event: None)
-
-    async def note_error(self, name: str, task: Task, error: SelfwireError) -> None:
-        """Keep a row of a system's task that ended as an error on a worker."""
-        done = Trajectory(question=task.question, workflow=self.workflows[name].workflow.fingerprint)
-        scope = Scope(run=f"{self.run}/{name}", seed=self.request.seed, phase=PHASE)
-        await self._save_row(name, task, done.as_failed(format_error(error)), scope)
-
     async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
         """Write the rows so far to the file of results; return the table's lines."""
-        lines = tuple(SystemSummary(system.contestant) for system in self.systems)
+        lines = tuple(SystemSummary(system.info) for system in self.systems)
         file, oracle = ResultsFile(self.out), False
         for line in lines:
-            async for texts, rows in self._read([_note(line.contestant.name, task.id) for task in self.tasks]):
+            async for texts, rows in self._read([_note(line.info.name, task.id) for task in self.tasks]):
                 file.add(texts)
                 for row in rows:
                     line.add(row)
@@ -250,10 +259,6 @@ class OpenEvaluation:
             async for _, rows in self._read([_note(system.name, task.id) for task in self.tasks]):
                 for row in rows:
                     yield row
-
-    async def get_rows(self, name: str, tasks: Sequence[Task]) -> list[TaskRow]:
-        """Read the rows so far of a system on some tasks."""
-        return [row async for _, rows in self._read([_note(name, task.id) for task in tasks]) for row in rows]
 
     async def _read(self, names: Sequence[str]) -> AsyncIterator[tuple[list[str], list[TaskRow]]]:
         """Read notes of rows, some at a time: their texts in the journal, and the rows."""
@@ -269,18 +274,18 @@ class OpenEvaluation:
         It goes first where a model grades, whose calls may be refused, and where `concurrency` is 1, as there the
         grader may bear no more.
         """
-        rule, *contestants = self.systems
-        stopped: list[SelfwireError] = []
+        rule, *requested = self.systems
+        stopped: list[Exception] = []
 
         async def one_after_another() -> None:
             try:
-                for number, system in enumerate(contestants, 1):
+                for number, system in enumerate(requested, 1):
                     await self._run(system, number, self.rollout_context, on_event)
-            except SelfwireError as error:
+            except (SelfwireError, ValueError, RuntimeError) as error:  # the latter two are faults of workers
                 stopped.append(error)
 
         with freeze_gc():
-            ruled = self._run(rule, 0, self._rule_context, on_event) if self.measures_rule else _do_nothing()
+            ruled = self._run(rule, 0, self._rule_context, on_event)
             if self.judge or self.request.concurrency == 1:
                 await ruled
                 await one_after_another()
@@ -300,8 +305,8 @@ class OpenEvaluation:
     async def _run(
         self, system: MeasuredSystem, number: int, context: RolloutContext, on_event: Callable[[Event], None]
     ) -> None:
-        scope = Scope(run=f"{self.run}/{system.name}", seed=self.request.seed, phase=PHASE)
-        ctx, targets, count = system.ctx.where(scope), len(self.request.entries), SystemSummary(system.contestant)
+        scope = self.get_scope(system.name)
+        ctx, targets, count = system.ctx.where(scope), len(self.request.entries), SystemSummary(system.info)
         async for _, rows in self._read(await self.journal.list_note_names(_note(system.name))):
             for row in rows:
                 if row.score is not None:
@@ -363,23 +368,17 @@ class OpenEvaluation:
             models={**request.models.roles, **request.models.named},
             embedder=self.embedder,
             calls_per_task=request.calls_per_task,
-            contestants=tuple(system.contestant for system in self.systems),
+            systems=tuple(system.info for system in self.systems),
             oracle=oracle,
             stand_in=request.models.is_offline,
             complete=complete,
         )
 
 
-async def _do_nothing() -> None:
-    pass
-
-
 def _note(name: str, task: str = "") -> str:
     return f"{ROWS}/{name}/{task}"
 
 
-SLICE = "slice"
-"""Name of a shard's note with its slice of the run."""
 RESULTS = "results.jsonl"
 """Name of the file of results in a run's folder."""
 
@@ -394,12 +393,11 @@ class EvaluationPlan(RunPlan[OpenEvaluation]):
         retry_failed: whether a resumed run asks again for replies that were of no use.
         budget_address: where the processes of the run share its budget; None if one process has it.
         parent: the ledger of what this run is a part of, if it has a budget of its own.
-        part: what it is of a run if it is a shard.
+        is_part: whether it is a shard, with some tasks of a system.
         given: objects behind names of the request.
     """
 
     request: EvaluateSpec
-    benchmark: Benchmark
     tasks: tuple[Task, ...]
     workflows: Mapping[str, LoadedTeam]
     known: ContaminatedTasks
@@ -407,7 +405,7 @@ class EvaluationPlan(RunPlan[OpenEvaluation]):
     retry_failed: bool = False
     budget_address: str | None = None
     parent: Ledger | None = None
-    part: Slice | None = None
+    is_part: bool = False
     given: Given = field(default_factory=Given)
 
     @property
@@ -415,24 +413,17 @@ class EvaluationPlan(RunPlan[OpenEvaluation]):
         """The command of the request."""
         return self.request.command
 
-    @property
-    def corpus(self) -> list[object]:
-        """The tasks, as JSON."""
-        return [task.model_dump(mode="json") for task in self.tasks]
-
     async def note_start(self, journal: Journal) -> None:
         """Note the file of results, the teams of the start and the tasks that they have learned from."""
         await journal.put_note(OUT, None if self.out is None else str(self.out))
         await self.known.note(journal)
         await note_teams(journal, self.workflows)
-        if self.part:
-            await journal.put_note(SLICE, self.part.model_dump(mode="json"))
 
     @contextmanager
     def open(self, journal: Journal) -> Iterator[OpenEvaluation]:
         """Open the run on its journal."""
         request, folder = self.request, get_runs_folder(self.home) / journal.run
-        evolutions = () if self.part else make_evolutions(request, folder, self.home)
+        evolutions = () if self.is_part else make_evolutions(request, folder, self.home)
         before = sum((evolution.spent for evolution in evolutions), journal.spend())
         elapsed = run_sync(journal.get_note(ELAPSED)) or 0.0
         if self.parent:
@@ -461,7 +452,6 @@ class EvaluationPlan(RunPlan[OpenEvaluation]):
                 out=Path(out) if out else folder / RESULTS,
                 notices=self.notices,
                 retry_failed=self.retry_failed,
-                measures_rule=self.part is None or self.part.with_rule,
             )
         finally:
             run_sync(journal.put_note(ELAPSED, ledger.spent.seconds))
@@ -500,12 +490,12 @@ def resume_evaluation(
     Raises:
         ConfigError: there is no such run, or a limit cannot be used.
             Or the run is another user's, and takes what this user has not agreed to.
-        JournalError: it is not an evaluation, another process holds it, or config, code or corpus have changed.
+        JournalError: it is not an evaluation, another process holds it, or config, code or tasks have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
     refuse_foreign_run(path, load_request(path, EvaluateSpec), changes)
     plan = replace(_load_plan(path, home, changes), retry_failed=changes.retry_failed)
-    merge_leftover_shards(run, home, SystemShard)  # another command's run has been refused by now
+    merge_leftover_shards(run, home)  # another command's run has been refused by now
     return plan.resume(path, retry_failed=changes.retry_failed)
 
 
@@ -524,7 +514,7 @@ def start_or_resume(
     refuse_changed_request(path, load_request(path, EvaluateSpec), request)
     refuse_foreign_run(path, request, names=["out"])
     plan = make_plan(request, path, home, partial(load_request_tasks, given=given), given)
-    merge_leftover_shards(run, home, SystemShard)
+    merge_leftover_shards(run, home)
     return plan.resume(path)
 
 

@@ -215,18 +215,12 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
     """
 
     request: EvolveSpec
-    benchmark: Benchmark
     tasks: Splits
     seed: Team
     command: str = field(default="evolve", kw_only=True)
     parent: Ledger | None = field(default=None, kw_only=True)
     place: TaskPlace = field(default=HERE, kw_only=True)
     given: Given = field(default_factory=Given, kw_only=True)
-
-    @property
-    def corpus(self) -> Splits:
-        """The tasks of all splits."""
-        return self.tasks
 
     async def note_start(self, journal: Journal) -> None:
         """Note the initial team, and marks of the tasks that it learns from."""
@@ -373,7 +367,7 @@ def resume_evolution(
     Raises:
         ConfigError: there is no such run, or a limit cannot be used.
             Or the run is another user's, and takes what this user has not agreed to.
-        JournalError: another command started it, another process holds it, or config, code or corpus have changed.
+        JournalError: another command started it, another process holds it, or config, code or tasks have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
     request = load_request(path, EvolveSpec, command)
@@ -399,7 +393,7 @@ def start_or_resume(
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
-        JournalError: another command started it, another process holds it, or request, code or corpus have changed.
+        JournalError: another command started it, another process holds it, or request, code or tasks have changed.
     """
     if run not in list_run_names(home):
         plan = validate_request(request, home, given)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import hypot
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Trajectory
@@ -29,6 +29,7 @@ from selfwire.store.library import History, Version
 BASELINES = {"single": SINGLE, "votes": SEED_VOTES}
 """Baselines of an evolution by their side in the journal."""
 
+AnyTrajectory = TypeVar("AnyTrajectory", bound=Trajectory)
 Phase = tuple[int, str, str, Sequence[Any]]
 """Iteration, phase, side and trajectories of a team's runs; these need question, feedback, steps and overhead."""
 
@@ -271,7 +272,10 @@ def read_front(
             continue
         if run not in like:
             notes.append(f"versions of {run} have no price here: it is no evolution, or has been removed")
-        phases = [*_read_phases(home, run)] if run in like else []
+        phases = list[Phase]()
+        if run in like:
+            with explain_foreign(run), JournalReader(get_run_folder(home, run) / JOURNAL) as journal:
+                phases = [*read_phases(journal, Trajectory, without="rollout")]
         collect_entries(phases, versions, names, entries, f" of {run}" if len(like) > 1 else "")
     return compute_front(entries.values(), price), tuple(notes)
 
@@ -297,10 +301,14 @@ def _get_setting(request: EvolveSpec) -> tuple[Any, ...]:
     )
 
 
-def _read_phases(home: Path | str | None, run: str) -> Iterator[Phase]:
-    with explain_foreign(run), JournalReader(get_run_folder(home, run) / JOURNAL) as journal:
-        for name, note in journal.notes(TRAJECTORIES).items():
-            iteration, phase, side = name.removeprefix(TRAJECTORIES).split("/", 2)
-            if phase != "rollout":
-                found = journal.bodies([*note.values()]).values()
-                yield int(iteration), phase, side, [Trajectory.model_validate_json(body) for body in found]
+def read_phases(
+    journal: JournalReader, schema: type[AnyTrajectory], without: str = ""
+) -> Iterator[tuple[int, str, str, list[AnyTrajectory]]]:
+    """Read the phases in which a team ran on tasks, but one: iteration, phase, side and trajectories."""
+    for name, note in journal.notes(TRAJECTORIES).items():
+        iteration, phase, side = name.removeprefix(TRAJECTORIES).split("/", 2)
+        if phase == without:
+            continue
+        found = journal.bodies([*note.values()])
+        runs = [schema.model_validate_json(found[digest]) for digest in note.values() if digest in found]
+        yield int(iteration), phase, side, runs

@@ -102,9 +102,9 @@ def _report_to(
     run.get_rollout_runner = roll_for
 
 
-def make_experiment_name(run: OpenEvaluation, contestant: str) -> str:
+def make_experiment_name(run: OpenEvaluation, system: str) -> str:
     """Name the experiment of a system; a resumed run continues it."""
-    return f"{run.run}-{contestant}"
+    return f"{run.run}-{system}"
 
 
 def get_benchmark_name(run: OpenEvaluation) -> str:
@@ -115,13 +115,13 @@ def get_benchmark_name(run: OpenEvaluation) -> str:
 
 def to_metadata(run: OpenEvaluation, system: MeasuredSystem) -> dict[str, Any]:
     """Make the metadata by which experiments are compared."""
-    request, contestant = run.request, system.contestant
+    request, info = run.request, system.info
     limits = {f"budget_{name}": limit for name, limit in request.budget.model_dump().items() if limit is not None}
     return {
-        "contestant": system.name,
-        "method": contestant.method,
-        "workflow": contestant.workflow,
-        "learned": contestant.learned,
+        "system": system.name,
+        "method": info.method,
+        "workflow": info.workflow,
+        "learned": info.learned,
         "model": request.models.roles["agent"],
         "meta_model": request.models.roles["meta"],
         "judge_model": request.models.roles["judge"],

@@ -240,7 +240,7 @@ def read_proof(path: Path) -> Proof:
         head, parts = ProofHead.model_validate_json(first), dict[tuple[str, int], ProofPart]()
         for run, systems in parse_kept_lines(rest):
             before = parts.get((run.benchmark, run.seed), ProofPart(run, {}))
-            lines = {**before.lines, **{system.contestant.name: system for system in systems}}
+            lines = {**before.lines, **{system.info.name: system for system in systems}}
             parts[run.benchmark, run.seed] = ProofPart(before.head, lines)
         proof = Proof(head, tuple(parts.values()))
         assert proof.verdicts is not None  # computed here, so that systems without rows are found
@@ -258,7 +258,7 @@ def build_proof_table(proof: Proof, benchmark: str) -> ResultTable:
         rows.append((system, SeedSummary(tuple(part.lines[system] for part in parts), direct)))
         if system not in ALWAYS:
             votes = tuple(part.get_votes(system) for part in parts)
-            counts = ", ".join(line.contestant.name.removeprefix(BEST_OF).replace(VOTER, "1") for line in votes)
+            counts = ", ".join(line.info.name.removeprefix(BEST_OF).replace(VOTER, "1") for line in votes)
             rows.append((f"best of {counts}, the price of {system}", SeedSummary(votes, direct)))
 
     def verdict(kind: str) -> Column[tuple[str, SeedSummary]]:
@@ -286,7 +286,7 @@ def build_proof_table(proof: Proof, benchmark: str) -> ResultTable:
 
 def _describe_seeds(found: SeedSummary, verdict: ComparisonVerdict) -> str:
     """Say of an evolved system whose verdict its seeds do not bear out that it holds for these evolutions."""
-    evolved = any(line.contestant.evolution for line in found.lines)
+    evolved = any(line.info.evolution for line in found.lines)
     over = found.difference
     if verdict.says == "not told apart" or not evolved or (over and not over.low <= 0 <= over.high):
         return ""

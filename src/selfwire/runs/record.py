@@ -18,6 +18,7 @@ from textwrap import shorten
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field, ValidationError
+from pydantic_core import to_jsonable_python
 
 from selfwire.core.errors import (
     ConfigError,
@@ -31,9 +32,10 @@ from selfwire.core.errors import (
     format_first_fault,
 )
 from selfwire.core.plugins import is_graph, outside_methods
-from selfwire.core.task import Task
+from selfwire.core.task import Splits, Task
 from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, is_id, to_canonical_json
+from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.models.budget import Ledger, enforce_deadline
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import LoadedModels
@@ -405,7 +407,7 @@ def compute_config_hash(request: RunSpec) -> str:
     return fingerprint(request.model_dump(mode="json", exclude=CHANGEABLE))
 
 
-def compute_run_hashes(request: RunSpec, corpus: object, embedder: str) -> dict[str, str]:
+def compute_run_hashes(request: RunSpec, tasks: object, embedder: str) -> dict[str, str]:
     """Compute the hashes that must be equal when a run is resumed, and the versions of selfwire and other packages.
 
     Args:
@@ -417,7 +419,7 @@ def compute_run_hashes(request: RunSpec, corpus: object, embedder: str) -> dict[
         "config": compute_config_hash(request),
         CODE: compute_code_hash(),
         VERSION: get_version(),
-        "corpus": fingerprint(corpus),
+        "task set": fingerprint(to_jsonable_python(tasks)),
         "embedder": embedder,
         **({"method": ", ".join(packages)} if packages else {}),
     }
@@ -507,16 +509,13 @@ class RunPlan(ABC, Generic[OpenRunT]):
     home: Path | None
     models: LoadedModels
     notices: tuple[str, ...]
+    benchmark: Benchmark
+    tasks: Splits | tuple[Task, ...]
 
     @property
     @abstractmethod
     def command(self) -> str:
         """The command that starts and resumes such runs."""
-
-    @property
-    @abstractmethod
-    def corpus(self) -> object:
-        """The tasks, as JSON."""
 
     @abstractmethod
     def open(self, journal: Journal) -> AbstractContextManager[OpenRunT]:
@@ -564,7 +563,7 @@ class RunPlan(ABC, Generic[OpenRunT]):
             retry_failed: whether replies on record that were of no use are asked for again.
 
         Raises:
-            JournalError: another process holds the run, or config, code or corpus have changed.
+            JournalError: another process holds the run, or config, code or tasks have changed.
         """
         with end_servers(), _remove_if_unanswered(path), closing(Journal.open(path, self._hashes)) as journal:
             changed = _describe_changed_servers(self.request, run_sync(journal.get_note(SERVERS)))
@@ -576,7 +575,7 @@ class RunPlan(ABC, Generic[OpenRunT]):
 
     @property
     def _hashes(self) -> dict[str, str]:
-        return compute_run_hashes(self.request, self.corpus, self.models.embedder.name)
+        return compute_run_hashes(self.request, self.tasks, self.models.embedder.name)
 
     async def _note_request(self, journal: Journal) -> None:
         await journal.put_note(REQUEST, self.request.model_dump(mode="json"))

@@ -264,26 +264,6 @@ class EvaluateSpec(RunSpec):
         """The targets of all systems."""
         return tuple(entry.target for entry in self.entries)
 
-    def alone(self, name: str) -> "EvaluateSpec":
-        """Make the spec of a single system."""
-        entries = tuple(entry for entry in self.entries if entry.name == name)
-        evolving = self.evolving and (self.evolving.replace(names=(name,)) if name in self.evolving.names else None)
-        return self.replace(entries=entries, evolving=evolving, against="")
-
-
-class Slice(FrozenModel):
-    """The tasks of a run that one worker evaluates.
-
-    Args:
-        whole: the request of the run, by which its tasks are drawn.
-        tasks: ids of the shard's own.
-        with_rule: whether it measures the benchmark's own rule on them too.
-    """
-
-    whole: EvaluateSpec
-    tasks: tuple[str, ...]
-    with_rule: bool
-
 
 LEAST = 4
 """Least tasks of a split, unless the user gives its size."""

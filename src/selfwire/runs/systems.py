@@ -77,7 +77,7 @@ class MeasuredSystem:
         rollout_fn: puts a question to the team, with `ctx` at the question's place.
     """
 
-    contestant: SystemInfo
+    info: SystemInfo
     workflow: Team
     rollout_fn: RolloutFn
     ctx: Ctx[Any]
@@ -85,7 +85,7 @@ class MeasuredSystem:
     @property
     def name(self) -> str:
         """The name in tables, rows and the journal."""
-        return self.contestant.name
+        return self.info.name
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ def make_system(entry: SystemSpec, loaded: LoadedTeam, parts: SystemParts) -> Me
     team = loaded.workflow
     labelled = parts.model.with_labels(method=team.method, workflow=team.fingerprint)
     method, ctx = replace(parts, model=labelled).open(team.method, entry.config)
-    contestant = SystemInfo(
+    info = SystemInfo(
         name=entry.name,
         target=entry.target,
         method=team.method,
@@ -249,7 +249,7 @@ def make_system(entry: SystemSpec, loaded: LoadedTeam, parts: SystemParts) -> Me
         evolution=loaded.evolution,
         version=loaded.version,
     )
-    return MeasuredSystem(contestant, team, _capped(method), ctx)
+    return MeasuredSystem(info, team, _capped(method), ctx)
 
 
 def make_trivial_system(rule: TrivialRule, parts: SystemParts) -> MeasuredSystem:
@@ -259,9 +259,9 @@ def make_trivial_system(rule: TrivialRule, parts: SystemParts) -> MeasuredSystem
         await asyncio.sleep(0)  # it never waits, and others have their turn
         return Trajectory(question=question, workflow="", answer=rule.answer(question.input))
 
-    contestant = SystemInfo(name=TRIVIAL, target=rule.name, method="", workflow="")
+    info = SystemInfo(name=TRIVIAL, target=rule.name, method="", workflow="")
     single, ctx = parts.open("single", {})
-    return MeasuredSystem(contestant, single.seed(), rollout_fn, ctx)
+    return MeasuredSystem(info, single.seed(), rollout_fn, ctx)
 
 
 def _capped(method: Method[Any]) -> RolloutFn:

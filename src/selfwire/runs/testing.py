@@ -54,7 +54,7 @@ class SystemUnderTest:
         return tuple(task.question for task in self.tasks.values())
 
     def answer(self, question: Question) -> Trajectory:
-        """As `aanswer`, for tests that are not coroutines."""
+        """Call `aanswer`, for tests that are not coroutines."""
         return run_sync(self.aanswer(question))
 
     async def aanswer(self, question: Question) -> Trajectory:

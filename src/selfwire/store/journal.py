@@ -108,7 +108,7 @@ class Journal:
         """Create a run's journal, with mode 0600 or in ":memory:". Blocks for some milliseconds.
 
         Args:
-            facts: hashes that must not differ on resume: config, code, corpus, embedder; and the version of selfwire.
+            facts: hashes that must not differ on resume: config, code, tasks, embedder; and the version of selfwire.
             fill: writes the notes that a resume needs; the file appears with these notes, or not at all.
 
         Raises:

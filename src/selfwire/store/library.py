@@ -262,6 +262,7 @@ _PAGE = 500
 _ID: TypeAdapter[str] = TypeAdapter(Id)
 
 AnyItem = TypeVar("AnyItem", bound=Item)
+AnyEntry = TypeVar("AnyEntry", bound=FrozenModel)
 
 
 class Library:
@@ -490,16 +491,16 @@ class Library:
         raise LibraryError(f"entry {item.key!r} in library {self.where} is corrupt: it has no text {field!r}")
 
     def _rollback(self, item: Item) -> Rollback:
-        try:
-            return Rollback.model_validate(item.value["rollback"])
-        except (ValidationError, KeyError) as error:
-            raise LibraryError(f"rollback {item.key!r} in library {self.where} is corrupt: {error}") from None
+        return self._parse(item, "rollback", Rollback)
 
     def _version(self, item: Item) -> Version:
+        return self._parse(item, "version", Version)
+
+    def _parse(self, item: Item, field: str, schema: type[AnyEntry]) -> AnyEntry:
         try:
-            return Version.model_validate(item.value["version"])
+            return schema.model_validate(item.value[field])
         except (ValidationError, KeyError) as error:
-            raise LibraryError(f"version {item.key!r} in library {self.where} is corrupt: {error}") from None
+            raise LibraryError(f"{field} {item.key!r} in library {self.where} is corrupt: {error}") from None
 
     async def _missing_error(self, ref: str) -> LibraryError:
         names = await self.names()

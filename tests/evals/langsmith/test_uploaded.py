@@ -234,7 +234,7 @@ def test_the_evaluation_says_where_it_is_found(langsmith_server: LangSmithServer
     assert notice == f"LangSmith at {langsmith_server.url}: dataset {dataset['name']}, experiment r-single"
 
 
-def test_contestants_are_experiments_on_one_dataset(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
+def test_systems_are_experiments_on_one_dataset(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
     asked = ("compare", "dytopo", "single", "--benchmark", "archive", "--tasks", "3", "--calls-per-task", "12")
     call(tmp_path, *asked, "--langsmith")
     (folder,) = (tmp_path / "runs").iterdir()

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from selfwire.extras.cluster import evaluation_workers
+from selfwire.extras.cluster import evaluation_workers, shards
 from selfwire.extras.cluster.evaluation_workers import run_on_workers
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.jobs import Ended, Event, Job, LocalExecutor
@@ -83,7 +83,7 @@ def test_a_dead_worker_and_a_resumed_run_go_on_with_the_experiment(
     langsmith_server: LangSmithServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANGSMITH_API_KEY", SECRET)
-    monkeypatch.setattr(evaluation_workers, "SLICES", 5)
+    monkeypatch.setattr(shards, "SLICES", 5)
     monkeypatch.setattr(evaluation_workers, "open_workers", lambda options: nullcontext(MortalExecutor()))
     asked, options = request("dytopo", tasks=5, langsmith="questions"), WorkerOptions(workers=1)
     with (

@@ -116,7 +116,7 @@ async def test_an_evolution_is_cancelled_while_its_workers_are_busy(
 def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path: Path) -> None:
     path = tmp_path / "elsewhere" / JOURNAL
     phase = {"scope": {}, "explores": False, "samples": 1}
-    settings = JobSettings.of(None, False, None)._asdict()
+    settings = JobSettings(home=None).model_dump(mode="json")
     with pytest.raises(ConfigError, match=f"{path} is not there on .*; name a folder with --home that all machines"):
         roll_out(lambda event: None, str(path), "evolve", [], phase, settings)
 

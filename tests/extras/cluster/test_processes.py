@@ -3,8 +3,8 @@
 import time
 from collections import OrderedDict
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,16 +15,14 @@ from selfwire.evals.baselines import make_single_team
 from selfwire.evals.table import Header, TaskRow, read_results
 from selfwire.extras.cluster import evaluation_workers
 from selfwire.extras.cluster.evaluation_workers import (
-    PAUSE,
     WORKERS,
     choose_worker_count,
-    create_shard,
-    open_shard,
-    report_seldom,
+    measure_slice,
     run_on_workers,
 )
 from selfwire.extras.cluster.executors import WorkerOptions
-from selfwire.extras.cluster.shards import SystemShard
+from selfwire.extras.cluster.jobs import JobSettings
+from selfwire.extras.cluster.shards import Shard
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import load_plan, resume_evaluation, start_evaluation
 from selfwire.runs.evolution import resume_evolution
@@ -34,6 +32,7 @@ from selfwire.runs.systems import BLOBS, LoadedTeam, load_noted_teams, note_team
 from selfwire.store import files
 from selfwire.store.files import put_blob
 from selfwire.store.journal import Journal
+from selfwire.store.journal_file import read_spend
 from tests import kills, processes
 from tests.commands import call
 from tests.machines import wait_until
@@ -65,8 +64,8 @@ def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_pat
         assert run.ledger.spent.calls == spent
     found_header, found = read_results(home / "runs" / "r" / "results.jsonl")
     assert comparable(found) == comparable(rows)
-    assert [one.workflow for one in found_header.contestants] == [one.workflow for one in header.contestants]
-    assert lines[1].contestant.learned
+    assert [one.workflow for one in found_header.systems] == [one.workflow for one in header.systems]
+    assert lines[1].info.learned
     assert {event["target"] for event in heard} == set(FOUR)
     assert not list((home / "runs" / "r" / "parts").iterdir())
     journals = [Journal.open_read_only(one / "runs" / "r" / "journal.sqlite") for one in (tmp_path / "one", home)]
@@ -118,24 +117,28 @@ def test_weights_come_with_a_run_s_workflows_unless_they_were_changed(
             run_sync(load_noted_teams(journal))
 
 
-def test_the_first_event_is_passed_on_by_a_machine_that_has_just_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation_workers, "time", SimpleNamespace(monotonic=lambda: PAUSE / 2))
-    heard = list[dict[str, Any]]()
-    report = report_seldom(heard.append, lambda event: event["done"] == 9)
-    for done in (1, 2, 9):
-        report({"done": done})
-    assert [event["done"] for event in heard] == [1, 9]
+def make_shard(home: Path, name: str, most: int) -> tuple[Shard, list[str]]:
+    """A shard of a run, with some of its tasks."""
+    shard, plan = Shard("r", name, 0, home, f"r/{name}"), load_plan("r", home)
+    tasks = plan.tasks[:most]
+    part = replace(plan, workflows={name: plan.workflows[name]}, tasks=tasks, is_part=True)
+    part.create_journal(shard.own, shard.run).close()
+    return shard, [task.id for task in tasks]
+
+
+def measure(home: Path, shard: Shard, tasks: list[str]) -> None:
+    settings = JobSettings(home=home).model_dump(mode="json")
+    measure_slice(lambda event: None, str(shard.own), shard.name, tasks, None, settings)
 
 
 def test_what_a_process_that_was_killed_has_left_is_taken_over_and_not_repeated(tmp_path: Path) -> None:
     plain = request("single", "cot", tasks=4, command="compare", calls_per_task=4)
     with start_evaluation(plain, tmp_path, run="r"):
         pass
-    part, plan = SystemShard("r", "single", 0, tmp_path), load_plan("r", tmp_path)
-    create_shard(plan, part, plan.workflows["single"], plan.tasks[:3], with_rule=True)
-    with open_shard(part.own, tmp_path, retry_failed=False) as alone:  # its parent is gone: nobody joins it
-        run_sync(alone.measure())
-        cost = alone.ledger.spent.calls
+    part, tasks = make_shard(tmp_path, "single", 3)
+    measure(tmp_path, part, tasks)  # its parent is gone: nobody joins it
+    cost = read_spend(part.own).calls
+    assert [*part.read_done()] == sorted(tasks)
     assert cost > 0
     begun = part.own.parent.with_name("7-single")  # it was killed while it made this one
     begun.mkdir()
@@ -163,12 +166,10 @@ def test_a_part_knows_what_its_run_has_done(tmp_path: Path) -> None:
     with start_evaluation(plain, tmp_path, run="r") as run:
         run_sync(run.execute())
         spent = run.ledger.spent.calls
-    part, plan = SystemShard("r", "cot", 0, tmp_path), load_plan("r", tmp_path)
-    create_shard(plan, part, plan.workflows["cot"], plan.tasks, with_rule=False)
-    before = part.copy_from_run([task.id for task in plan.tasks])
+    part, tasks = make_shard(tmp_path, "cot", 3)
+    before = part.copy_from_run(tasks)
     assert 0 < before.calls < spent
-    with open_shard(part.own, tmp_path, retry_failed=False) as alone:
-        run_sync(alone.measure())
+    measure(tmp_path, part, tasks)
     assert part.merge_into_run(before).calls == 0
 
 
@@ -219,7 +220,7 @@ def test_workers_share_a_budget_and_go_on_with_a_higher_one(tmp_path: Path) -> N
     assert not list(home.glob("runs/r/budget*"))
 
 
-def test_few_contestants_are_not_worth_a_process_each() -> None:
+def test_few_systems_are_not_worth_a_process_each() -> None:
     assert choose_worker_count(request(*FOUR[:3]), None) == 1
     assert choose_worker_count(request(*FOUR), None) <= WORKERS
     assert choose_worker_count(request(*FOUR), 3) == 3
@@ -236,7 +237,7 @@ def test_after_a_fault_in_a_process_the_run_says_that_it_stopped_and_can_go_on(
 
     plain = request("single", "cot", tasks=2, command="compare", calls_per_task=4)
     with start_evaluation(plain, tmp_path, run="r") as run, monkeypatch.context() as patched:
-        patched.setattr(evaluation_workers, "open_shard", fail)
+        patched.setattr(evaluation_workers, "make_plan", fail)
         with pytest.raises(OutageError, match="the provider is down"):
             run_on_workers(run, tmp_path, WorkerOptions(workers=1))
     assert "stopped" in call(tmp_path, "runs").output

@@ -101,7 +101,7 @@ def test_all_methods_have_the_same_rows_on_a_cluster_whose_budget_stops_them(
     assert "run compare-archive" in out
     assert read_spend(home) == needed
     alone, ray = (read_results(folder / "runs" / kills.run_of(folder) / "results.jsonl") for folder in (one, home))
-    assert len(alone[1]) == len(alone[0].contestants)
+    assert len(alone[1]) == len(alone[0].systems)
     assert to_bytes(ray[1]) == to_bytes(alone[1])
 
 

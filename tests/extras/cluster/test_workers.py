@@ -11,7 +11,7 @@ import pytest
 from selfwire.cli.commands import STOPPED
 from selfwire.core.errors import WorkerError
 from selfwire.evals.table import TaskRow, read_results
-from selfwire.extras.cluster import evaluation_workers
+from selfwire.extras.cluster import evaluation_workers, shards
 from selfwire.extras.cluster.evaluation_workers import run_on_workers
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.jobs import DEATHS, Ended, Event, Job, LocalExecutor
@@ -42,8 +42,8 @@ def to_bytes(rows: Sequence[TaskRow]) -> bytes:
 
 
 def test_rows_of_slices_are_those_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation_workers, "SLICES", 4)
-    asked = request("hiva", "cot", tasks=5, command="compare", calls_per_task=6)
+    monkeypatch.setattr(shards, "SLICES", 4)
+    asked = request("hiva", "tacomas", tasks=4, command="compare", calls_per_task=30)
     _, expected = evaluated(tmp_path, asked, "whole")
     assert to_bytes(on_workers(tmp_path, asked, WorkerOptions(workers=1))) == to_bytes(expected)
     spent = []
@@ -78,9 +78,7 @@ class DyingExecutor(LocalExecutor):
         return [Ended(job, died=True)]
 
     def get_tasks(self, job: Job) -> Sequence[str]:
-        journal = Journal.open_read_only(Path(job.arguments["path"]))
-        tasks: Sequence[str] = run_sync(journal.get_note("slice"))["tasks"]
-        journal.close()
+        tasks: Sequence[str] = job.arguments["tasks"]
         return tasks
 
 
@@ -91,7 +89,7 @@ def test_a_task_at_which_workers_die_becomes_an_error_and_the_others_are_done(
     _, expected = evaluated(tmp_path, asked, "whole")
     deadly = expected[-2].task
     executor = DyingExecutor(deadly)
-    monkeypatch.setattr(evaluation_workers, "SLICES", 2)
+    monkeypatch.setattr(shards, "SLICES", 2)
     monkeypatch.setattr(evaluation_workers, "open_workers", lambda options: nullcontext(executor))
     found = on_workers(tmp_path, asked, WorkerOptions(workers=1))
     [lost] = [row for row in found if row.error]

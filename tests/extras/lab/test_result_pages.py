@@ -178,7 +178,7 @@ def write_results(path: Path, scores: Mapping[str, Sequence[float | None]], seed
     infos = tuple(SystemInfo(name=name, target=name, method="", workflow="") for name in scores)
     header = Header(
         selfwire="0", code="c", run="r", benchmark="archive", grader="exact", split="test", seed=seed, tasks=3,
-        models={"agent": "offline"}, embedder="hashing", calls_per_task=30, contestants=infos, oracle=False,
+        models={"agent": "offline"}, embedder="hashing", calls_per_task=30, systems=infos, oracle=False,
         stand_in=True, complete=complete,
     )  # fmt: skip
     path.write_text("\n".join(line.model_dump_json() for line in (header, *rows)))
@@ -196,7 +196,7 @@ def test_scores_are_kept_without_answers(tmp_path: Path) -> None:
     head, lines = read_kept_scores(kept)
     assert (head.seed, head.tasks) == (3, ("t0", "t1", "t2"))
     header, rows = read_results(results)
-    for info, line in zip(header.contestants, lines, strict=True):
+    for info, line in zip(header.systems, lines, strict=True):
         whole = SystemSummary(info)
         for row in rows:
             if row.target == info.name:

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import Result
 
 from selfwire.cli.commands import STOPPED
-from selfwire.cli.compare import parse_contestants
+from selfwire.cli.compare import parse_systems
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Budget, Usage
 from selfwire.evals.statistics import compute_paired_interval
@@ -29,8 +29,8 @@ def compared(home: Path, *arguments: str, code: int = 0) -> Result:
 def test_all_run_on_the_same_tasks_under_one_cap_and_differ_from_the_chosen_one(tmp_path: Path) -> None:
     result = compared(tmp_path, "dytopo", "single", "cot", "--calls-per-task", "9", "--against", "cot")
     header, rows = read_results(tmp_path / "o.jsonl")
-    assert [one.name for one in header.contestants] == ["trivial", "dytopo", "single", "cot"]
-    tasks = [[row.task for row in rows if row.target == one.name] for one in header.contestants]
+    assert [one.name for one in header.systems] == ["trivial", "dytopo", "single", "cot"]
+    tasks = [[row.task for row in rows if row.target == one.name] for one in header.systems]
     assert all(one == tasks[0] for one in tasks)
     assert all(row.calls <= 9 for row in rows)
     assert "paired by task, from cot" in result.stdout
@@ -55,7 +55,7 @@ def test_who_is_evolved_first_is_measured_on_other_tasks_and_its_cost_stands_in_
     assert f"go on with: selfwire compare --resume {header.run}" in stopped.stdout
     again = call(tmp_path, "compare", "--resume", header.run, "--budget-calls", "900")
     header, rows = read_results(tmp_path / "o.jsonl")
-    hiva, seed = header.contestants[1:]
+    hiva, seed = header.systems[1:]
     assert (hiva.learned, seed.learned) == (True, False)
     assert hiva.evolution is not None
     assert f"  {hiva.evolution.calls:,} calls\n" in re.sub(" +\n", "\n", again.stdout)
@@ -65,7 +65,7 @@ def test_who_is_evolved_first_is_measured_on_other_tasks_and_its_cost_stands_in_
     whole.mkdir()
     compared(whole, *given)
     expected_header, expected = read_results(whole / "o.jsonl")
-    assert expected_header.contestants[1].workflow == hiva.workflow
+    assert expected_header.systems[1].workflow == hiva.workflow
     assert [(row.task, row.score, row.calls) for row in expected] == [(row.task, row.score, row.calls) for row in rows]
     saved = f"{header.run}-hiva"
     assert hiva.workflow in call(tmp_path, "show", saved).stdout
@@ -88,16 +88,16 @@ def test_a_run_that_is_gone_is_a_caution(tmp_path: Path) -> None:
     assert "is gone, so nobody knows" in caution
 
 
-def test_names_words_config_fields_and_parts_of_contestants() -> None:
-    found = parse_contestants(["hiva", "b=hiva", "cot", "baselines"], {"b": {"routing": {"k": 3}}}, ["b.kabb"])
+def test_names_words_config_fields_and_parts_of_systems() -> None:
+    found = parse_systems(["hiva", "b=hiva", "cot", "baselines"], {"b": {"routing": {"k": 3}}}, ["b.kabb"])
     assert [one.name for one in found[:4]] == ["hiva", "b", "cot", "direct"]
     assert found[0].config == {}
     assert found[1].config == {"kabb": False, "routing": {"k": 3}}
     assert len({one.name for one in found}) == len(found)
     with pytest.raises(ConfigError, match="'c' does not take part; systems are hiva"):
-        parse_contestants(["hiva"], {"c": {"k": 1}}, [])
+        parse_systems(["hiva"], {"c": {"k": 1}}, [])
     with pytest.raises(ConfigError, match=r"as hiva\.field=value"):
-        parse_contestants(["hiva"], {"hiva": 3}, [])
+        parse_systems(["hiva"], {"hiva": 3}, [])
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_a_part_of_a_run_may_spend_what_the_other_parts_have_left() -> None:
 
 
 def scored(name: str, *scores: float) -> SystemSummary:
-    contestant = SystemInfo(name=name, target=name, method="single", workflow="w")
-    return SystemSummary(contestant, {f"t{number}": score for number, score in enumerate(scores)})
+    info = SystemInfo(name=name, target=name, method="single", workflow="w")
+    return SystemSummary(info, {f"t{number}": score for number, score in enumerate(scores)})
 
 
 def test_differences_that_are_all_equal_claim_no_more_than_so_few_tasks_can_exclude() -> None:

@@ -58,7 +58,7 @@ def test_the_header_says_what_was_measured_and_every_task_has_a_row_beside_the_t
     assert (header.benchmark, header.split, header.seed, header.tasks) == ("archive", "test", 3, 6)
     assert header.models == {"agent": "offline", "meta": "offline", "judge": "offline"}
     assert (header.stand_in, header.oracle, header.complete) == (True, False, True)
-    trivial, hiva = header.contestants
+    trivial, hiva = header.systems
     assert (trivial.name, trivial.target) == ("trivial", "first option")
     assert (hiva.method, hiva.learned) == ("hiva", False)
     assert len(hiva.workflow) == 16
@@ -231,7 +231,7 @@ def test_a_saved_workflow_is_solved_by_its_own_method_and_says_what_its_evolutio
     evolve = ("evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--iterations", "1", "--no-baselines")
     call(tmp_path, *evolve, *sizes)
     header, _ = evaluated(tmp_path, request("mine"))
-    mine = header.contestants[1]
+    mine = header.systems[1]
     assert (mine.target, mine.method, mine.learned) == ("mine", "hiva", True)
     assert mine.evolution is not None
     assert mine.evolution.calls > 0
@@ -240,7 +240,7 @@ def test_a_saved_workflow_is_solved_by_its_own_method_and_says_what_its_evolutio
 def test_parts_are_switched_off_by_name(tmp_path: Path) -> None:
     given = ("eval", "hiva", "--benchmark", "archive", "--tasks", "2")
     call(tmp_path, *given, "--without", "kabb", "--out", str(tmp_path / "o.jsonl"))
-    assert read_results(tmp_path / "o.jsonl")[0].contestants[1].config == {"kabb": False}
+    assert read_results(tmp_path / "o.jsonl")[0].systems[1].config == {"kabb": False}
     wrong = call(tmp_path, *given, "--without", "magic", code=2)
     assert "hiva has no part 'magic' to do without; it has tev" in wrong.stderr
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 from pydantic_core import to_jsonable_python
 
 from selfwire.core import errors
 from selfwire.core.errors import SelfwireError, WorkerError
+from selfwire.core.values import FrozenModel
 
 DEATHS = 3
 """Workers that may die at one job."""
@@ -27,27 +28,17 @@ Event = dict[str, Any]
 Report = Callable[[Event], None]
 
 
-class JobSettings(NamedTuple):
+class JobSettings(FrozenModel):
     """Settings that all jobs of a run share.
 
-    Attributes:
+    Args:
         home: folder of runs and teams; None for the usual one.
         budget_address: where the run's budget is shared; None if it has none.
     """
 
-    home: str | None
-    retry_failed: bool
-    budget_address: str | None
-
-    @classmethod
-    def of(cls, home: Path | None, retry_failed: bool, budget_address: str | None) -> Self:
-        """The settings with the home as JSON."""
-        return cls(None if home is None else str(home), retry_failed, budget_address)
-
-    @property
-    def folder(self) -> Path | None:
-        """The home as a path."""
-        return None if self.home is None else Path(self.home)
+    home: Path | None
+    retry_failed: bool = False
+    budget_address: str | None = None
 
 
 @dataclass(frozen=True)

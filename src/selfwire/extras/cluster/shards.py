@@ -1,25 +1,48 @@
-"""Some tasks of a run, in a journal of their own, which is merged into the run's when they are done."""
+"""Some tasks of a run, in a journal of their own, which is merged into the run's when they are done.
 
+A worker keeps the trajectory of every task in the shard as soon as it is graded, so that it counts wherever the worker
+or its job ends.
+"""
+
+import asyncio
 import math
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 from platform import node
+from typing import Any, TypeVar
 
-from selfwire.core.errors import ConfigError, JournalError
+from pydantic import TypeAdapter
+
+from selfwire.core.errors import ConfigError, JournalError, SelfwireError, StoppedError
 from selfwire.core.task import Task
+from selfwire.core.team import Team
+from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.evals.table import TRIVIAL
+from selfwire.extras.cluster.jobs import DEATHS, Ended, Event, Executor, Job, run_jobs, try_again
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.rollouts import Keep, RolloutContext, RolloutFn, RolloutRunner
+from selfwire.models.budget import enforce_deadline
 from selfwire.models.metered_chat import INVALID_NOTE
 from selfwire.models.structured import MODE_NOTE
-from selfwire.runs.record import JOURNAL, PARTS, ROWS, get_runs_folder
+from selfwire.models.sync import run_in_thread, run_sync
+from selfwire.runs.record import JOURNAL, PARTS, get_runs_folder
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import Lease, copy_rows, read_header, read_spend
 
+T = TypeVar("T")
 PATIENCE = 10.0
 """Seconds for which the end of a worker is waited for that has lost its parent or its node."""
+SLICES = 3
+"""Slices per worker, so that none waits long for the last one."""
+DONE = "done/"
+"""Beginning of the names of a shard's notes with the trajectories of a task."""
+_GRADED = TypeAdapter(list[Trajectory])
 
 
 @dataclass(frozen=True)
@@ -28,13 +51,15 @@ class Shard:
 
     Attributes:
         name: of what they are a part: a system, or a phase.
-        number: counts the shards of that name.
+        number: counts the shards of the run.
+        scope: run of the scopes of its calls; None for all.
     """
 
     run: str
     name: str
     number: int
     home: Path | None
+    scope: str | None = None
 
     @property
     def job(self) -> str:
@@ -51,24 +76,20 @@ class Shard:
         """The journal of the shard."""
         return self.whole.parent / PARTS / f"{self.number}-{self.name}" / JOURNAL
 
-    @property
-    def scopes(self) -> Sequence[str] | None:
-        """Runs of the scopes of its calls; None for all."""
-        return None
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Beginnings of the names of its notes that the run gets."""
-        return (INVALID_NOTE, MODE_NOTE)
-
     def copy_from_run(self, tasks: Sequence[str]) -> Usage:
         """Copy the calls that the run has made for these tasks into the shard's journal, which must not be open.
 
         Returns:
             Their cost.
         """
-        copy_rows(self.whole, self.own, runs=self.scopes, tasks=tasks, notes=[MODE_NOTE])
+        copy_rows(self.whole, self.own, runs=self.scope and [self.scope], tasks=tasks, notes=[MODE_NOTE])
         return read_spend(self.own)
+
+    def read_done(self) -> dict[str, list[Trajectory]]:
+        """Read the trajectories of the tasks that are done, by task."""
+        with closing(Journal.open_read_only(self.own)) as journal:
+            texts = {name: run_sync(journal.get_note(name)) for name in run_sync(journal.list_note_names(DONE))}
+        return {name.removeprefix(DONE): _GRADED.validate_json(text) for name, text in texts.items()}
 
     def merge_into_run(self, before: Usage | None = None, journal: Journal | None = None) -> Usage:
         """Copy the shard's rows into the run's journal, and remove the shard.
@@ -86,7 +107,7 @@ class Shard:
         lease = Lease(self.own, patience=PATIENCE)
         try:
             spent = read_spend(self.own).subtract(before or Usage())
-            copy_rows(self.own, self.whole, runs=self.scopes, notes=self.notes, bodies=True)
+            copy_rows(self.own, self.whole, runs=None, notes=(INVALID_NOTE, MODE_NOTE), bodies=True)
             if journal:
                 journal.merge(self.own, spent)
             shutil.rmtree(self.own.parent)
@@ -95,51 +116,149 @@ class Shard:
         return spent
 
 
-class SystemShard(Shard):
-    """Some tasks of one system of an evaluation; `name` is the system's."""
+async def roll_out_shard(
+    runner: RolloutRunner,
+    context: RolloutContext,
+    rollout_fn: RolloutFn,
+    team: Team,
+    tasks: Sequence[Task],
+    ctx: Ctx[Any],
+) -> None:
+    """Run the tasks of a shard; its journal keeps the trajectories of each right after their grading."""
 
-    @property
-    def scopes(self) -> Sequence[str]:
-        """The system, and the rule that is measured beside the first."""
-        return [f"{self.run}/{name}" for name in (self.name, TRIVIAL)]
+    async def keep(task: Task, found: Sequence[Trajectory]) -> None:
+        text = _GRADED.dump_json(list(found)).decode()  # a note that is no text would sort keys and write 1.0 as 1
+        await context.journal.put_note(f"{DONE}{task.id}", text)
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """The rows of results, and what all shards have."""
-        return (f"{ROWS}/", *super().notes)
+    async with enforce_deadline(context.ledger):
+        await runner(context, rollout_fn, team, tasks, ctx, keep)
+
+
+class _CancelledError(StoppedError):
+    """The run was cancelled while workers were busy."""
 
 
 @dataclass
-class OpenShards:
-    """Shards that jobs are at work on, by the name of the job.
+class _UntilCancelled:
+    """An executor that can be left while it waits."""
 
-    Args:
+    executor: Executor
+    is_cancelled: bool = False
+
+    @property
+    def workers(self) -> int:
+        """Number of the executor's workers."""
+        return self.executor.workers
+
+    def start(self, job: Job) -> None:
+        """Start a job in the executor."""
+        self.executor.start(job)
+
+    def wait(self) -> Sequence[Event | Ended]:
+        """Wait for the executor; raises `_CancelledError` where the run has been cancelled."""
+        if self.is_cancelled:
+            raise _CancelledError
+        return self.executor.wait()
+
+
+MakeJob = Callable[[int, Sequence[Task]], tuple[Shard, Job]]
+"""Makes the shard of a number and some tasks, and the job that works on it."""
+GiveUp = Callable[[Job, Task], Trajectory]
+"""Makes the trajectory of a task at which too many workers have died."""
+
+
+@dataclass
+class ShardedTasks:
+    """Tasks of a run that go to workers in slices, each a shard whose work is merged when its job ends.
+
+    Attributes:
+        journal: the run's.
         settle: gets the cost of each shard that is merged.
-        journal: the run's, if it is open and has to know the calls at once.
+        slices: per worker; a slice costs a journal, so one is enough where many systems follow each other.
     """
 
+    journal: Journal
     settle: Callable[[Usage], None]
-    journal: Journal | None = None
+    slices: int = SLICES
+    executor: Executor = field(init=False)
+    numbers: Iterator[int] = field(default_factory=count)
     _open: dict[str, tuple[Shard, Sequence[Task], Usage]] = field(default_factory=dict)
+    _ready: list[tuple[Task, Sequence[Trajectory]]] = field(default_factory=list)
 
-    def __contains__(self, job: str) -> bool:
-        return job in self._open
+    async def run(self, tasks: Sequence[Task], make_job: MakeJob, keep: Keep, give_up: GiveUp | None = None) -> None:
+        """Run tasks on the workers; keep each with its trajectories when its slice has ended, however it did.
 
-    def add(self, shard: Shard, tasks: Sequence[Task]) -> None:
-        """Add a shard, with the calls that the run has made for its tasks."""
-        self._open[shard.job] = shard, tasks, shard.copy_from_run([task.id for task in tasks])
+        Args:
+            give_up: without it the run stops where too many workers have died at a task.
 
-    def merge(self, job: str) -> Sequence[Task]:
-        """Merge a shard into the run; returns its tasks."""
-        shard, tasks, before = self._open.pop(job)
-        self.settle(shard.merge_into_run(before, self.journal))
-        return tasks
+        Raises:
+            StoppedError, WorkerError: of a job, or workers die again and again.
+        """
+        slices, executor = cut_tasks(tasks, self.slices * self.executor.workers), _UntilCancelled(self.executor)
+        waiting = deque(await run_in_thread(lambda: [self._start(make_job, some) for some in slices]))
+        ended = run_jobs(waiting, executor, give_back=partial(self._give_back, make_job, give_up))
+
+        def wait() -> bool:
+            """Merge the next slice that ends; False after the last one."""
+            job = next(ended, None)
+            if job is not None:
+                self._merge(job.job.name)
+            return job is not None
+
+        async def keep_ready() -> None:
+            while self._ready:
+                await keep(*self._ready.pop(0))
+
+        try:
+            while await _wait_in_thread(wait, executor):
+                await keep_ready()
+        except (SelfwireError, ValueError, RuntimeError):  # all jobs have ended
+            await run_in_thread(self.merge_all)
+            raise
+        finally:
+            await keep_ready()
 
     def merge_all(self) -> None:
         """Merge the work of jobs that did not end."""
         for job in [*self._open]:
             with suppress(JournalError):  # a worker that still ends; whoever resumes merges it
-                self.merge(job)
+                self._merge(job)
+
+    def _start(self, make_job: MakeJob, tasks: Sequence[Task], deaths: int = 0) -> Job:
+        """Make the job of some tasks, with the calls that the run has made for them."""
+        shard, job = make_job(next(self.numbers), tasks)
+        self._open[job.name] = shard, tasks, shard.copy_from_run([task.id for task in tasks])
+        return replace(job, deaths=deaths)
+
+    def _give_back(self, make_job: MakeJob, give_up: GiveUp | None, job: Job) -> Sequence[Job]:
+        """Make jobs of the tasks of a worker that has died, each by itself."""
+        left = self._merge(job.name)
+        if len(left) == 1 and job.deaths >= DEATHS and give_up:
+            self._ready.append((left[0], [give_up(job, left[0])]))
+            return ()
+        if len(left) == 1:
+            try_again(job)  # refuses it after too many deaths
+        return [self._start(make_job, [task], job.deaths) for task in left]
+
+    def _merge(self, job: str) -> list[Task]:
+        """Merge a shard into the run; returns its tasks that are not done."""
+        shard, tasks, before = self._open.pop(job)
+        done = shard.read_done()
+        self.settle(shard.merge_into_run(before, self.journal))
+        self._ready.extend((task, done[task.id]) for task in tasks if task.id in done)
+        return [task for task in tasks if task.id not in done]
+
+
+async def _wait_in_thread(wait: Callable[[], T], executor: _UntilCancelled) -> T:
+    """Call a function in a thread that can be cancelled while it waits for the executor."""
+    step = asyncio.ensure_future(run_in_thread(wait))
+    try:
+        return await asyncio.shield(step)
+    except asyncio.CancelledError:
+        executor.is_cancelled = True
+        with suppress(Exception):
+            await step
+        raise
 
 
 def cut_tasks(tasks: Sequence[Task], parts: float) -> list[Sequence[Task]]:
@@ -154,11 +273,8 @@ def refuse_missing_shard(path: Path) -> None:
         raise ConfigError(f"{path} is not there on {node()}; name a folder with --home that all machines share")
 
 
-def merge_leftover_shards(run: str, home: Path | None, kind: type[Shard] = Shard) -> None:
+def merge_leftover_shards(run: str, home: Path | None) -> None:
     """Merge the shards that a stopped run has left, before its journal is opened; remove those that are not begun.
-
-    Args:
-        kind: of the run's shards; whoever calls this knows which command has begun the run.
 
     Raises:
         JournalError: the run or one of them is at work.
@@ -175,6 +291,6 @@ def merge_leftover_shards(run: str, home: Path | None, kind: type[Shard] = Shard
                 shutil.rmtree(part)
                 continue
             number, _, name = part.name.partition("-")
-            kind(run, name, int(number), home).merge_into_run()
+            Shard(run, name, int(number), home).merge_into_run()
     finally:
         lease.release()

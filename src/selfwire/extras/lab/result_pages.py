@@ -31,6 +31,7 @@ from typing import TypeVar
 from selfwire.core.errors import ConfigError
 from selfwire.evals.table import (
     Column,
+    ResultTable,
     SeedSummary,
     SystemSummary,
     build_table,
@@ -185,13 +186,13 @@ def _format_scores(page: Path, given: Mapping[str, str]) -> str:
     files = {title: file for title, file in given.items() if title not in ("against", "systems", "costs")}
     read = {title: read_kept_scores(page.parent / file)[1] for title, file in files.items()}
     listed = given.get("systems", "").split(",") if "systems" in given else []
-    names = listed or [line.contestant.name for line in next(iter(read.values()))]
+    names = listed or [line.info.name for line in next(iter(read.values()))]
     columns: list[Column[str]] = [Column("system", lambda name: name)]
     for title, lines in read.items():
         against = choose_comparison(lines, given["against"])
         shown = {"score [95 %]": "score [95 %]", "difference [95 %]": f"from {against.name}"}
         shown |= {"calls/task": "calls/task", "evolution": "evolution"} if "costs" in given else {}
-        by_name = {line.contestant.name: line for line in lines}
+        by_name = {line.info.name: line for line in lines}
         columns += [
             Column(f"{title}: {shown[column.name]}", partial(_format_named, column, by_name))
             for column in list_columns(against)
@@ -207,7 +208,7 @@ def _format_named(column: Column[T], lines: Mapping[str, T], name: str) -> str:
 def _format_evolutions(page: Path, given: Mapping[str, str]) -> str:
     files = {title: file for title, file in given.items() if title != "iterations"}
     costs = {
-        title: {line.name: line.contestant.evolution for line in read_kept_scores(page.parent / file)[1]}
+        title: {line.name: line.info.evolution for line in read_kept_scores(page.parent / file)[1]}
         for title, file in files.items()
     }
     names = [name for name, cost in next(iter(costs.values())).items() if cost]
@@ -294,16 +295,15 @@ def _format_claims(page: Path, given: Mapping[str, str]) -> str:
         name = f"{options['method']}, {options['name']}"
         cells += [(name, *(column.format(claim) for column in columns)) for claim in world.claims]
     kept = [at for at in range(len(head)) if any(row[at] != "-" for row in cells)]
-    rows_text = [" | ".join(row[at] for at in kept) for row in (head, ("---",) * len(head), *cells)]
-    return "\n".join(f"| {row} |" for row in rows_text)
+    first, *rest = (tuple(row[at] for at in kept) for row in (head, *cells))
+    return ResultTable(first, tuple(rest)).markdown
 
 
 def _format_cells(page: Path, given: Mapping[str, str]) -> str:
     path = page.parent / given["rows"]
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        rows = [[*lines[0]], ["---"] * len(lines[0]), *([line[name] for name in lines[0]] for line in lines)]
-        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return ResultTable(tuple(lines[0]), tuple(tuple(line[name] for name in lines[0]) for line in lines)).markdown
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise ConfigError(f"{path} holds no table: {error!r}; `make bench` with --keep writes such files") from None
 

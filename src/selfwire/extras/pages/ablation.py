@@ -8,7 +8,7 @@ from selfwire.extras.lab.ablation.plan import Study
 from selfwire.extras.lab.ablation.rows import OUTCOMES, EvolutionRow, VariantRow
 from selfwire.extras.lab.ablation.table import UNDECIDED, VariantRows, describe_sizes, list_variants
 from selfwire.extras.pages.data import RunReport, SystemLine
-from selfwire.extras.pages.verdicts import estimate_scores, name_gains
+from selfwire.extras.pages.verdicts import estimate_scores, get_gain, name_gains
 from selfwire.graphs.method import FULL, RANDOM
 from selfwire.runs.spec import STAMP
 
@@ -50,25 +50,17 @@ def describe_parts(variants: Mapping[str, VariantRows], lines: Mapping[str, Syst
     compared = [lines[key] for key in decided if lines[key].gain]
     if not compared:
         return f"Nothing to compare yet: {method} and its variants need two seeds that both have."
-    worse = sorted((line for line in compared if line.gain and line.gain.high < 0), key=_get_gain)
-    better = sorted((line for line in compared if line.gain and line.gain.low > 0), key=_get_gain, reverse=True)
+    worse = sorted((line for line in compared if line.gain and line.gain.high < 0), key=get_gain)
+    better = sorted((line for line in compared if line.gain and line.gain.low > 0), key=get_gain, reverse=True)
     many = format_count(len(compared), "variant")
     told = []
     if worse:
-        told.append(f"{len(worse)} of {many} of {method} {_agree(worse, 'scores', 'score')} lower: {name_gains(worse)}")
+        told.append(f"{len(worse)} of {many} of {method} score{'s' * (len(worse) == 1)} lower: {name_gains(worse)}")
     if better:
-        told.append(f"{len(better)} of {many} {_agree(better, 'scores', 'score')} higher: {name_gains(better)}")
+        told.append(f"{len(better)} of {many} score{'s' * (len(better) == 1)} higher: {name_gains(better)}")
     if not told:
         return f"No effect shown: none of {many} of {method} differs from what it is compared with."
     return f"{'; '.join(told)}."
-
-
-def _agree(lines: Sequence[SystemLine], singular: str, several: str) -> str:
-    return singular if len(lines) == 1 else several
-
-
-def _get_gain(line: SystemLine) -> float:
-    return line.gain.value if line.gain else 0.0
 
 
 def _describe_pairs(lines: Mapping[str, SystemLine]) -> str:
@@ -82,7 +74,9 @@ def _make_line(key: str, variant: VariantRows, study: Study) -> SystemLine:
     undecided = UNDECIDED
     if variant.undecided and variant.decisions:
         undecided = f"{UNDECIDED}: {variant.decisions} decisions were free"
-    beside = f"from {against}" if against else ""
+    beside, gain = f"from {against}" if against else "", None
+    if (found := variant.difference) is not None and not variant.undecided:
+        gain = IntervalEstimate(value=-found.value, low=-found.high, high=-found.low, n=found.n)
     return SystemLine(
         name="random edits" if key == RANDOM else variant.title,
         score=estimate_scores(variant.scores),
@@ -90,7 +84,7 @@ def _make_line(key: str, variant: VariantRows, study: Study) -> SystemLine:
         tokens=compute_mean([row.tokens for row in rows]),
         tasks=len(rows),
         errors=sum(row.errors for row in rows),
-        gain=None if variant.undecided or variant.difference is None else _negate(variant.difference),
+        gain=gain,
         note=undecided if variant.undecided and variant.against else beside,
         main=key == FULL,
         samples=tuple(variant.scores),
@@ -134,7 +128,3 @@ def _list_spend(rows: Iterable[VariantRow]) -> list[tuple[str, str]]:
     spent = sum(priced)
     dollars = f", ${spent:,.2f}" if len(priced) == len(evolved) and spent else ""
     return [("evolutions", f"{sum(row.evolution_calls for row in evolved):,} calls{dollars}")]
-
-
-def _negate(estimate: IntervalEstimate) -> IntervalEstimate:
-    return IntervalEstimate(value=-estimate.value, low=-estimate.high, high=-estimate.low, n=estimate.n)

@@ -1,6 +1,6 @@
 """Reads an evolution from its journal and the versions that it has saved."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from selfwire.core.task import Feedback
@@ -24,8 +24,7 @@ from selfwire.extras.pages.edit_texts import describe_edits
 from selfwire.extras.pages.pictures import draw_learning
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.graphs.method import find_method
-from selfwire.graphs.rollouts import TRAJECTORIES
-from selfwire.runs.front import FrontEntry, FrontLine, collect_entries, compute_front, find_version
+from selfwire.runs.front import FrontEntry, FrontLine, collect_entries, compute_front, find_version, read_phases
 from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, describe_worth
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Version
@@ -50,20 +49,10 @@ class Saved(NamedTuple):
 def read_places(journal: JournalReader, saved: Mapping[int, Saved], method: str) -> tuple[Place, ...]:
     """All phases in which a team ran on tasks, in the order of time."""
     places = []
-    for iteration, phase, side, found in load_phases(journal):
+    for iteration, phase, side, found in read_phases(journal, StoredTrajectory):
         place = _make_place(iteration, phase, side, found, saved)
         places.append(place if place.split == "baseline" else place.replace(method=method))
     return tuple(sorted(places, key=_sort_key))
-
-
-def load_phases(journal: JournalReader) -> Iterator[tuple[int, str, str, list[StoredTrajectory]]]:
-    """Iteration, phase, side and trajectories of all that ran."""
-    notes = journal.notes(TRAJECTORIES)
-    bodies = journal.bodies([digest for note in notes.values() for digest in note.values()])
-    for name, note in notes.items():
-        iteration, phase, side = name.removeprefix(TRAJECTORIES).split("/", 2)
-        found = [StoredTrajectory.model_validate_json(bodies[digest]) for digest in note.values() if digest in bodies]
-        yield int(iteration), phase, side, found
 
 
 def _make_place(

@@ -25,12 +25,12 @@ TRAILS = 1_200_000
 """Most characters of all trails together, as they stand in the page."""
 
 
-def cut_text(text: str, limit: int = BODY) -> str:
+def cut_text(text: str) -> str:
     """The text with visible controls and whole characters, cut at a limit with a note on what is missing."""
-    whole = mask_controls(replace_surrogates(text[: limit + 1]))
-    if len(text) <= limit:
+    whole = mask_controls(replace_surrogates(text[: BODY + 1]))
+    if len(text) <= BODY:
         return whole
-    return f"{whole[:limit]}\n… cut here: {len(text) - limit:,} more characters are in the run's journal"
+    return f"{whole[:BODY]}\n… cut here: {len(text) - BODY:,} more characters are in the run's journal"
 
 
 def cut_line(text: str, limit: int = 100) -> str:

@@ -12,10 +12,11 @@ from selfwire.evals.table import compute_difference
 from selfwire.evolvers.router.decisions import EPISODE, Episode
 from selfwire.evolvers.router.reinforce import Update
 from selfwire.extras.pages.data import AgentShare, Place, RouterLearning, SystemLine, UpdateLine
-from selfwire.extras.pages.evolution import load_phases, make_place, make_system_line, to_summary
+from selfwire.extras.pages.evolution import make_place, make_system_line, to_summary
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.extras.pages.verdicts import describe_gain, format_gain
 from selfwire.graphs.router import PHASE, UPDATE
+from selfwire.runs.front import read_phases
 from selfwire.store.journal_file import JournalReader
 
 WAYS = {
@@ -45,7 +46,7 @@ class RoutedRun(NamedTuple):
 def read_training_places(journal: JournalReader, method: str) -> tuple[Place, ...]:
     """The runs of each update, then those on held-out tasks."""
     places = []
-    for iteration, phase, _, found in load_phases(journal):
+    for iteration, phase, _, found in read_phases(journal, StoredTrajectory):
         way = phase.removeprefix(_TEST)
         if phase == PHASE:
             row = f"update {iteration + 1}"

@@ -50,6 +50,11 @@ class NamedGain(Protocol):
         """None where nothing was compared."""
 
 
+def get_gain(line: NamedGain) -> float:
+    """The gain of a line, by which lines are sorted; 0 where nothing was compared."""
+    return line.gain.value if line.gain else 0.0
+
+
 def name_gains(lines: Sequence[NamedGain]) -> str:
     """The first gains by name, and how many there are more."""
     named = ", ".join(f"{line.name} {format_gain(line.gain)}" for line in lines[:_NAMED] if line.gain)

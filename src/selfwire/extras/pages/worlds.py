@@ -8,7 +8,7 @@ from selfwire.extras.lab.ablation.plan import WorldStudy
 from selfwire.extras.lab.worlds.catalogue import load_world
 from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_decisions
 from selfwire.extras.pages.data import MechanismLine, RunReport, SystemLine
-from selfwire.extras.pages.verdicts import estimate_scores, name_gains
+from selfwire.extras.pages.verdicts import estimate_scores, get_gain, name_gains
 
 
 def describe_world(about: WorldStudy, results: Sequence[WorldResult], name: str) -> RunReport:
@@ -85,16 +85,12 @@ def _describe_mechanisms(lines: Sequence[MechanismLine], about: WorldStudy) -> s
     compared = [line for line in lines if line.gain]
     if not compared:
         return f"Nothing to compare yet: the mechanisms of {about.method} need two seeds."
-    worth = sorted((line for line in compared if line.gain and line.gain.low > 0), key=_get_gain, reverse=True)
+    worth = sorted((line for line in compared if line.gain and line.gain.low > 0), key=get_gain, reverse=True)
     many = format_count(len(compared), "mechanism")
     if not worth:
         return f"No effect shown: none of {many} of {about.method} gains anything for sure in the world {about.world}."
     verb = "gains" if len(worth) == 1 else "gain"
     return f"{len(worth)} of {many} of {about.method} {verb} in the world {about.world}: {name_gains(worth)}."
-
-
-def _get_gain(line: MechanismLine) -> float:
-    return line.gain.value if line.gain else 0.0
 
 
 def _describe_possible(results: Sequence[WorldResult], scale: Scale) -> str:

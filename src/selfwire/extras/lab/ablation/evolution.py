@@ -8,7 +8,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.trajectory import DecisionCount, Trajectory, sum_decisions
@@ -72,7 +71,7 @@ async def _measured(run: OpenEvolution, final: Mapping[str, Any]) -> dict[str, A
     priced = spent.dollars is not None and tested.dollars is not None
     evolved = Team.model_validate(await run.journal.get_body(final["incumbent"]))
     history = [v for v in (await run.library.history(NAME)).versions if v.step > 0]
-    operations = tuple(list_operations(get_rewirings(version), version.facts["notes"]) for version in history)
+    operations = tuple(list_operations(version.facts) for version in history)
     return {
         "before": compute_mean([a for a, _ in pairs]),
         "after": score,
@@ -93,14 +92,13 @@ async def _measured(run: OpenEvolution, final: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def get_rewirings(version: Version) -> tuple[Rewiring, ...]:
-    """The rewirings between an iteration's incumbent and its candidate, accepted or not."""
-    return tuple(Rewiring.model_validate(applied) for applied in version.facts["applied"])
+def list_operations(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """List the kinds of a method's edits in an iteration, accepted or not, with those that its own test has rejected.
 
-
-def list_operations(applied: Sequence[Rewiring], notes: Mapping[str, Any]) -> tuple[str, ...]:
-    """List the kinds of a method's edits in an iteration, with those that its own test has rejected."""
-    made = (*(rewiring.operation for rewiring in applied), *notes.get("tried", ()))
+    Args:
+        facts: of the iteration's version.
+    """
+    made = (*(rewiring["operation"] for rewiring in facts["applied"]), *facts["notes"].get("tried", ()))
     return tuple(operation for operation in made if operation not in UNMATCHED)
 
 

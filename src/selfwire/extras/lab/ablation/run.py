@@ -13,7 +13,7 @@ from selfwire.extras.cluster.shared_ledger import open_ledger
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster, share_rates
 from selfwire.extras.lab.ablation.evaluation import evaluation
 from selfwire.extras.lab.ablation.evolution import evolution
-from selfwire.extras.lab.ablation.files import begin_study
+from selfwire.extras.lab.ablation.files import begin_study, parse_study_rows
 from selfwire.extras.lab.ablation.plan import Study
 from selfwire.extras.lab.ablation.record import Record, RecordedStudy, skip_record
 from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, VariantRow, append_row, read_rows
@@ -49,7 +49,7 @@ def run_ablation(
     else:
         evaluations.validate_request(study.evaluation(FULL, 0), None)
     refuse_unusable_cluster(study.request(FULL, 0), workers)
-    schema = _get_schema(study)
+    schema: type[VariantRow] = EvolutionRow if study.evolves else EvaluationRow
     rows = {row.key: row for row in read_rows(out, key, schema)}
     begin_study(study, out)
     todo = [place for place in wanted if place not in rows]
@@ -105,10 +105,6 @@ def measure_variant(
         return evolution(chosen, key, name, seed, edits, parent)
 
 
-def _get_schema(study: Study) -> type[VariantRow]:
-    return EvolutionRow if study.evolves else EvaluationRow
-
-
 def _run(
     study: Study,
     key: str,
@@ -129,7 +125,7 @@ def _run(
     with share_rates(study.request(FULL, 0), workers) as rates, open_workers(workers) as executor:
         waiting = deque(take_ready())
         for ended in run_jobs(waiting, executor):
-            keep(_get_schema(study).model_validate(ended.result))
+            keep(*parse_study_rows(study, [ended.result]))
             waiting.extendleft(reversed(take_ready()))
 
 

@@ -538,11 +538,11 @@ def _import_grader(name: str, module: str, function: str) -> Grader:
     return require_grader(name, grader)
 
 
-def _find_place(error: BaseException, grader: Grader) -> str:
+def _find_place(error: BaseException | None, grader: Grader) -> str:
     """Where in a grader's own file an error was raised, as " (shop.py:12)"; "" if that is not known."""
     with suppress(TypeError):  # a callable object has no file
         file = inspect.getsourcefile(grader)
-        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__ if error else None) if frame.filename == file]
         return f" ({Path(file).name}:{lines[-1]})" if file and lines else ""
     return ""
 

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import StateGraph
+from langgraph.graph import MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 from typer.testing import CliRunner
 
@@ -142,7 +142,7 @@ def test_in_python_a_graph_is_read_by_its_name_or_as_the_module_holds_it(monkeyp
         "<Inventory of review:graph: 2 nodes, 3 edges, 0 agents, 0 tools, 1 models, 5 texts, 0 op"
     )
     assert json.loads(found.model_dump_json())["texts"][0]["line"] == 7
-    module, held = ModuleType("review"), StateGraph(dict)
+    module, held = ModuleType("review"), StateGraph(MessagesState)
     monkeypatch.setitem(sys.modules, "review", module)
     module.__file__, module.graph = str(Path("review.py").resolve()), held  # type: ignore[attr-defined]
     assert selfwire.adopt(held).replace(program="review:graph") == found

@@ -119,7 +119,10 @@ def test_the_table_says_why_tasks_ended_as_errors(tmp_path: Path, monkeypatch: p
     monkeypatch.syspath_prepend(str(tmp_path))
     given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--tasks", "1", "--grader", "seven_grader:grade")
     result = call(tmp_path / "home", "eval", "single", *given, code=FAILED)
-    assert result.stderr == "error: all tasks of single ended as errors\n"
+    assert result.stderr == (
+        "error: all tasks of single ended as errors; mend the cause and resume the run: what models have answered is "
+        "kept, and graded anew\n"
+    )
     table = " ".join(result.stdout.split())
     assert "single: 1 error, such as GradingError: grader 'seven_grader:grade'" in table
     assert "S = 100" not in table  # offline nothing has a price, and there is no such column

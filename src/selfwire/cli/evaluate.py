@@ -244,7 +244,8 @@ def exit_on_errors(systems: Sequence[SystemSummary], most: int | None) -> None:
         typer.echo(f"error: {format_count(errors, 'task')} ended as errors, more than --max-errors {most}", err=True)
         raise typer.Exit(FAILED)
     if most is None and lost:
-        typer.echo(f"error: all tasks of {', '.join(lost)} ended as errors", err=True)
+        again = "mend the cause and resume the run: what models have answered is kept, and graded anew"
+        typer.echo(f"error: all tasks of {', '.join(lost)} ended as errors; {again}", err=True)
         raise typer.Exit(FAILED)
 
 

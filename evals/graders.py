@@ -555,8 +555,8 @@ def require_grader(name: str, grader: object) -> Grader:
     """
     if not callable(grader):
         raise ConfigError(f"grader {name!r} is {type(grader).__name__}, not a function of (task, answer)")
-    with suppress(ValueError):  # a function written in C may have no signature
-        signature = inspect.signature(grader)
+    with suppress(ValueError, TypeError):  # a function written in C may have no signature, and others a wrong one
+        signature = inspect.signature(grader, follow_wrapped=False)
         try:
             signature.bind("task", "answer")
         except TypeError as error:

@@ -29,7 +29,9 @@ SHARED = 0.1
 SHOWN = 80
 """Letters of a copied passage that a reason shows."""
 JOINED = 6
-"""Letters and digits from which a reference is also found where its words are run together or taken apart."""
+"""Letters and digits from which a reference of several words is also found where these are run together or split."""
+LONGEST = 40
+"""Most words of one number."""
 SENTENCE = 3
 """Words from which a sentence that stands in a task is listed."""
 
@@ -50,7 +52,7 @@ _WORD = re.compile(r"[^\W_]+")
 _PART = re.compile(r"[^\W\d_]+|\d+")
 _GROUP = re.compile(r"(?<=\d)[ ,._](?=\d{3}\b)")
 _ZEROS = re.compile(r"(?<=\d)[.,]0+\b|(?<=\d)(?:st|nd|rd|th)\b")
-_SCALED = re.compile(r"(\d+\.\d+) (hundred|thousand|million)\b")
+_SCALED = re.compile(r"(\d+(?:\.\d+)?) (hundred|thousand|million)\b")
 _SENTENCE_END = re.compile(r"(?<=[.!?;:])\s+|\n+")
 
 
@@ -89,9 +91,9 @@ class TaskTexts:
             for at in range(len(letters) - RUN + 1):
                 if (run := letters[at : at + RUN]) in self.runs and run not in own[form]:
                     return _show(text, at, form)
-        said, before = [*_list_words(text)], [*_list_words(known)]
+        said, before = ([[*_list_words(part, groups)] for groups in (True, False)] for part in (text, known))
         for words in self.references:
-            if _contains(said, words) and not _contains(before, words):
+            if any(_contains(form, words) for form in said) and not any(_contains(form, words) for form in before):
                 return " ".join(words)
         return ""
 
@@ -102,15 +104,15 @@ def list_task_sentences(before: Team, after: Team, tasks: Sequence[Task]) -> lis
     Returns:
         Pairs of the agent's id and the sentence.
     """
-    known, found = {*_split_sentences(list_own_texts(before))}, list[tuple[str, str]]()
-    texts = [_pad(_list_words(task.input)) for task in tasks]
+    known, new = {*_split_sentences(list_own_texts(before))}, dict[tuple[str, str], str]()
     for agent in after.agents:
-        for sentence in dict.fromkeys(_split_sentences(agent.prompt)):
+        for sentence in _split_sentences(agent.prompt):
             words = [*_list_words(sentence)]
-            count = sum(_pad(words) in text for text in texts) if len(words) >= SENTENCE else 0
-            if sentence not in known and 0 < count <= max(1, SHARED * len(tasks)):
-                found.append((agent.id, sentence))
-    return found
+            if sentence not in known and len(words) >= SENTENCE:
+                new[agent.id, sentence] = _pad(words)
+    texts = [_pad(_list_words(task.input)) for task in tasks] if new else []
+    most = max(1, SHARED * len(tasks))
+    return [place for place, sentence in new.items() if 0 < sum(sentence in text for text in texts) <= most]
 
 
 def _split_sentences(text: str) -> list[str]:
@@ -179,19 +181,32 @@ def _list_references(reference: Any) -> Iterator[tuple[str, ...]]:
         words = tuple(_list_words(text))
         letters = sum(map(str.isalpha, text))
         has_number = any(word.isdigit() and len(word) > 2 for word in words)
-        is_name = text[:1].isupper() and letters > 3 and len(words) == 1
+        is_name = text[:1].isupper() and letters > 3 and len(words) == 1 and not words[0].isdigit()
         if has_number or is_name or (len(words) > 1 and letters > 3):
             yield words
 
 
-def _list_words(text: str) -> Iterator[str]:
-    """Words of a text in the usual form; numbers by their digits, whether these or words are written."""
-    text = _SCALED.sub(lambda found: f"{float(found[1]) * _SCALES[found[2]]:.0f}", _GROUP.sub("", _fold(text)))
-    pending = list[str]()
-    for written in _PART.findall(_ZEROS.sub("", text)):
+def _list_words(text: str, groups: bool = True) -> Iterator[str]:
+    """Words of a text in the usual form; numbers by their digits, whether these or words are written.
+
+    Args:
+        groups: whether digits in groups of three are one number.
+    """
+    text = _GROUP.sub("", _fold(text)) if groups else _fold(text)
+    text = _ZEROS.sub("", _SCALED.sub(lambda found: f"{float(found[1]) * _SCALES[found[2]]:.0f}", text))
+    pending, end = list[str](), 0
+    for found in _PART.finditer(text):
+        written, gap, end = found[0], text[end : found.start()], found.end()
+        if pending and (gap.strip(" \n\t-") not in ("", "," * (pending[-1] in _SCALES)) or len(pending) == LONGEST):
+            yield from _to_digits(pending)
+            pending = []
         word = _ORDINALS.get(written, written)
         if word in _NUMBER_WORDS or (word in ("and", "oh") and pending):
             pending.append(word)
+            if word == written:
+                continue
+            yield from _to_digits(pending)  # an ordinal ends a number
+            pending = []
             continue
         yield from _to_digits(pending)
         if word != "point" or not pending:  # which stands for the sign that a number's digits have
@@ -231,11 +246,11 @@ def _to_digits(words: Sequence[str]) -> Iterator[str]:
 
 
 def _contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether others stand in a row among words, or, if they are long enough, run together or split."""
+    """Whether others stand in a row among words, run together or split too where chance does not make them so."""
     if _pad(wanted) in _pad(words):
         return True
     joined, sought = "".join(words), "".join(wanted)
-    if len(sought) < JOINED or sought not in joined:
+    if len(sought) < JOINED or len(wanted) == 1 or sought.isdigit() or sought not in joined:
         return False
     ends = [0, *accumulate(map(len, words))]
     return any(end - len(sought) in ends and joined[end - len(sought) : end] == sought for end in ends)

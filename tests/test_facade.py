@@ -376,6 +376,7 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
         (lambda: UNTYPED.compare([], SUMS), r"teams are given in a list, .* not as \[\]"),
         (lambda: UNTYPED.save("hiva", "mine"), "a Team is saved, not 'hiva'; selfwire.load makes one"),
         (lambda: UNTYPED.save(selfwire.load("hiva"), "my team"), "a team is called by up to 64 .* not 'my team'"),
+        (lambda: UNTYPED.save(selfwire.load("hiva"), 5), "a team is called by up to 64 .* not 5"),
     ],
 )
 def test_an_argument_that_cannot_be_meant_is_named_before_anything_is_asked(

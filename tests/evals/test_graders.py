@@ -1,5 +1,6 @@
 """Graders: named ones by hand-worked numbers, one's own by import, and what goes wrong with them."""
 
+import functools
 import math
 import sys
 from decimal import Decimal
@@ -13,7 +14,17 @@ import pytest
 from selfwire.core.errors import ConfigError, GradingError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.graders import GradedEnvironment, contains, em, exact, f1, load_grader, normalise, numeric
+from selfwire.evals.graders import (
+    GradedEnvironment,
+    contains,
+    em,
+    exact,
+    f1,
+    load_grader,
+    normalise,
+    numeric,
+    require_grader,
+)
 
 SCOPE = Scope()
 
@@ -157,6 +168,18 @@ async def test_a_grader_of_ones_own_is_found_in_the_working_directory(own: str) 
 def test_a_grader_that_is_not_there_is_named(own: str, name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_grader(name.format(own=own))
+
+
+async def test_a_decorator_may_change_what_a_grader_takes() -> None:
+    def short(answer: str) -> float:
+        return len(answer) / 10
+
+    @functools.wraps(short)
+    def grade(task: Task, answer: str) -> float:
+        return short(answer)
+
+    graded = GradedEnvironment("own", require_grader("own", grade))
+    assert (await graded.grade(task("x"), "12345", scope=SCOPE)).score == 0.5
 
 
 async def test_a_grader_is_named_by_its_file(tmp_path: Path) -> None:

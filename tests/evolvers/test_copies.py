@@ -128,6 +128,10 @@ def test_what_a_tenth_of_the_tasks_share_is_no_copy(text: str) -> None:
         ("$1,250.00", "one thousand two hundred and fifty"),
         ("Zürichsee", "zurichsee"),
         ("iron sword x2", "ironSwordX2"),
+        ("300", "In 2024 300 people"),
+        ("417", "It is 417.000 and"),
+        ("12000", "12 thousand"),
+        ("the 21st of May 1999", "the twenty-first of May 1999"),
     ],
 )
 def test_a_reference_is_found_however_its_words_and_numbers_are_written(reference: str, text: str) -> None:
@@ -136,8 +140,21 @@ def test_a_reference_is_found_however_its_words_and_numbers_are_written(referenc
     known = TaskTexts.of([Task(id="t", input="?", reference=reference), *others])
     assert known.find_copy(f"You find streets. {text} is what matters. Name your source.")
     assert not known.find_copy("You find streets. A source is what matters. Name it in a row, 12 or 30 words long.")
-    within = TaskTexts.of([Task(id="t", input="?", reference="Other Eye"), *others])
-    assert not within.find_copy("Ask the mother, eyeing what she says.")
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        ("Other Eye", "Ask the mother, eyeing what she says."),
+        ("Second", "1. Read the task twice.\n2. List what it names."),
+        ("123", "First, second, and third, check the units. Steps one, two, three."),
+        ("1234567", "Go through parts 1 2 3 4 5 6 7 8."),
+        ("Together", "Help the user to get her answer."),
+        ("1000000", "hundred " * 3000),
+    ],
+)
+def test_what_chance_or_a_list_makes_of_words_is_no_copy(reference: str, text: str) -> None:
+    assert not TaskTexts.of([Task(id="t", input="?", reference=reference)]).find_copy(text)
 
 
 def test_sentences_that_stand_in_few_tasks_are_listed_for_a_person() -> None:

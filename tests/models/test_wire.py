@@ -298,7 +298,7 @@ async def test_a_kind_of_reply_has_its_own_limit_and_a_reply_that_was_cut_is_ask
         (0.0, [{"sample": 0}, {"sample": 1}], 2),
         (0.0, [{"seed": 0}, {"seed": 1}], 2),
         (0.0, [{"run": "r"}, {"run": "s"}], 2),
-        (0.0, [{"run": "r/incumbent"}, {"run": "r/candidate"}, {"run": "r"}], 1),
+        (0.0, [{"run": "r/one"}, {"run": "r/other"}], 2),
         (0.7, [{"node": "a"}, {"node": "b"}], 2),
         (None, [{"node": "a"}, {"node": "b"}], 2),
     ],

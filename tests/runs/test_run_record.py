@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.plugins import DEFAULT_METHOD, GROUP
+from selfwire.core.values import is_id
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.runs import record
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, SystemSpec
@@ -17,6 +18,14 @@ def test_a_graph_that_is_measured_has_models_of_its_own() -> None:
     assert record.make_summary("eval", request, "running")["model"] == "of its own"
     mixed = request.replace(entries=(*entries, SystemSpec(name="single", target="single")))
     assert record.make_summary("compare", mixed, "running")["model"] == "offline"
+
+
+def test_the_name_of_a_run_is_one_that_a_run_may_have() -> None:
+    """However long the names of its graph and its tasks are."""
+    graph = "customer_support_assistant_graph_v2:graph"
+    name = record.make_run_name(graph, benchmark="the_customer_support_questions_of_march.jsonl")
+    assert is_id(name)
+    assert name != record.make_run_name(graph, benchmark="the_customer_support_questions_of_march.jsonl")
 
 
 def test_a_method_of_another_package_is_recorded_with_its_version(

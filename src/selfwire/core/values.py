@@ -167,6 +167,6 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(to_canonical_json(value).encode()).hexdigest()[:16]
 
 
-def is_id(text: str) -> bool:
-    """Whether a text is a valid name of an agent, tool or saved team."""
-    return re.fullmatch(_ID, text) is not None
+def is_id(value: object) -> bool:
+    """Whether a value is a valid name of an agent, tool or saved team."""
+    return isinstance(value, str) and re.fullmatch(_ID, value) is not None

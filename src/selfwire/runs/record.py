@@ -614,8 +614,9 @@ def _count_calls(path: Path) -> int:
 
 
 def make_run_name(*parts: str, benchmark: str) -> str:
-    """Make a new name for a run on a benchmark."""
-    return "-".join([*map(shorten_method, parts), shorten_name(benchmark), secrets.token_hex(3)])
+    """Make a new name for a run on a benchmark, of at most 64 characters."""
+    named = "-".join([*map(shorten_method, parts), shorten_name(benchmark)])
+    return f"{named[:57]}-{secrets.token_hex(3)}"
 
 
 async def note_status(run: OpenRun, status: str, **more: Any) -> None:

@@ -48,11 +48,11 @@ def make_key(kind: Kind, scope: Scope, request: Any, attempt: int = 0, share: bo
     """Make the key of a call, and the hash of its request.
 
     Args:
-        share: whether equal requests of a run have equal keys at all places, on all sides of its comparisons; only run,
-            seed and sample count then.
+        share: whether equal requests of a run have equal keys at all places; only run, seed and sample count then.
+            Sides of a comparison and systems are runs of their own, as free replies would give the second more calls.
     """
     if share:
-        scope = Scope(run=scope.run.partition("/")[0], seed=scope.seed, sample=scope.sample)
+        scope = Scope(run=scope.run, seed=scope.seed, sample=scope.sample)
     digest = hashlib.sha256(to_canonical_json(request).encode()).hexdigest()[:32]
     return hashlib.sha256(f"{kind}\n{scope.key}\n{digest}\n{attempt}".encode()).hexdigest()[:32], digest
 

@@ -305,8 +305,8 @@ class OpenEvaluation:
     async def _run(
         self, system: MeasuredSystem, number: int, context: RolloutContext, on_event: Callable[[Event], None]
     ) -> None:
-        scope = self.get_scope(system.name)
-        ctx, targets, count = system.ctx.where(scope), len(self.request.entries), SystemSummary(system.info)
+        ctx = system.ctx.where(self.get_scope(system.name))
+        targets, count = len(self.request.entries), SystemSummary(system.info)
         async for _, rows in self._read(await self.journal.list_note_names(_note(system.name))):
             for row in rows:
                 if row.score is not None:
@@ -326,7 +326,7 @@ class OpenEvaluation:
 
         async def keep(task: Task, found: Sequence[Trajectory]) -> None:
             nonlocal pending
-            count.add(await self._save_row(system.name, task, found[0], scope))
+            count.add(await self.save_row(system.name, task, found[0]))
             pending, now = True, time.monotonic()
             await self._note_time(now)
             if count.tasks == len(self.tasks) or now - last >= TOLD_EVERY:
@@ -338,8 +338,9 @@ class OpenEvaluation:
             if pending:  # it was stopped
                 tell()
 
-    async def _save_row(self, name: str, task: Task, done: Trajectory, scope: Scope) -> TaskRow:
-        spent = done.usage
+    async def save_row(self, name: str, task: Task, done: Trajectory) -> TaskRow:
+        """Save the row of a system's task in the journal, with the trajectory; return the row."""
+        scope, spent = self.get_scope(name), done.usage
         if done.feedback is None or done.notes.get(CUT):  # what failed has no steps and was paid for
             here: dict[str, str | int] = {"run": scope.run, "iteration": 0, "phase": PHASE, "task": task.id}
             judged = await self.journal.spend_at(**here, node=JUDGE_NODE)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -9,19 +10,22 @@ from pathlib import Path
 import pytest
 
 from selfwire.cli.commands import STOPPED
-from selfwire.core.errors import WorkerError
+from selfwire.core.errors import JournalError, WorkerError
+from selfwire.core.usage import Usage
 from selfwire.evals.table import TaskRow, read_results
 from selfwire.extras.cluster import evaluation_workers, shards
 from selfwire.extras.cluster.evaluation_workers import run_on_workers
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.jobs import DEATHS, Ended, Event, Job, LocalExecutor
+from selfwire.extras.cluster.shards import Shard
 from selfwire.models.providers import make_chat_model
 from selfwire.models.sync import run_sync
-from selfwire.runs.evaluation import start_evaluation
-from selfwire.runs.spec import EvaluateSpec, PreEvolutionSpec
+from selfwire.runs.evaluation import resume_evaluation, start_evaluation
+from selfwire.runs.spec import EvaluateSpec, PreEvolutionSpec, SystemSpec
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import read_spend
 from tests import kills, processes
+from tests.extras.cluster.test_processes import make_shard, measure
 from tests.machines import find_children, is_alive, wait_until
 from tests.runs.evaluation.test_evaluation import comparable, evaluated, request
 from tests.samples import SWEEP
@@ -198,3 +202,102 @@ def test_kills_of_a_worker_and_of_the_driver_repeat_no_more_than_was_in_flight(t
     expected, found = (read_results(one / "runs" / kills.run_of(one) / "results.jsonl") for one in (whole, home))
     assert found[0].complete
     assert to_bytes(found[1]) == to_bytes(expected[1])
+
+
+APP = """
+from pathlib import Path
+from typing import TypedDict
+
+from langgraph.graph import END, START, StateGraph
+
+
+class State(TypedDict):
+    question: str
+    answer: str
+
+
+def reply(state: State) -> dict:
+    with Path(__file__).with_name("asked.txt").open("a") as file:
+        file.write(state["question"].replace("\\n", " ") + "\\n")
+    return {"answer": "none"}
+
+
+builder = StateGraph(State)
+builder.add_node(reply)
+builder.add_edge(START, "reply")
+builder.add_edge("reply", END)
+graph = builder.compile()
+"""
+
+
+def use_own_graph(folder: Path, monkeypatch: pytest.MonkeyPatch) -> EvaluateSpec:
+    """A graph of one's own in a folder, whose runs are lines of asked.txt, as no journal replays them."""
+    monkeypatch.chdir(folder)
+    Path("app.py").write_text(APP, encoding="utf-8")
+    return request(tasks=4, entries=(SystemSpec(name="mine", target="app.py:graph"),))
+
+
+def read_asked(folder: Path) -> list[str]:
+    return (folder / "asked.txt").read_text(encoding="utf-8").splitlines()
+
+
+def test_tasks_of_a_worker_whose_run_was_killed_are_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, home = use_own_graph(tmp_path, monkeypatch), tmp_path / "home"
+    with start_evaluation(asked, home, run="r"):
+        pass
+    shard, tasks = make_shard(home, "mine", 3)
+    measure(home, shard, tasks)  # the run was killed: it does not read the end
+    assert len(read_asked(tmp_path)) == 3
+    with resume_evaluation("r", home) as run:
+        run_sync(run.execute())
+    assert len(read_asked(tmp_path)) == len({*read_asked(tmp_path)}) == 4
+    _, found = read_results(home / "runs" / "r" / "results.jsonl")
+    _, expected = evaluated(home, asked, "whole")
+    assert to_bytes(found) == to_bytes(expected)
+
+
+class InterruptedExecutor(LocalExecutor):
+    """Gets Ctrl-C when its first job is done, so that nobody reads the end."""
+
+    def wait(self) -> Sequence[Event | Ended]:
+        if self._todo:
+            super().wait()
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        return ()
+
+
+def test_tasks_that_were_measured_before_ctrl_c_are_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, home = use_own_graph(tmp_path, monkeypatch), tmp_path / "home"
+    with monkeypatch.context() as patched:
+        patched.setattr(shards, "SLICES", 1)
+        patched.setattr(evaluation_workers, "open_workers", lambda options: nullcontext(InterruptedExecutor()))
+        with start_evaluation(asked, home, run="r") as run, pytest.raises(KeyboardInterrupt):
+            run_on_workers(run, home, WorkerOptions(workers=1))
+    assert len(read_asked(tmp_path)) == 4
+    with resume_evaluation("r", home) as run:
+        assert len(run_sync(run.execute())[-1].scores) == 4
+    assert len(read_asked(tmp_path)) == 4
+
+
+def test_a_shard_that_another_process_holds_is_merged_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge, refused = Shard.merge_into_run, list[Shard]()
+
+    def refuse_once(shard: Shard, before: Usage | None = None, journal: Journal | None = None) -> Usage:
+        if not refused:
+            refused.append(shard)
+            raise JournalError("it is held by another process")
+        return merge(shard, before, journal)
+
+    monkeypatch.setattr(Shard, "merge_into_run", refuse_once)
+    with start_evaluation(request("single", tasks=3), tmp_path, run="r") as run:
+        with pytest.raises(JournalError, match="it is held by another process"):
+            run_on_workers(run, tmp_path, WorkerOptions(workers=1))
+        assert run.spent.calls == read_spend(tmp_path / "runs" / "r" / "journal.sqlite").calls > 0
+    assert not refused[0].own.exists()

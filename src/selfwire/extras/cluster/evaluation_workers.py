@@ -1,6 +1,7 @@
 """An evaluation on workers: evolutions as a whole, and tasks in slices, each with a journal below the run's folder.
 
-The rows are the same however many workers there are and wherever they run, and a run can be resumed with others.
+Where models reply the same, rows are the same however many workers there are; only seconds differ. A run can be resumed
+with other workers, or with none.
 """
 
 import math
@@ -204,7 +205,7 @@ def evolve_system(report: Report, run: str, name: str, budget: dict[str, Any], s
 def measure_slice(
     report: Report, path: str, name: str, tasks: Sequence[str], dataset: list[Any] | None, settings: dict[str, Any]
 ) -> None:
-    """Measure a system on the tasks of a shard, whose journal gets calls and trajectories.
+    """Measure a system on the tasks of a shard, whose journal gets calls, trajectories and rows.
 
     Args:
         dataset: an `UploadedDataset`, if the run reports to LangSmith.
@@ -227,7 +228,11 @@ def measure_slice(
     with plan.resume(own, retry_failed=shared.retry_failed) as run, _upload_if_requested(run, dataset):
         system = run.make_system(name)
         runner, ctx = run.get_rollout_runner(system), system.ctx.where(run.get_scope(name))
-        run_sync(roll_out_shard(runner, run.rollout_context, system.rollout_fn, system.workflow, run.tasks, ctx))
+
+        async def save(task: Task, found: Sequence[Trajectory]) -> None:
+            await run.save_row(name, task, found[0])
+
+        run_sync(roll_out_shard(runner, run.rollout_context, system.rollout_fn, system.workflow, run.tasks, ctx, save))
 
 
 def _upload_if_requested(run: OpenEvaluation, dataset: list[Any] | None) -> AbstractContextManager[None]:

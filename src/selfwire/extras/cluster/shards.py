@@ -1,7 +1,9 @@
 """Some tasks of a run, in a journal of their own, which is merged into the run's when they are done.
 
-A worker keeps the trajectory of every task in the shard as soon as it is graded, so that it counts wherever the worker
-or its job ends.
+A worker keeps the trajectories of every task in the shard as soon as they are graded, and an evaluation its row too. So
+tasks that were graded before a worker died are not run again. Where the run itself is killed, calls and rows that the
+shard holds are merged when the run is resumed; trajectories are not, so an evolution runs those tasks again, with
+recorded replies where its method replays them.
 """
 
 import asyncio
@@ -31,7 +33,7 @@ from selfwire.models.budget import enforce_deadline
 from selfwire.models.metered_chat import INVALID_NOTE
 from selfwire.models.structured import MODE_NOTE
 from selfwire.models.sync import run_in_thread, run_sync
-from selfwire.runs.record import JOURNAL, PARTS, get_runs_folder
+from selfwire.runs.record import JOURNAL, PARTS, ROWS, get_runs_folder
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import Lease, copy_rows, read_header, read_spend
 
@@ -92,7 +94,7 @@ class Shard:
         return {name.removeprefix(DONE): _GRADED.validate_json(text) for name, text in texts.items()}
 
     def merge_into_run(self, before: Usage | None = None, journal: Journal | None = None) -> Usage:
-        """Copy the shard's rows into the run's journal, and remove the shard.
+        """Copy the shard's calls and rows of results into the run's journal, and remove the shard.
 
         Args:
             before: what `copy_from_run` has returned.
@@ -107,13 +109,17 @@ class Shard:
         lease = Lease(self.own, patience=PATIENCE)
         try:
             spent = read_spend(self.own).subtract(before or Usage())
-            copy_rows(self.own, self.whole, runs=None, notes=(INVALID_NOTE, MODE_NOTE), bodies=True)
+            copy_rows(self.own, self.whole, runs=None, notes=(INVALID_NOTE, MODE_NOTE, f"{ROWS}/"), bodies=True)
             if journal:
                 journal.merge(self.own, spent)
             shutil.rmtree(self.own.parent)
         finally:
             lease.release()
         return spent
+
+
+async def _save_nothing(task: Task, found: Sequence[Trajectory]) -> None:
+    """Save no row, as evolutions have none."""
 
 
 async def roll_out_shard(
@@ -123,10 +129,16 @@ async def roll_out_shard(
     team: Team,
     tasks: Sequence[Task],
     ctx: Ctx[Any],
+    save: Keep = _save_nothing,
 ) -> None:
-    """Run the tasks of a shard; its journal keeps the trajectories of each right after their grading."""
+    """Run the tasks of a shard; its journal keeps the trajectories of each right after their grading.
+
+    Args:
+        save: saves the row of a task, before the trajectories are kept.
+    """
 
     async def keep(task: Task, found: Sequence[Trajectory]) -> None:
+        await save(task, found)
         text = _GRADED.dump_json(list(found)).decode()  # a note that is no text would sort keys and write 1.0 as 1
         await context.journal.put_note(f"{DONE}{task.id}", text)
 
@@ -242,9 +254,10 @@ class ShardedTasks:
 
     def _merge(self, job: str) -> list[Task]:
         """Merge a shard into the run; returns its tasks that are not done."""
-        shard, tasks, before = self._open.pop(job)
+        shard, tasks, before = self._open[job]
         done = shard.read_done()
         self.settle(shard.merge_into_run(before, self.journal))
+        del self._open[job]  # not before, as another process may hold the shard, which is then merged at the end
         self._ready.extend((task, done[task.id]) for task in tasks if task.id in done)
         return [task for task in tasks if task.id not in done]
 

@@ -75,6 +75,14 @@ def test_ends_of_lines_stay() -> None:
     assert Path("asking.py").read_bytes() == source.replace(b"answer questions of visitors", b"answer in one word")
 
 
+def test_a_file_without_an_end_of_line_gets_that_of_the_system() -> None:
+    Path("prompt.txt").write_bytes(b"You answer questions of visitors.")
+    write('PROMPT = open("prompt.txt").read()')
+    [(text, _)] = list_places("asking.py:graph")
+    apply({text.name: "First look around.\nThen answer."})
+    assert Path("prompt.txt").read_bytes() == b"First look around.\nThen answer."
+
+
 def test_holes_of_a_template_keep_their_form() -> None:
     call = 'return {"messages": [model.invoke(PROMPT.format(question=state["messages"][-1].text, n=2))]}'
     write('PROMPT = """You answer with at most {n:.1f} {{words}}.\n\n{question!r}"""', call)
@@ -289,6 +297,16 @@ def test_cells_of_a_csv_file_are_told_apart_and_written(newline: str) -> None:
     plan, solve = "plan,Plan it at once for {side}.", 'solve,"Solve it, ""fast"",\nfor {side}."'
     written = f"name,prompt\n{plan}\n\n{solve}\n".replace("\n", newline)
     assert Path("prompts.csv").read_bytes().decode() == written
+
+
+def test_a_byte_order_mark_hides_no_column_of_a_csv_file() -> None:
+    Path("prompts.csv").write_text("prompt,name\nPlan the answer.,plan\n", encoding="utf-8-sig")
+    call = 'return {"messages": [model.invoke(ROWS[0]["prompt"])]}'
+    write('import csv\n\nROWS = list(csv.DictReader(open("prompts.csv", encoding="utf-8-sig")))', call)
+    [(text, place)] = list_places("asking.py:graph")
+    assert (place.line, place.name, text.shown) == (2, "0.prompt", "Plan the answer.")
+    apply({text.name: "Plan it."})
+    assert Path("prompts.csv").read_bytes() == b"\xef\xbb\xbfprompt,name\nPlan it.,plan\n"
 
 
 def test_a_cell_that_needs_quotes_gets_them() -> None:

@@ -1,6 +1,7 @@
 """Reading of a program by its name: errors with a way out, files of others, the work it takes."""
 
 import ast
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -651,6 +652,147 @@ def test_an_edge_that_a_call_does_not_ask_for_is_none(write: Write) -> None:
     write("app.py", GRAPH.partition("def chat")[0].replace("START,", "END, START,") + ADDING)
     ends = sorted((edge.source, *edge.ends) for edge in read_program("app:graph").edges)
     assert ends == [("__start__", "plan"), ("plan", "solve"), ("solve", "__end__")]
+
+
+CHANGING = """
+def plan(state):
+    return {{"messages": [llm.invoke("Plan it.")]}}
+
+
+def solve(state):
+    return {{"messages": [llm.invoke("Solve it.")]}}
+
+
+{before}
+
+
+def add(builder, ready=False):
+{within}
+    if ready:
+        builder.add_edge("plan", "solve")
+
+
+def build():
+    ready = False
+    builder = StateGraph(MessagesState).add_node(plan).add_node(solve).add_edge(START, "plan")
+{wire}
+    return builder.compile()
+
+
+graph = build()
+"""
+SWITCH = "READY = False\n\n\ndef switch():\n    global READY\n    READY = True\n\n\nswitch()\n"
+LOADED = "class Settings(BaseSettings):\n    debug: bool = False\n\n\n"
+MADE_OF_LOADED = f"{LOADED}class Own(Settings):\n    ready: bool = False\n\n\nsettings = Own()"
+PLAIN = "class Settings:\n    ready = False\n\n\nsettings = Settings()\n"
+SETTING = f"{PLAIN.partition('settings')[0]}    def set(self):\n        {{}}\n\n\nsettings = Settings()\nsettings.set()"
+GIVEN = "class Settings:\n    def __init__(self, /, ready):\n        self.ready = ready"
+NESTED_SWITCH = "def switch():\n    nonlocal ready\n    ready = True\n\nswitch()\n"
+EDGE = "if {}:\n    builder.add_edge('plan', 'solve')\n"
+LATER = EDGE.format("ready") + "ready = True\n"
+
+
+def wire(write: Write, before: str, within: str, wire: str) -> list[tuple[str, ...]]:
+    parts = {"before": before, "within": textwrap.indent(within, "    "), "wire": textwrap.indent(wire, "    ")}
+    imports = GRAPH.partition("def chat")[0] + "from pydantic_settings import BaseSettings\n"
+    write("app.py", imports + CHANGING.format(**parts))
+    return sorted((edge.source, *edge.ends) for edge in read_program("app:graph").edges)
+
+
+@pytest.mark.parametrize(
+    ("before", "within", "calls"),
+    [
+        (SWITCH, "", EDGE.format("READY")),
+        (SWITCH.replace("True", "1").replace("False", "0"), "", EDGE.format("READY == 1")),
+        (SWITCH.replace("True", "0").replace("False", "1"), "", f"if READY:\n    pass\nel{EDGE.format('plan')}"),
+        (f"{SWITCH}FLAG = READY", "", EDGE.format("FLAG")),
+        (f"{SWITCH}\n\ndef is_ready():\n    return READY", "", EDGE.format("is_ready()")),
+        (SWITCH, "", "add(builder, READY)"),
+        ("", "", NESTED_SWITCH + EDGE.format("ready")),
+        (f"{PLAIN}settings.ready = True", "", EDGE.format("settings.ready")),
+        (f"{PLAIN}setattr(settings, 'ready', True)", "", EDGE.format("settings.ready")),
+        (f"{PLAIN}for name in dir(llm):\n    setattr(settings, name, True)", "", EDGE.format("settings.ready")),
+        (PLAIN.replace("Settings:", "Settings(BaseSettings):"), "", EDGE.format("settings.ready")),
+        (MADE_OF_LOADED, "", EDGE.format("settings.ready")),
+        (SETTING.format("self.ready = True"), "", EDGE.format("settings.ready")),
+        (SETTING.format("self.ready, self.more = True, 1"), "", EDGE.format("settings.ready")),
+        ("", "", "for part in range(2):\n" + textwrap.indent(LATER, "    ")),
+        ("", "", "for part in 'ab':\n    for other in ['c']:\n" + textwrap.indent(LATER, "        ")),
+        ("", "", "while plan:\n" + textwrap.indent(LATER, "    ")),
+        ("", "if llm.name:\n    ready = True", "add(builder, ready=False)"),
+    ],
+)
+def test_an_edge_whose_test_reads_what_the_program_changes_is_kept(
+    write: Write, before: str, within: str, calls: str
+) -> None:
+    assert wire(write, before, within, calls) == [("__start__", "plan"), ("plan", "solve")]
+
+
+@pytest.mark.parametrize(
+    ("before", "calls"),
+    [
+        ("READY = False", EDGE.format("READY")),
+        ("READY = False\nFLAG = READY", EDGE.format("FLAG")),
+        (PLAIN, EDGE.format("settings.ready")),
+        (GIVEN, EDGE.format("Settings(0).ready")),
+        ("", "add(builder)"),
+        ("READY = False", "add(builder, READY)"),
+    ],
+)
+def test_an_edge_whose_test_is_false_at_all_times_is_none(write: Write, before: str, calls: str) -> None:
+    assert wire(write, before, "", calls) == [("__start__", "plan")]
+
+
+FIRST_IN_REST = """
+class Base:
+    KIND = "Plan it."
+    texts = {{}}
+
+    {}
+
+
+class Plan(Base):
+    text = "Solve it."
+
+
+PROMPT = {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "prompt", "texts"),
+    [
+        ("def __init_subclass__(cls, /, **kw):\n        cls.kind = 1", "Base.KIND", ["Plan it."]),
+        ("def __init_subclass__(*args, **kw):\n        super().__init_subclass__(**kw)", "Base.KIND", ["Plan it."]),
+        ("@classmethod\n    def make(cls, /):\n        cls.KIND = 'Make it.'", "Base.KIND", ["Make it.", "Plan it."]),
+        ("@classmethod\n    def make(*args):\n        return args[0]()", "Base.KIND", ["Plan it."]),
+        ("def __init_subclass__(cls, /, **kw):\n        Base.texts['a'] = cls.text", "Base.texts['a']", ["Solve it."]),
+        ("def __init_subclass__(*args, **kw):\n        Base.texts['a'] = 'Take it.'", "Base.texts['a']", ["Take it."]),
+        ("def __post_init__(*args):\n        args[0].kind = 1", "Base().KIND", ["Plan it."]),
+        ("def __post_init__(self, /):\n        self.kind = self.KIND", "Base().kind", ["Plan it."]),
+        ("def __init__(self, /, kind):\n        self.kind = kind", "Base('Take it.').kind", ["Take it."]),
+        ("def __init__(*args):\n        args[0].kind = 1", "Base().KIND", ["Plan it."]),
+    ],
+)
+def test_a_method_may_take_its_class_or_object_by_place_alone(
+    write: Write, method: str, prompt: str, texts: list[str]
+) -> None:
+    write("app.py", FIRST_IN_REST.format(method, prompt) + GRAPH)
+    assert sorted(piece for text in read_program("app:graph").texts for piece in text.pieces) == texts
+
+
+def test_a_class_may_have_the_name_of_its_base_class(write: Write) -> None:
+    write("settings.py", "class Settings:\n    ask = 'Plan it.'\n")
+    extended = "from settings import Settings\n\n\nclass Settings(Settings):\n    ready = True\n\n\n"
+    write("app.py", f"{extended}PROMPT = Settings().ask\n{GRAPH}")
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Plan it.",)]
+
+
+def test_members_of_an_enum_may_have_two_names(write: Write) -> None:
+    kinds = "class Kind(StrEnum):\n    PLAN = DRAFT = auto()\n\n\n"
+    texts = "TEXTS = {'plan': 'Plan it.', 'draft': 'Draft it.'}\nPROMPT = TEXTS[Kind.DRAFT]\n"
+    write("app.py", f"from enum import StrEnum, auto\n\n\n{kinds}{texts}{GRAPH}")
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Plan it.",)]
 
 
 @pytest.mark.parametrize(

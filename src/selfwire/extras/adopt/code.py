@@ -18,6 +18,7 @@ from selfwire.extras.adopt.source import (
     Surroundings,
     Traced,
     get_last_name,
+    give_first,
     is_classmethod,
     is_main_guard,
     is_static,
@@ -148,11 +149,11 @@ class CodeReader:
 
     def _enter_method(self, function: Any, at: Surroundings, me: Traced) -> Surroundings | None:
         """Return the surroundings inside a method of an object that a certain call has made; None for any other."""
-        if not isinstance(me.node, Instance) or me.node.call is None or is_static(function) or not function.args.args:
+        if not isinstance(me.node, Instance) or me.node.call is None or is_static(function):
             return None
         if function.name == "__init__":
             return self.program.enter_init(me, function)
-        inside = Surroundings(at.file, function, at, {function.args.args[0].arg: [me]})
+        inside = Surroundings(at.file, function, at, give_first(function, me))
         return inside if inside.depth <= NESTED else None
 
     def _list_wrappers(self, function: Any, at: Surroundings) -> Iterator[Code]:

@@ -34,6 +34,7 @@ from selfwire.extras.adopt.source import (
     list_carried,
     list_defaults,
     list_items,
+    list_positional,
     show_path,
 )
 
@@ -212,7 +213,7 @@ class GraphReader:
             return [inside for _, inside in decorated]
         if not is_called_on_argument(call) or outer is None or call.at.given or depth > DEEPEST:
             return [call.at]
-        parameters = [argument.arg for argument in function.args.args]
+        parameters = list_positional(function)
         is_method = isinstance(outer.owner, ast.ClassDef) and not is_static(function)
         name = getattr(function, "name", "")
         entries = list[Surroundings]()
@@ -881,7 +882,7 @@ def is_called_on_argument(call: Traced) -> bool:
     function, root = call.at.owner, call.node.func
     while isinstance(root, ast.Attribute | ast.Call):
         root = root.value if isinstance(root, ast.Attribute) else root.func
-    parameters = [argument.arg for argument in function.args.args] if isinstance(function, Function) else []
+    parameters = list_positional(function) if isinstance(function, Function) else []
     return isinstance(root, ast.Name) and root.id in (*parameters, "super") and bool(parameters)
 
 

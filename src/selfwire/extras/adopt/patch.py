@@ -353,7 +353,7 @@ def _diff(file: Path, edits: Iterable[SourceEdit]) -> str:
     if file.suffix == ".py" and not is_module(new):
         raise ConfigError(f"the changed texts of {file} cannot be written together; export them one by one")
     name, raw = file.as_posix(), file.read_bytes()
-    if raw.count(b"\r\n") == raw.count(b"\n"):
+    if 0 < raw.count(b"\r\n") == raw.count(b"\n"):
         old, new = (text.replace("\n", "\r\n") for text in (old, new))
     lines = unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -510,10 +510,13 @@ class CsvCell(NamedTuple):
 
 @lru_cache
 def _list_rows(source: str) -> list[tuple[CsvCell, ...]]:
-    """Read the rows of a CSV file; the first names the columns. Empty lines are left out."""
+    """Read the rows of a CSV file; the first, behind a byte order mark or not, names the columns.
+
+    Empty lines are left out.
+    """
     first = source.partition("\n")[0]
     delimiter = next((mark for mark in "\t;" if mark in first and "," not in first), ",")
-    rows, row, at = list[tuple[CsvCell, ...]](), list[CsvCell](), 0
+    rows, row, at = list[tuple[CsvCell, ...]](), list[CsvCell](), len(source) - len(source.removeprefix("\ufeff"))
     while at < len(source):
         begin, quoted = at, CELL.match(source, at)
         at = quoted.end() if quoted else _find_end(source, at, delimiter)

@@ -36,6 +36,8 @@ AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
 """Functions that make a dict of an object's fields."""
 OPERATORS = {ast.Add: "__add__", ast.BitOr: "__or__", ast.Mod: "__mod__"}
 """Methods of a class by which its objects are put together."""
+PLAIN_BASES = ("object", "ABC", "BaseModel", "Generic", "NamedTuple", "TypedDict", "Enum", "IntEnum", "StrEnum")
+"""Base classes of others that give a field no value of their own, unlike `BaseSettings`, which asks the environment."""
 MOST = 200
 """Most values that one expression is followed to."""
 NESTED = 4
@@ -392,6 +394,8 @@ class Program:
         decorated: functions and classes by the names of their decorators, each with the decorator.
         additions: what functions add to collections outside them, by the collection's name.
         registered: what they add to attributes, by the attribute's name, each with the attribute's owner.
+        rebound: names that `global` and `nonlocal` statements list.
+        replaced: attributes that are set by other code than methods of their class; None if that code computes which.
         loaded: names that are read somewhere; `handed` are those that are not called there.
         live: functions that the graph can reach; None until they are known.
         unread: files whose imports are not read yet.
@@ -421,6 +425,8 @@ class Program:
         self.decorated: dict[str, list[tuple[Traced, ast.expr]]] = {}
         self.additions: dict[str, list[Traced]] = {}
         self.registered: dict[str, list[tuple[ast.expr, Traced]]] = {}
+        self.rebound: set[str] = set()
+        self.replaced: set[str | None] = set()
         self.loaded: set[str] = set()
         self.handed: set[str] = set()
         self.found: dict[tuple[str, str], SourceFile | None] = {}
@@ -515,6 +521,7 @@ class Program:
                 self.parents[child] = node
                 pending.append((child, inner))
             self._index_definition(Traced(node, at))
+            self._index_replaced(node, at)
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 self.loaded.add(get_last_name(node))
                 parent = self.parents.get(node)
@@ -539,6 +546,19 @@ class Program:
                 self.additions.setdefault(target.id, []).append(Traced(value, at))
             elif isinstance(target, ast.Attribute):
                 self.registered.setdefault(target.attr, []).append((target.value, Traced(value, at)))
+
+    def _index_replaced(self, node: ast.AST, at: Surroundings) -> None:
+        """Note a name or an attribute whose value is replaced elsewhere than where it is bound."""
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            self.rebound.update(node.names)
+        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            method = find_method(at)
+            me = [] if method is None or is_classmethod(method.owner) else list_positional(method.owner)[:1]
+            is_own = isinstance(node.value, ast.Name) and node.value.id in me
+            if not is_own or not isinstance(self.parents[node], ast.Assign | ast.AnnAssign | ast.AugAssign):
+                self.replaced.add(node.attr)
+        elif isinstance(node, ast.Call) and get_last_name(node.func) in ("setattr", "__setattr__"):
+            self.replaced.update(part.value if is_text(part) else None for part in node.args[-2:-1])
 
     def find_surroundings(self, node: Any, top: Surroundings) -> Surroundings:
         """Find the surroundings of a node of a file."""
@@ -599,27 +619,33 @@ class Program:
 
     def look_up(self, name: str, at: Surroundings) -> Iterator[Traced]:
         """Find what a name is bound to: expressions, definitions, arguments, files, or a name of others."""
-        here: Surroundings | None = at
-        while here is not None:
-            if name in here.given:
-                yield from here.given[name]
-                if all(is_none(value.node) for value in here.given[name]):  # which may be replaced, `x = x or ...`
-                    for value in here.names.bound.get(name, ())[1:]:
-                        yield from self._open_binding(value, here)
-                return
-            found = here.names.bound.get(name) if here is at or not isinstance(here.owner, ast.ClassDef) else None
-            if found:
-                for value in found:
+        here = self._find_binding(name, at)
+        if here is None:
+            stars = at.file.top.names.bound.get("*", [])
+            yield from list(self._look_up_stars(name, at.file, stars)) or [Traced(Outside(name), at)]
+        elif name in here.given:
+            yield from here.given[name]
+            if all(is_none(value.node) for value in here.given[name]):  # which may be replaced, `x = x or ...`
+                for value in here.names.bound.get(name, ())[1:]:
                     yield from self._open_binding(value, here)
-                yield from (Traced(value, here) for value in here.names.added.get(name, ()))
-                if here is here.file.top and name in self.additions:
-                    for value in self._list_added_inside(name, here):  # a function may read what it has added itself
-                        yield value._replace(at=at) if value.at.owner is at.owner else value
-                yield from self._look_up_stars(name, here.file, here.names.stars)
-                return
+        else:
+            for value in here.names.bound[name]:
+                yield from self._open_binding(value, here)
+            yield from (Traced(value, here) for value in here.names.added.get(name, ()))
+            if here is here.file.top and name in self.additions:
+                for value in self._list_added_inside(name, here):  # a function may read what it has added itself
+                    yield value._replace(at=at) if value.at.owner is at.owner else value
+            yield from self._look_up_stars(name, here.file, here.names.stars)
+
+    @staticmethod
+    def _find_binding(name: str, at: Surroundings) -> Surroundings | None:
+        """Find the surroundings that give or bind a name; None if none does."""
+        here: Surroundings | None = at
+        while here is not None and name not in here.given:
+            if here.names.bound.get(name) and (here is at or not isinstance(here.owner, ast.ClassDef)):
+                break
             here = here.outer
-        stars = at.file.top.names.bound.get("*", [])
-        yield from list(self._look_up_stars(name, at.file, stars)) or [Traced(Outside(name), at)]
+        return here
 
     def _list_added_inside(self, name: str, top: Surroundings) -> Iterator[Traced]:
         """Find what functions add to a collection of their module; for each function that they decorate, if they do."""
@@ -648,9 +674,9 @@ class Program:
             if isinstance(decorator, ast.Call) is not (maker is not function):
                 continue
             owner = getattr(decorator.func if isinstance(decorator, ast.Call) else decorator, "value", None)
-            me = {maker.args.args[0].arg: [Traced(owner, decorated.at)]} if is_method and owner is not None else {}
-            own = function.args.args[1 if me and maker is function else 0 :][:1]
-            given = {argument.arg: [decorated] for argument in own}
+            me = give_first(maker, Traced(owner, decorated.at)) if is_method and owner is not None else {}
+            own = list_positional(function)[1 if me and maker is function else 0 :][:1]
+            given = {name: [decorated] for name in own}
             if isinstance(decorator, ast.Call) and around is not None:
                 passed = self.list_passed(maker, decorator, decorated.at, skip_first=is_method)
                 defaults = list_defaults(at.file.read_names(maker), around) if is_complete(decorator) else {}
@@ -664,8 +690,7 @@ class Program:
         """Return the surroundings inside `__init_subclass__` for a subclass and the keywords of its definition."""
         keywords = {part.arg: [Traced(part.value, sub.at)] for part in sub.node.keywords if part.arg is not None}
         given = {**list_defaults(at.file.read_names(function), at), **keywords}
-        first = [*function.args.posonlyargs, *function.args.args][0].arg
-        return Surroundings(at.file, function, at, {**given, first: [sub]})
+        return Surroundings(at.file, function, at, {**given, **give_first(function, sub)})
 
     def _list_registered(self, of: ast.ClassDef, name: str) -> Iterator[Traced]:
         """Find what functions add to a collection that is an attribute of a class."""
@@ -706,7 +731,7 @@ class Program:
         """Find what another file gets under a name: also from the module's `__getattr__`."""
         getters = file.top.names.bound.get("__getattr__", ())
         if name not in file.top.names.bound and getters and isinstance(getters[0], Function):
-            given = {argument.arg: [Traced(ast.Constant(name), file.top)] for argument in getters[0].args.args[:1]}
+            given = give_first(getters[0], Traced(ast.Constant(name), file.top))
             yield from self.list_returned(getters[0], file.top, given, None, None)
         else:
             yield from self.look_up(name, file.top)
@@ -899,9 +924,9 @@ class Program:
     def _open_member(self, part: Any, of: Traced, inside: Surroundings) -> Traced:
         """The value of an Enum's member, or the object that its `__init__` makes of a tuple."""
         if isinstance(part, ast.Call) and get_last_name(part.func) == "auto" and self._has_base(of, "StrEnum"):
-            [target] = [target for target, value in list_assignments(self.parents[part]) if value is part]
-            named = ast.copy_location(ast.Constant(get_last_name(target).lower()), part)
-            return Traced(self.passed.setdefault((part, "auto"), named), inside)
+            for target, _ in list_assignments(self.parents[part]):  # the first of `A = B = auto()` gives the value
+                named = ast.copy_location(ast.Constant(get_last_name(target).lower()), part)
+                return Traced(self.passed.setdefault((part, "auto"), named), inside)
         if not isinstance(part, ast.Tuple) or "__init__" not in inside.names.bound or not self._is_enum(of):
             return Traced(part, inside)
         if (part, "") not in self.passed:
@@ -1029,6 +1054,8 @@ class Program:
 
     def is_false(self, test: ast.expr, at: Surroundings) -> bool:
         """Whether a test such as `part is not other`, or a value that is tested, is known to be false."""
+        if not self._is_settled(test, at):
+            return False
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             found = self.trace(test.operand, at)
             return bool(found) and all(isinstance(part.node, ast.Constant) and part.node.value for part in found)
@@ -1043,6 +1070,60 @@ class Program:
         left, right = (node.value if isinstance(node, ast.Constant) else node.call for [node] in values)
         same, differ = isinstance(test.ops[0], ast.Is | ast.Eq), isinstance(test.ops[0], ast.IsNot | ast.NotEq)
         return bool((same and left != right) or (differ and left == right))
+
+    @end_circles(False)
+    def _is_settled(self, node: Any, at: Surroundings) -> bool:
+        """Whether an expression has one value, which a call has passed or which the program binds once."""
+        if isinstance(node, ast.Name):
+            return self._is_settled_name(node.id, at)
+        if isinstance(node, ast.Attribute):
+            return self._is_settled(node.value, at) and self._is_settled_member(node, at)
+        if isinstance(node, ast.Call):
+            return all(isinstance(found.node, Instance) for found in self.trace(node, at))
+        if isinstance(node, Element):
+            return not node.loop and self._is_settled(node.source, at)
+        if isinstance(node, ast.expr):
+            parts = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+            return all(self._is_settled(part, at) for part in parts)
+        return isinstance(node, Instance | Imported | ast.ClassDef)
+
+    def _is_settled_name(self, name: str, at: Surroundings) -> bool:
+        here, found = self._find_binding(name, at), list(self.look_up(name, at))
+        if here is None or name in self.rebound or (here is here.file.top and name in self.replaced):
+            return False
+        if name in here.given:
+            bound = here.names.bound.get(name, ())
+            is_once = all(isinstance(value, Argument) or (isinstance(value, Element) and value.loop) for value in bound)
+        else:
+            is_once = len(found) == 1
+        return is_once and name not in here.names.added and all(self._is_settled(*value[:2]) for value in found)
+
+    def _is_settled_member(self, node: ast.Attribute, at: Surroundings) -> bool:
+        if {node.attr, None} & self.replaced or node.attr in self.rebound:
+            return False
+        for base in self.trace(node.value, at):
+            owner = base.node
+            is_made = not isinstance(owner, Instance) or (owner.call is not None and is_complete(owner.call))
+            of = owner.of if isinstance(owner, Instance) else owner
+            if not is_made or (isinstance(of, ast.ClassDef) and self._is_set_elsewhere(of, base.at)):
+                return False
+            members = list(self.get_member(base, node.attr))
+            if len(members) > 1 or not all(self._is_settled(*member[:2]) for member in members):
+                return False
+        return True
+
+    @end_circles(False)
+    def _is_set_elsewhere(self, of: ast.ClassDef, at: Surroundings) -> bool:
+        """Whether a base class or a decorator of others may set the fields of a class."""
+        if not {"dataclass", "final", "unique"}.issuperset(list_decorators(of)):
+            return True
+        for base in self.list_bases(Traced(of, at)):
+            if isinstance(base.node, ast.ClassDef):
+                if self._is_set_elsewhere(base.node, base.at):
+                    return True
+            elif not isinstance(base.node, Outside) or base.node.name.rpartition(".")[2] not in PLAIN_BASES:
+                return True
+        return False
 
     def _list_targets(self, target: ast.expr, part: Any) -> Iterator[tuple[str, list[Traced]]]:
         """Find the names that a loop's target binds for one element."""
@@ -1186,15 +1267,11 @@ class Program:
 
     def find_self(self, at: Surroundings) -> tuple[Traced, Traced] | None:
         """Find the object whose method code stands in, and the class with that method; None outside methods."""
-        method: Surroundings | None = at
-        while method is not None and not (method.outer and isinstance(method.outer.owner, ast.ClassDef)):
-            method = method.outer
-        if method is None or method.outer is None or not isinstance(method.owner, Function):
-            return None
-        if not method.owner.args.args:
+        method = find_method(at)
+        if method is None or method.outer is None or not (named := list_positional(method.owner)):
             return None
         owner, around = method.outer.owner, method.outer.outer or method.outer
-        me = method.given.get(method.owner.args.args[0].arg) or [Traced(Instance(owner, None), around)]
+        me = method.given.get(named[0]) or [Traced(Instance(owner, None), around)]
         return me[0], Traced(owner, around)
 
     def _list_above(self, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
@@ -1239,7 +1316,8 @@ class Program:
     def list_bases(self, value: Traced) -> Iterator[Traced]:
         """Find a class's base classes, of the program and of others."""
         for base in value.node.bases:
-            yield from self.trace(base.value if isinstance(base, ast.Subscript) else base, value.at)
+            found = self.trace(base.value if isinstance(base, ast.Subscript) else base, value.at)
+            yield from (part for part in found if part.node is not value.node)  # a base class may have the same name
 
     def list_overriding(self, of: Traced, name: str) -> Iterator[Traced]:
         """Find the subclasses, direct or not, that have an attribute of their own and are used."""
@@ -1316,10 +1394,10 @@ class Program:
         """Find what classmethods assign to an attribute of the class, such as the only object of it."""
         inside = self.enter(base.node, base.at)
         for method in filter(is_classmethod, base.node.body):
-            first = method.args.args[0].arg
+            given = give_first(method, base)
             for target, value in (pair for part in ast.walk(method) for pair in list_assignments(part)):
-                if isinstance(target, ast.Attribute) and (target.attr, get_last_name(target.value)) == (name, first):
-                    yield Traced(value, Surroundings(inside.file, method, inside, {first: [base]}))
+                if isinstance(target, ast.Attribute) and target.attr == name and get_last_name(target.value) in given:
+                    yield Traced(value, Surroundings(inside.file, method, inside, given))
 
     def _get_instance_member(self, base: Traced, name: str) -> Iterator[Traced]:
         instance: Instance = base.node
@@ -1342,7 +1420,7 @@ class Program:
             if method.name == "__init_subclass__":
                 made = [at for _, at in self.list_decorations(self.enter(method, inside))]
             elif method.name == "__post_init__" and isinstance(me.node, Instance) and me.node.call is not None:
-                made = [Surroundings(inside.file, method, inside, {method.args.args[0].arg: [me]})]
+                made = [Surroundings(inside.file, method, inside, give_first(method, me))]
             yield from (Traced(value, at) for at in [*filter(None, made)] or self._list_around(value, method, inside))
         for parent in self.list_bases(owner):
             if isinstance(parent.node, ast.ClassDef):
@@ -1400,7 +1478,7 @@ class Program:
         for init in self.find_init(me) if call is not None and at is not None else ():
             given = self.list_passed(init.node, call, at, skip_first=True)
             given = {**list_defaults(init.at.file.read_names(init.node), init.at), **given}
-            inside = Surroundings(init.at.file, init.node, init.at, {init.node.args.args[0].arg: [me], **given})
+            inside = Surroundings(init.at.file, init.node, init.at, {**give_first(init.node, me), **given})
             if init.node is target:
                 return inside
             for above in self.calls.get("__init__", ()):
@@ -1785,7 +1863,7 @@ class Program:
             for maker in self.trace(decorator, function.at):
                 if not isinstance(maker.node, ast.FunctionDef) or self.is_inside(call, maker.node):
                     continue  # it calls the function itself
-                given = {argument.arg: [function] for argument in maker.node.args.args[:1]}
+                given = give_first(maker.node, function)
                 for returned in self.list_returned(maker.node, maker.at, given, None, None):
                     for made in self.trace(returned.node, returned.at):
                         if isinstance(made.node, ast.FunctionDef) and made.node.args.vararg is None:
@@ -1801,7 +1879,7 @@ class Program:
     def _collect_positional(self, function: Function, call: ast.Call, *, skip_first: bool) -> ast.Tuple:
         """The tuple that a call passes for `*rest`."""
         if (function, call) not in self.positional:
-            own = len(function.args.posonlyargs) + len(function.args.args) - skip_first
+            own = max(0, len(list_positional(function)) - skip_first)
             self.positional[function, call] = ast.Tuple(call.args[own:], ast.Load())
         return self.positional[function, call]
 
@@ -1905,8 +1983,8 @@ class Program:
     ) -> Iterator[Traced]:
         """Find what a function returns, for certain arguments."""
         names = at.file.read_names(function)
-        if owner is not None and function.args.args and not is_static(function):
-            given = {function.args.args[0].arg: [owner], **given}
+        if owner is not None and not is_static(function):
+            given = {**give_first(function, owner), **given}
         if given and isinstance(call, ast.Call) and is_complete(call):
             given = {**list_defaults(names, at), **given}
         inside = Surroundings(at.file, function, at, given) if given else self.enter(function, at)
@@ -1975,7 +2053,7 @@ def pick_argument(
     for keyword in keywords:
         if keyword.arg == name:
             return keyword.value
-    named = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)][1 if skip_first else 0 :]
+    named = list_positional(function)[1 if skip_first else 0 :]
     if name in named and named.index(name) < len(positional):
         found = positional[named.index(name)]
         return None if isinstance(found, ast.Starred) else found
@@ -2082,11 +2160,11 @@ def read_own_assignments(owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.e
     """Read what the methods of a class assign or add to attributes of `self`: methods and values by attribute."""
     found: dict[str, list[tuple[Any, ast.expr]]] = {}
     for method in owner.body:
-        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.args.args:
-            me = method.args.args[0].arg
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+            me = list_positional(method)[:1]
             for statement in ast.walk(method):
                 for target, value in [*list_assignments(statement), *list_additions(statement)]:
-                    if isinstance(target, ast.Attribute) and getattr(target.value, "id", "") == me:
+                    if isinstance(target, ast.Attribute) and getattr(target.value, "id", "") in me:
                         found.setdefault(target.attr, []).append((method, value))
     return found
 
@@ -2128,9 +2206,27 @@ def is_super_method(node: Any) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_super(node.func.value)
 
 
+def find_method(at: Surroundings) -> Surroundings | None:
+    """Find the surroundings inside the method in which code stands; None outside methods."""
+    here: Surroundings | None = at
+    while here is not None and not (here.outer and isinstance(here.outer.owner, ast.ClassDef)):
+        here = here.outer
+    return here if here is not None and isinstance(here.owner, Function) else None
+
+
+def list_positional(function: Function) -> list[str]:
+    """The names of a function's parameters before `*`; a method whose `self` is in `*args` may have none."""
+    return [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+
+
+def give_first(function: Function, value: Traced) -> dict[str, list[Traced]]:
+    """The value of a function's first parameter by its name; empty if the function has none."""
+    return {name: [value] for name in list_positional(function)[:1]}
+
+
 def list_parameters(function: Function) -> list[str]:
     """The names of a function's parameters."""
-    return [argument.arg for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+    return [*list_positional(function), *(argument.arg for argument in function.args.kwonlyargs)]
 
 
 def list_decorators(function: Any) -> list[str]:
@@ -2161,8 +2257,7 @@ def is_wrapped(function: Any) -> bool:
 
 def is_first_argument(argument: Argument) -> bool:
     """Whether an argument is the first of its function."""
-    named = [*argument.function.args.posonlyargs, *argument.function.args.args]
-    return bool(named) and named[0].arg == argument.name
+    return list_positional(argument.function)[:1] == [argument.name]
 
 
 def parse_expression(text: str) -> ast.expr | None:

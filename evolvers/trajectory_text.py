@@ -18,6 +18,8 @@ TRACE_LENGTH = 12_000
 STEP_LENGTH = 2_000
 LEAST = 400  # characters of a step or a result, however many there are
 ARGUMENTS_LENGTH = 400
+NAME_LENGTH = 64
+"""Characters of a tool's name, which a model may make up; those of real tools are no longer."""
 
 _T = TypeVar("_T")
 
@@ -40,7 +42,8 @@ def format_step(step: Step, length: int = STEP_LENGTH, *, about: str = "") -> st
 def format_tool_use(use: ToolUse, length: int, about: str) -> str:
     """A tool use with its input; its result is cut to the parts that concern `about`."""
     given = shorten(str(dict(use.arguments or {})), ARGUMENTS_LENGTH)
-    return f"tool {use.name}({given}) -> {'error: ' if use.error else ''}{excerpt(use.result, length, about)}"
+    name = shorten(use.name, NAME_LENGTH)
+    return f"tool {name}({given}) -> {'error: ' if use.error else ''}{excerpt(use.result, length, about)}"
 
 
 def format_inbox(step: Step, length: int = STEP_LENGTH, *, about: str = "") -> str:

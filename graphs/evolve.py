@@ -595,7 +595,7 @@ class EvolutionLoop:
         """Whether two teams run alike: they differ in records of what was measured, or in what no answer goes by."""
         if PruningRecord.remove_from(team).fingerprint == PruningRecord.remove_from(other).fingerprint:
             return True
-        return get_structure(team) == get_structure(other) and not self.method.reads_memory(team)
+        return get_structure(team) == get_structure(other) and not any(map(self.method.reads_memory, (team, other)))
 
     def draw_train(self, state: EvolutionState) -> tuple[Task, ...]:
         """Draw the train tasks of an iteration: in seeded order, reshuffled at every pass; for a pruning anew."""

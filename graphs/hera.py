@@ -47,7 +47,7 @@ from selfwire.evolvers.hera import mutation
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.figures import draw_learning, draw_run, note_groups
 from selfwire.evolvers.hera.groups import Group, count_uses, make_groups, rank_trajectories
-from selfwire.evolvers.hera.initial_team import METHOD, keep_lines, list_pool, make_initial_team
+from selfwire.evolvers.hera.initial_team import METHOD, list_pool, make_initial_team, note_removed
 from selfwire.evolvers.hera.library import (
     Insight,
     Profile,
@@ -729,7 +729,7 @@ class Hera(Method[HeraConfig]):
 
     def note_removals(self, smaller: Team, whole: Team) -> Team:
         """The smaller pool, which is planned with as before: steps of agents that were taken out are left out (D23)."""
-        return keep_lines(smaller, whole)
+        return note_removed(smaller, whole)
 
 
 build, graph = make_build(Hera), make_server(Hera)

@@ -28,6 +28,8 @@ from selfwire.evolvers.trajectory_text import format_tool_use
 
 RESULTS_LENGTH = 3_000
 """Characters that the results of a workflow's tools share in the evaluator's prompt."""
+MOST_USES = 12
+"""Most tool uses in the evaluator's prompt, as each adds a name and arguments to its result."""
 NOT_JUDGED = "The outcome could not be judged."
 
 
@@ -93,10 +95,12 @@ async def assess_outcome(
 
 
 def format_tool_results(steps: Sequence[Step], about: str) -> str:
-    """The tool uses of a workflow, each once, their results cut to what concerns an outcome; "" without any."""
-    uses = {(use.name, str(use.arguments), use.result): use for step in steps for use in step.tools}
-    share = RESULTS_LENGTH // max(len(uses), 1)
-    return "\n".join(format_tool_use(use, share, about) for use in uses.values())
+    """The last tool uses of a workflow, each once, their results cut to what concerns an outcome; "" without any."""
+    uses = [*{(use.name, str(use.arguments), use.result): use for step in steps for use in step.tools}.values()]
+    shown, earlier = uses[-MOST_USES:], len(uses[:-MOST_USES])
+    share = RESULTS_LENGTH // max(len(shown), 1)
+    left_out = [f"(earlier uses that are left out: {earlier})"] if earlier else []
+    return "\n".join([*left_out, *(format_tool_use(use, share, about) for use in shown)])
 
 
 async def verify_outcome(

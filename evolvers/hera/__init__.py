@@ -55,5 +55,6 @@ Departures from the paper (a test is named after each):
     D22 A question is characterised where the library has insights to retrieve by it; else only when a mixed group is
         about to teach the first ones. The paper does it for every question, also where nothing can be retrieved.
     D23 Agents that a pruning takes out of the pool are planned with as before, and their steps are left out: so a plan
-        is the same without them, and what it loses can be told from chance. The paper takes nothing out.
+        is the same without them, and what it loses can be told from chance. A tool that is taken out changes plans: its
+        agent is shown without it, and not at all if D14 says so. The paper takes nothing out.
 """

@@ -8,12 +8,12 @@ from selfwire.core.agent import COMPUTING_TOOLS, Agent
 from selfwire.core.chat import Prompts
 from selfwire.core.team import Team
 from selfwire.core.topology import Topology, make_chain
-from selfwire.core.values import Id
+from selfwire.core.values import Id, to_plain_json
 from selfwire.evolvers.trajectory_text import render_agents
 
 METHOD = "hera"
-POOL = "planned pool"
-"""Name of what planners read of the pool before agents were taken out of it, in a team's memory."""
+REMOVED = "removed agents"
+"""Name of the agents that prunings took out of the pool, without their prompts, in a team's memory."""
 CALCULATOR = "calculator"
 RETRIEVER, REWRITER = "retriever", "query_rewriter"
 
@@ -31,6 +31,7 @@ ROLES = {
 ANSWERING = ("answer_generator", "conclude_agent")
 CHAIN = ("query_decomposer", "retriever", "evidence_selector", "answer_generator")
 """The default chain, which runs where a plan cannot be used; the retriever is on it only where it has a search."""
+_REMOVED = TypeAdapter(tuple[Agent, ...])
 
 
 def make_initial_team(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Team:
@@ -62,29 +63,32 @@ def list_able_agents(agents: Sequence[Agent]) -> tuple[Agent, ...]:
     return tuple(agent for agent in agents if agent.id not in idle)
 
 
-def list_pool(team: Team) -> dict[Id, str]:
-    """List the lines that a planner reads of the pool, by agent; those of agents that were taken out stay (D23).
+def list_pool(team: Team) -> list[Agent]:
+    """List the agents of the team and those that a pruning took out of it (D23), as a team sorts its agents.
 
     Raises:
         ValueError: the team's memory holds something else.
     """
     try:
-        kept = TypeAdapter(tuple[tuple[Id, str], ...]).validate_python(team.memory.get(POOL, ()))
+        removed = _REMOVED.validate_python(to_plain_json(team.memory.get(REMOVED, ())))
     except ValidationError as error:
-        raise ValueError(f"{POOL}: pairs of an agent and its line belong here: {error}") from error
-    return {**dict(kept), **{agent.id: render_agents([agent]) for agent in list_able_agents(team.agents)}}
+        raise ValueError(f"{REMOVED}: a list of agents belongs here: {error}") from error
+    gone = [agent for agent in removed if agent.id not in team.agents_by_id]
+    return sorted([*team.agents, *gone], key=lambda agent: agent.id)
 
 
 def render_pool(team: Team) -> str:
     """The pool as planners read it, an agent per line."""
-    return "\n".join(list_pool(team).values())
+    return render_agents(list_able_agents(list_pool(team)))
 
 
-def keep_lines(smaller: Team, whole: Team) -> Team:
-    """The smaller team that plans with the lines of the whole one, from whose pool agents were taken out (D23)."""
-    if len(smaller.agents) == len(whole.agents):
+def note_removed(smaller: Team, whole: Team) -> Team:
+    """The smaller team, planned with the agents that a pruning took out of the whole one (D23)."""
+    gone = [agent for agent in list_pool(whole) if agent.id not in smaller.agents_by_id]
+    if not gone:
         return smaller
-    return smaller.with_memory(**{POOL: [*map(list, list_pool(whole).items())]})
+    shown = [Agent(id=agent.id, role=agent.role, prompt="", tools=agent.tools) for agent in gone]
+    return smaller.with_memory(**{REMOVED: _REMOVED.dump_python(tuple(shown), mode="json")})
 
 
 def make_default_topology(team: Team) -> Topology:

@@ -67,6 +67,7 @@ def test_a_blank_section_is_left_out_with_its_heading() -> None:
         "Its notes:\n<notes>\nbe exact\n</notes>"
         in SECTIONS.messages("coach", task="Why?", notes="be exact")[1].content
     )
+    assert SECTIONS.text("coach", task="Why?", notes=" ") == "You coach.\n---\n<task>\nWhy?\n</task>\n\nCoach."
     with pytest.raises(ConfigError, match="notes"):
         SECTIONS.messages("coach", task="Why?")
 

@@ -490,6 +490,17 @@ async def test_a_team_that_did_not_change_is_tested_once(iterations: int, teams:
     assert (before == after) is (teams == 1)
 
 
+async def test_a_team_is_tested_where_answers_of_the_seed_team_go_by_what_it_remembers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Scripted, "reads_memory", lambda self, team: team.fingerprint == SEED.fingerprint)
+    method = Scripted(skill=lambda number: 0.9 if number == 0 else 0.0)
+    made = context(method, iterations=2)
+    final = await run_evolution(made, InMemorySaver())
+    assert final["test"]["before"]["workflow"] != final["test"]["after"]["workflow"]
+    assert len([place for place in method.seen if place[0] == "test"]) == 2 * len(made.splits.test)
+
+
 @pytest.mark.parametrize("reads", [True, False])
 async def test_a_team_that_has_learned_only_what_no_answer_reads_is_tested_once(
     reads: bool, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, ToolUse
 from selfwire.core.values import FrozenMap
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.evaluator import NOT_JUDGED, RESULTS_LENGTH, format_tool_results
+from selfwire.evolvers.evomas.evaluator import MOST_USES, NOT_JUDGED, RESULTS_LENGTH, format_tool_results
 from selfwire.evolvers.evomas.layers import find_sources
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.evomas.state import WHOLE_TASK
@@ -356,6 +356,15 @@ def test_a_long_result_of_a_tool_is_cut_to_what_concerns_the_outcome() -> None:
     told = format_tool_results([Step(node="a", agent="a", output="", tools=uses)], "The span is 691 m.")
     assert told.count("Span: 691 m.") == 5
     assert len(told) < RESULTS_LENGTH + 300
+
+
+def test_many_tool_uses_are_cut_to_the_last_ones() -> None:
+    uses = [ToolUse(name="x" * 999, arguments={"query": f"{n} {'y' * 999}"}, result=f"No {n}.") for n in range(200)]
+    told = format_tool_results([Step(node="a", agent="a", output="", tools=uses)], "")
+    assert len(told) < RESULTS_LENGTH + MOST_USES * 500
+    assert told.startswith(f"(earlier uses that are left out: {200 - MOST_USES})\ntool xx")
+    assert [f"No {n}." in told for n in (199 - MOST_USES, 200 - MOST_USES, 199)] == [False, True, True]
+    assert "left out" not in format_tool_results([Step(node="a", agent="a", output="", tools=uses[-MOST_USES:])], "")
 
 
 def test_the_number_of_stages_can_be_chosen_per_run() -> None:

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddAgent, RemoveAgent, Revoke, Rewiring
 from selfwire.core.errors import ModelError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
@@ -13,7 +15,7 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import to_plain_json
 from selfwire.evolvers.credit import get_buffers
-from selfwire.evolvers.hera.initial_team import POOL
+from selfwire.evolvers.hera.initial_team import REMOVED, render_pool
 from selfwire.evolvers.hera.library import get_library, with_library
 from selfwire.evolvers.hera.mutation import get_mutated
 from selfwire.evolvers.hera.rules import Prompt
@@ -345,8 +347,38 @@ async def test_d23_a_pruned_pool_is_planned_with_as_before_and_the_steps_of_who_
     assert [agents(run) for run in done] == [LONG, SHORT, SHORT]
     assert smaller[-1].agents_by_id.keys() == whole.agents_by_id.keys() - {"calculator", "reflect_agent"}
     made.check_learned(smaller[-1], "")
-    with pytest.raises(ValueError, match="planned pool: pairs of an agent and its line belong here"):
-        made.check_learned(whole.with_memory(**{POOL: [["calculator"]]}), "")
+    with pytest.raises(ValueError, match="removed agents: a list of agents belongs here"):
+        made.check_learned(whole.with_memory(**{REMOVED: [["calculator"]]}), "")
+
+
+def test_d23_only_agents_that_a_pruning_took_out_stay_in_plans() -> None:
+    made, scout = Hera(), Agent(id="scout", role="Looks ahead.", prompt="Look.")
+    whole = made.seed(["search"]).apply(Rewiring(AddAgent(scout), why="it helped"))
+    pruned = made.note_removals(whole.apply(list_parts(whole)["calculator"].removal), whole)
+    assert render_pool(pruned) == render_pool(whole)
+    later = pruned.apply(Rewiring(RemoveAgent("scout"), why="nobody asks it"))
+    assert render_pool(later) == render_pool(whole).removesuffix("\nscout: Looks ahead.")
+    back = later.apply(Rewiring(AddAgent(scout.replace(id="calculator")), why="a new one"))
+    assert [line for line in render_pool(back).splitlines() if "calculator" in line] == ["calculator: Looks ahead."]
+
+
+def test_d23_a_pruning_that_takes_the_retriever_out_leaves_plans_as_they_were() -> None:
+    made = Hera()
+    whole = made.seed(["search"])
+    smaller = made.note_removals(whole.apply(list_parts(whole)["retriever"].removal), whole)
+    assert render_pool(smaller) == render_pool(whole)
+    assert "query_rewriter: " in render_pool(smaller)
+
+
+def test_d14_a_pruned_pool_offers_no_retriever_whose_search_is_gone() -> None:
+    made = Hera()
+    whole = made.seed(["search"])
+    revoked = Rewiring(Revoke("retriever", "search"), why="it finds nothing")
+    pruned = made.note_removals(whole.apply(list_parts(whole)["calculator"].removal), whole)
+    assert render_pool(pruned.apply(revoked)) == render_pool(whole.apply(revoked))
+    alone = made.note_removals(whole.apply(revoked), whole)
+    assert "retriever: " not in render_pool(alone)
+    assert alone == whole.apply(revoked)
 
 
 async def test_a_pruning_leaves_agents_out_of_the_plans_that_the_whole_pool_got() -> None:

@@ -117,7 +117,9 @@ class Prompts(FrozenModel):
     texts: Mapping[str, str]
 
     def text(self, name: str, /, **values: object) -> str:
-        """Fill a prompt; a paragraph that is a variable with a blank value is left out.
+        """Fill a prompt without its blank parts.
+
+        A section with a blank value is left out, heading included, as is a paragraph that is such a variable.
 
         Raises:
             ConfigError: there is no such prompt, or the template has a variable without a value.

@@ -301,7 +301,7 @@ def play_dytopo(asked: Asked) -> Body | str:
     if not checks:
         return silent
     handed = asked["memory"].rpartition("[From ")[2]
-    shown = family.find(handed.replace("(the answer, shown apart)", f"```python\n{asked['answer']}\n```"))
+    shown = family.find(handed.replace("(the answer, shown apart)", asked["answer"].replace("```\n", "```python\n", 1)))
     if not shown:
         found: Body = {**silent, "query": needs["answer"], "verdict": "open"}
     elif asked.is_wrong(shown):

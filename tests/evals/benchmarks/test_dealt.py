@@ -1,6 +1,7 @@
 """Dealt: no holder can answer alone, all together can, and only a topology that brings the right piece helps."""
 
 from collections.abc import Collection
+from itertools import islice
 
 import pytest
 
@@ -67,14 +68,19 @@ def test_each_holder_alone_holds_its_search() -> None:
 
 
 @pytest.mark.parametrize(("variant", "solves"), [("few-words-tau-01", True), ("few-words-none", False)])
-async def test_a_bridge_is_crossed_by_those_who_hear_each_other(variant: str, solves: bool) -> None:
-    task = next(task for task in MADE.tasks if task.kind == "bridge")
+async def test_bridges_are_crossed_by_those_who_hear_each_other(variant: str, solves: bool) -> None:
+    """One of three at least; nobody else crosses any."""
+    found = [await _cross(task, variant) for task in islice((t for t in MADE.tasks if t.kind == "bridge"), 3)]
+    assert any(found) is solves
+
+
+async def _cross(task: Task, variant: str) -> bool:
     model = MeteredModel(OfflineChat(error_rate=0, critic_error_rate=0), journal=NullRecorder())
     method = Dytopo(Dytopo.config_type.model_validate(dict(Dytopo.variants[variant].config)))
     ctx = method.make_ctx(model, dealt(80, seed=3).toolbox, HashingEmbedder(), at=Scope(seed=0, task=task.id))
     done = await method.answer(make_dealt_team(), Question(id=task.id, input=task.input), ctx)
-    assert grade(task, done.answer or "").solved is solves
     assert all(len(mail.text.split()) <= 40 for step in done.steps for mail in step.inbox)
+    return grade(task, done.answer or "").solved
 
 
 def test_variants_with_few_words_differ_from_matching_in_one_setting() -> None:

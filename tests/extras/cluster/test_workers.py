@@ -273,11 +273,15 @@ def test_tasks_that_were_measured_before_ctrl_c_are_not_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, home = use_own_graph(tmp_path, monkeypatch), tmp_path / "home"
-    with monkeypatch.context() as patched:
-        patched.setattr(shards, "SLICES", 1)
-        patched.setattr(evaluation_workers, "open_workers", lambda options: nullcontext(InterruptedExecutor()))
-        with start_evaluation(asked, home, run="r") as run, pytest.raises(KeyboardInterrupt):
-            run_on_workers(run, home, WorkerOptions(workers=1))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests may ignore Ctrl-C
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(shards, "SLICES", 1)
+            patched.setattr(evaluation_workers, "open_workers", lambda options: nullcontext(InterruptedExecutor()))
+            with start_evaluation(asked, home, run="r") as run, pytest.raises(KeyboardInterrupt):
+                run_on_workers(run, home, WorkerOptions(workers=1))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(read_asked(tmp_path)) == 4
     with resume_evaluation("r", home) as run:
         assert len(run_sync(run.execute())[-1].scores) == 4

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from selfwire.core.edits import Rewiring
@@ -91,11 +91,10 @@ class TaskTexts:
             for at in range(len(letters) - RUN + 1):
                 if (run := letters[at : at + RUN]) in self.runs and run not in own[form]:
                     return _show(text, at, form)
-        said, before = ([[*_list_words(part, groups)] for groups in (True, False)] for part in (text, known))
-        for words in self.references:
-            if any(_contains(form, words) for form in said) and not any(_contains(form, words) for form in before):
-                return " ".join(words)
-        return ""
+        said = _read_words(text)
+        found = [words for words in self.references if any(form.holds(words) for form in said)]
+        before = _read_words(known) if found else ()
+        return next((" ".join(words) for words in found if not any(form.holds(words) for form in before)), "")
 
 
 def list_task_sentences(before: Team, after: Team, tasks: Sequence[Task]) -> list[tuple[str, str]]:
@@ -245,12 +244,31 @@ def _to_digits(words: Sequence[str]) -> Iterator[str]:
     yield "".join([*groups, *([str(tens)] if tens else [])])
 
 
-def _contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether others stand in a row among words, run together or split too where chance does not make them so."""
-    if _pad(wanted) in _pad(words):
-        return True
-    joined, sought = "".join(words), "".join(wanted)
-    if len(sought) < JOINED or len(wanted) == 1 or sought.isdigit() or sought not in joined:
-        return False
-    ends = [0, *accumulate(map(len, words))]
-    return any(end - len(sought) in ends and joined[end - len(sought) : end] == sought for end in ends)
+class _Words(NamedTuple):
+    """Words of a text in the usual form, joined for searches.
+
+    Attributes:
+        spaced: with a space before and after each.
+        joined: run together.
+        ends: where each begins and ends in `joined`.
+    """
+
+    spaced: str
+    joined: str
+    ends: Sequence[int]
+
+    def holds(self, wanted: Sequence[str]) -> bool:
+        """Whether others stand in a row among them, run together or split too where chance does not make them so."""
+        if _pad(wanted) in self.spaced:
+            return True
+        sought = "".join(wanted)
+        if len(sought) < JOINED or len(wanted) == 1 or sought.isdigit() or sought not in self.joined:
+            return False
+        starts = (end - len(sought) for end in self.ends)
+        return any(start in self.ends and self.joined.startswith(sought, start) for start in starts)
+
+
+def _read_words(text: str) -> tuple[_Words, ...]:
+    """Read the words of a text, with groups of digits as one number and each by itself."""
+    forms = ([*_list_words(text, groups)] for groups in (True, False))
+    return tuple(_Words(_pad(words), "".join(words), [0, *accumulate(map(len, words))]) for words in forms)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from textwrap import shorten
 from typing import Any
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, require_names
 from selfwire.core.plugins import is_graph
 from selfwire.core.values import format_count, is_id
 from selfwire.evals.benchmarks.benchmark import TrivialRule
@@ -78,8 +78,7 @@ async def compare_teams(
     by_name = {name or (team.name if is_id(team.name) else shorten_name(team.name)): team for name, team in found}
     if len(by_name) < len(found):
         raise ConfigError("two teams are called alike; give a mapping with a name for each")
-    if unusable := [name for name in by_name if not is_id(name)]:
-        raise ConfigError(f"a team is called by up to 64 letters, digits, _ and -, not {unusable[0]!r}")
+    require_names("a team", by_name)
     fields = {**config, "command": "compare"}
     manager = await asyncio.to_thread(open_evaluation, by_name, tasks, setting, fields)
     async with open_in_thread(manager) as opened:

@@ -13,14 +13,14 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 from pydantic import ValidationError
 
-from selfwire.core.errors import ConfigError, LibraryError, format_faults, format_first_fault
+from selfwire.core.errors import ConfigError, LibraryError, format_faults, format_first_fault, require_names
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.task import Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.text import suggest_name
 from selfwire.core.usage import Budget
-from selfwire.core.values import FrozenMap, fingerprint, is_id
+from selfwire.core.values import FrozenMap, fingerprint
 from selfwire.evals.baselines import BASELINES
 from selfwire.evals.benchmarks.benchmark import Benchmark, TooFewTasksError, make_disjoint_loader, make_disjoint_splits
 from selfwire.evals.benchmarks.catalogue import IN_PYTHON, make_own_benchmark
@@ -224,8 +224,7 @@ class CallOptions:
             given[f"{prefix}{found}"] = chosen
             return found
 
-        if wrong := [called for called in self.models or () if not is_id(called)]:
-            raise ConfigError(f"models: a model is called by up to 64 letters, digits, _ and -, not {wrong[0]!r}")
+        require_names("models: a model", self.models or ())
         named = {called: name(chosen, f"{called}=") for called, chosen in (self.models or {}).items()}
         roles = {role: chosen and name(chosen) for role, chosen in (("meta", self.meta), ("judge", self.judge))}
         agent = name(self.model or known or os.environ.get(MODEL) or OFFLINE)

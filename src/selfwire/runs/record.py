@@ -30,11 +30,12 @@ from selfwire.core.errors import (
     UnansweredError,
     format_error,
     format_first_fault,
+    require_names,
 )
 from selfwire.core.plugins import is_graph, outside_methods
 from selfwire.core.task import Splits, Task
 from selfwire.core.usage import Budget, Usage
-from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, is_id, to_canonical_json
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, to_canonical_json
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.models.budget import Ledger, enforce_deadline
 from selfwire.models.sync import run_sync
@@ -548,8 +549,7 @@ class RunPlan(ABC, Generic[OpenRunT]):
             ConfigError: the name is none that a run can have.
             JournalError: there is such a run already, or its journal cannot be made.
         """
-        if not is_id(run):
-            raise ConfigError(f"a run is called by up to 64 letters, digits, _ and -, not {run!r}")
+        require_names("a run", [run])
         path = get_runs_folder(self.home) / run / JOURNAL
         journal = self.create_journal(path, run)
         with end_servers(), _remove_if_unanswered(path), closing(journal), self.open(journal) as opened:

@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 
-from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError
+from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError, require_names
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
@@ -18,7 +18,7 @@ from selfwire.core.task import Question, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget, Usage
-from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, is_id, to_plain_json
+from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, to_plain_json
 from selfwire.evals.baselines import BASELINES, CUT, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
@@ -162,8 +162,7 @@ async def save_team(team: Team, name: str, note: str, home: str | Path | None) -
     """
     if not isinstance(team, Team):
         raise ConfigError(f"a Team is saved, not {team!r}; selfwire.load makes one of a name or a file")
-    if not is_id(name):
-        raise ConfigError(f"a team is called by up to 64 letters, digits, _ and -, not {name!r}")
+    require_names("a team", [name])
     facts = {"method": team.method, **({"why": note} if note else {})}
     with await asyncio.to_thread(open_library, home) as library:
         return await library.save(name, team, run=f"saved-{secrets.token_hex(4)}", step=0, facts=facts)

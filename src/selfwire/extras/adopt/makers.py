@@ -526,9 +526,8 @@ class MakerReader:
         """Read the texts that a tool returns, which the model reads."""
         for returned in self.program.list_returned(node, at, {}, None, None):
             for found in self.program.trace(returned.node, returned.at):
-                if isinstance(found.node, RESULTS) and self.program.is_inside(
-                    found.node, node
-                ):  # others are results of a table
+                # a text outside of the function is a result of a table
+                if isinstance(found.node, RESULTS) and self.program.is_inside(found.node, node):
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
 
         for part in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):

@@ -4,7 +4,7 @@
 while selfwire runs. Messages say what happened, the values seen and the way out.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from reprlib import Repr
@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from selfwire.core.text import mask_secrets
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage
-from selfwire.core.values import is_id, replace_surrogates
+from selfwire.core.values import replace_surrogates
 
 
 class SelfwireError(RuntimeError):
@@ -43,20 +43,6 @@ class TopologyError(SelfwireError):
 
 class ConfigError(SelfwireError):
     """A name, file, option or combination from the user cannot be used."""
-
-
-def require_names(what: str, names: Iterable[object]) -> None:
-    """Check names of runs, teams or models.
-
-    Args:
-        what: they name, such as "a run".
-
-    Raises:
-        ConfigError: one of them is no name.
-    """
-    for name in names:
-        if not is_id(name):
-            raise ConfigError(f"{what} is called by up to 64 letters, digits, _ and -, not {name!r}")
 
 
 class StoppedError(SelfwireError):

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from textwrap import shorten
 from typing import Any
 
-from selfwire.core.errors import ConfigError, require_names
+from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import is_graph
 from selfwire.core.values import format_count, is_id
 from selfwire.evals.benchmarks.benchmark import TrivialRule
@@ -25,7 +25,7 @@ from selfwire.runs.evaluation import OpenEvaluation, fit_evaluation, start_or_re
 from selfwire.runs.open import CallOptions, FoundTeam, Given, TaskSets, Teamlike
 from selfwire.runs.record import make_run_name, open_in_thread, shorten_name
 from selfwire.runs.results import FAULT, Comparison, Evaluation
-from selfwire.runs.spec import STAMP, EvaluateSpec, SystemSpec
+from selfwire.runs.spec import STAMP, EvaluateSpec, SystemSpec, require_names
 
 USUAL = {"eval": 100, "compare": 60}
 """Tasks by command, where their number is not given."""

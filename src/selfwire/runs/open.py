@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 from pydantic import ValidationError
 
-from selfwire.core.errors import ConfigError, LibraryError, format_faults, format_first_fault, require_names
+from selfwire.core.errors import ConfigError, LibraryError, format_faults, format_first_fault
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.task import Splits, Task
@@ -36,7 +36,7 @@ from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import find_address, get_identity, is_offline, make_chat_model
 from selfwire.models.structured import recall_modes
 from selfwire.models.sync import run_sync
-from selfwire.runs.spec import Models
+from selfwire.runs.spec import Models, require_names
 from selfwire.store.journal import Journal
 from selfwire.store.library import TEAM, Library, Version, home_folder, open_library
 from selfwire.tools.own import find_missing_tools, give_tools, refuse_unusable_tools

@@ -30,7 +30,6 @@ from selfwire.core.errors import (
     UnansweredError,
     format_error,
     format_first_fault,
-    require_names,
 )
 from selfwire.core.plugins import is_graph, outside_methods
 from selfwire.core.task import Splits, Task
@@ -40,7 +39,7 @@ from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.models.budget import Ledger, enforce_deadline
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import LoadedModels
-from selfwire.runs.spec import RunSpec
+from selfwire.runs.spec import RunSpec, require_names
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import CODE, VERSION, Lease, is_held, read_facts, refuse_other_facts
 from selfwire.store.library import home_folder

@@ -1,6 +1,6 @@
 """Specs of runs, which are stored with the run, and the sizes that their tasks allow."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -15,7 +15,7 @@ from pydantic import (
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import DEFAULT_METHOD
 from selfwire.core.usage import Budget
-from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, is_id
 from selfwire.evals.benchmarks.benchmark import TooFewTasksError
 from selfwire.evals.benchmarks.catalogue import GENERATED
 from selfwire.evals.readers import OwnData
@@ -30,6 +30,20 @@ STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
 
 
 ROLES = ("agent", "meta", "judge")
+
+
+def require_names(what: str, names: Iterable[object]) -> None:
+    """Check names of runs, teams or models.
+
+    Args:
+        what: they name, such as "a run".
+
+    Raises:
+        ConfigError: one of them is no name.
+    """
+    for name in names:
+        if not is_id(name):
+            raise ConfigError(f"{what} is called by up to 64 letters, digits, _ and -, not {name!r}")
 
 
 class Models(FrozenModel):

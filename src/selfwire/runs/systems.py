@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 
-from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError, require_names
+from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
@@ -40,7 +40,7 @@ from selfwire.runs.open import (
     refuse_missing_tools,
     refuse_unreadable_memory,
 )
-from selfwire.runs.spec import SystemSpec
+from selfwire.runs.spec import SystemSpec, require_names
 from selfwire.store.files import encode_blob, find_blob, find_blob_references, load_blob
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library

@@ -90,6 +90,12 @@ class VotingConfig(BaselineConfig):
     samples: int | None = Field(default=None, ge=1, le=1000)
 
 
+class OneCallConfig(VotingConfig):
+    """Config of an agent that is asked once where nobody wants more."""
+
+    samples: int | None = Field(default=1, ge=1, le=1000)
+
+
 class SelfConsistencyConfig(VotingConfig):
     """Config of self-consistency. Wang et al. and ours: 5 samples."""
 
@@ -289,7 +295,7 @@ class Baseline(Method[Config]):
 
 
 class SingleAgent(Baseline[VotingConfig]):
-    """A single agent that spends its calls on samples and gives the most frequent answer.
+    """A single agent that may spend its calls on samples; the most frequent answer is given.
 
     It samples until the next sample would exceed its calls, or until it has as many samples as its config wants.
     """
@@ -347,13 +353,13 @@ class Single(SingleAgent):
 class Direct(SingleAgent):
     """A single agent that answers at once."""
 
-    name, config_type, prompt_name = "direct", VotingConfig, "direct"
+    name, config_type, prompt_name = "direct", OneCallConfig, "direct"
 
 
 class ChainOfThought(SingleAgent):
     """A single agent that reasons first (Wei et al., 2022)."""
 
-    name, config_type, prompt_name = "cot", VotingConfig, "reasoned"
+    name, config_type, prompt_name = "cot", OneCallConfig, "reasoned"
 
 
 class SelfConsistency(SingleAgent):

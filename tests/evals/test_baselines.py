@@ -159,10 +159,22 @@ def test_tools_are_held_by_those_who_work_and_not_by_single_calls(name: str) -> 
         assert all(held[name] == () for name in ("critic", "leader", "summary", "vote", "opening") if name in held)
 
 
-@pytest.mark.parametrize(("name", "most"), [("direct", 8), ("cot", 8), ("single", 8), ("self-consistency", 5)])
-async def test_single_calls_spend_the_cap_on_samples(name: str, most: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "config", "most"),
+    [
+        ("direct", {}, 1),
+        ("direct", {"samples": None}, 8),
+        ("cot", {}, 1),
+        ("cot", {"samples": None}, 8),
+        ("single", {}, 8),
+        ("self-consistency", {}, 5),
+    ],
+)
+async def test_a_single_agent_asks_as_often_as_its_samples_and_the_cap_allow(
+    name: str, config: dict[str, Any], most: int
+) -> None:
     model = Told()
-    done = await solved(name, model, calls=8)
+    done = await solved(name, model, calls=8, config=config)
     assert done.usage.calls == len(model.asked) == most
 
 

@@ -18,7 +18,9 @@ from selfwire.runs.open import GROUPS
 from selfwire.runs.spec import PreEvolutionSpec, SystemSpec
 
 METHODS = tuple(name for name in method_names() if name not in CONTESTANTS)
-ALL = dict(zip(GROUPS, (METHODS, tuple(BASELINES), (*METHODS, *BASELINES)), strict=True))
+VOTES = {f"{name}-votes={name}": {"samples": None} for name in ("direct", "cot")}
+"""Systems that ask a baseline of one call as often as the cap allows, with the config fields that say so."""
+ALL = dict(zip(GROUPS, (METHODS, (*BASELINES, *VOTES), (*METHODS, *BASELINES, *VOTES)), strict=True))
 REFERENCE = "single"
 """The default for --against: one agent with the same tools and calls."""
 LEARN = "learning"
@@ -148,7 +150,7 @@ def parse_systems(targets: list[str], config: Mapping[str, Any], without: list[s
         own = config.get(name, {})
         if not isinstance(own, Mapping):
             raise ConfigError(f"--set names a system and its field, as {name}.field=value")
-        found.append(parse_entry(target, to_plain_json(own), parts.get(name, [])))
+        found.append(parse_entry(target, {**VOTES.get(target, {}), **to_plain_json(own)}, parts.get(name, [])))
     names = {entry.name for entry in found}
     if strangers := sorted({*config, *parts} - names):
         raise ConfigError(

@@ -144,7 +144,7 @@ def make_entries(systems: Sequence[SystemSpec]) -> tuple[SystemSpec, ...]:
             raise ConfigError(f"{entry.name!r} is the name of a baseline of every proof; give the system another")
     if not others:
         raise ConfigError(f"a proof needs a system beside {' and '.join(ALWAYS)}; name some with --systems")
-    singles = (SystemSpec(name=name, target=name, config={"samples": 1}) for name in ALWAYS)
+    singles = (SystemSpec(name=name, target=name) for name in ALWAYS)
     return (*singles, *others)
 
 

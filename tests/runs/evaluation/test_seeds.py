@@ -93,8 +93,8 @@ def test_the_same_command_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None
     assert more["systems"][1]["seeds"][:3] == first["systems"][1]["seeds"]
     refused = call(tmp_path, "compare", "direct", "cot", *SMALL, "--out", "x.jsonl", code=2)
     assert "each seed is a run of its own" in refused.stderr
-    stopped = call(tmp_path, "compare", "direct", "cot", *SMALL, "--tasks", "7", "--budget-calls", "30", code=3)
-    assert "30 of 30 calls" in stopped.stderr
+    stopped = call(tmp_path, "compare", "direct", "cot", *SMALL, "--tasks", "7", "--budget-calls", "10", code=3)
+    assert "10 of 10 calls" in stopped.stderr
 
 
 def test_a_dry_run_counts_all_seeds(tmp_path: Path) -> None:

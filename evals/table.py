@@ -529,6 +529,11 @@ class SeedSummary:
         return self.lines[0].name
 
     @property
+    def info(self) -> SystemInfo:
+        """The system in the first run."""
+        return self.lines[0].info
+
+    @property
     def scores(self) -> tuple[float, ...]:
         """The mean score of each seed that has one."""
         return tuple(line.score for line in self.lines if line.score is not None)
@@ -541,30 +546,33 @@ class SeedSummary:
 
     @property
     def score(self) -> IntervalEstimate | None:
-        """The mean over seeds with Student's interval; None for fewer than two.
+        """The mean over seeds with Student's interval; None without a score.
 
-        A seed is one observation, since its tasks are its own and share one evolution. Seeds that are all equal tell no
-        spread; then the tasks of all of them do.
+        A seed is one observation, since its tasks are its own and share one evolution. A single seed, and seeds that
+        are all equal, tell no spread; then the tasks of all of them do.
         """
-        if len(self.scores) < 2:
-            return None
-        if len({*self.scores}) == 1:
-            return compute_score_interval([score for line in self.lines for score in line.graded])
+        if len({*self.scores}) < 2:
+            return merge_lines(self.lines).interval
         return compute_student_interval(self.scores).clip(0, 1)
-
-    def format_score(self) -> str:
-        """Format the score over seeds, or over the tasks of a single one; "-" without any."""
-        return str(self.score or merge_lines(self.lines).interval or "-")
 
     @property
     def difference(self) -> IntervalEstimate | None:
-        """The mean difference over seeds with Student's interval; None for fewer than two, or for the same system."""
-        found = self.differences
-        if len(found) < 2 or self.lines == self.others:
+        """The mean difference, paired by task, with an interval as of `score`; None for the same system."""
+        if self.lines == self.others:
             return None
-        if len({*found}) > 1:
-            return compute_student_interval(found).clip(-1, 1)
-        return compute_difference(merge_lines(self.lines), merge_lines(self.others))
+        if len({*self.differences}) < 2:
+            return compute_difference(merge_lines(self.lines), merge_lines(self.others))
+        return compute_student_interval(self.differences).clip(-1, 1)
+
+    @property
+    def decisions(self) -> DecisionCount | None:
+        """Decisions of the system's router in all runs, free and forced; None where none learns."""
+        return sum_decisions(line.decisions for line in self.lines)
+
+    @property
+    def evolutions(self) -> tuple[Usage, ...]:
+        """What each evolution has spent, where it is known."""
+        return tuple(line.info.evolution for line in self.lines if line.info.evolution)
 
     def to_json(self) -> dict[str, Any]:
         """Make the figures as values for JSON."""
@@ -606,20 +614,31 @@ def list_seed_columns() -> tuple[Column[SeedSummary], ...]:
     def count(number: Callable[[SystemSummary], int]) -> Callable[[SeedSummary], str]:
         return lambda found: str(sum(map(number, found.lines)))
 
+    def per_hundred_calls(found: SeedSummary) -> str:
+        calls = sum(line.spend.calls for line in found.lines)
+        score = sum(line.score * line.tasks for line in found.lines if line.score is not None)
+        return f"{100 * score / calls:.1f}" if calls else "-"
+
+    def by_seed(found: SeedSummary) -> str:
+        return " ".join(f"{score:.2f}" for score in found.scores) if len(found.lines) > 1 else ""
+
     def evolution(found: SeedSummary) -> str:
-        calls = [line.info.evolution.calls for line in found.lines if line.info.evolution]
-        return f"{fmean(calls):,.0f} calls" if calls else "none"
+        if found.evolutions:
+            return f"{fmean(usage.calls for usage in found.evolutions):,.0f} calls"
+        return "unknown" if found.info.learned else "none"
 
     return (
         Column("system", lambda found: found.name),
-        Column("score over seeds [95 %]", lambda found: str(found.score or "-")),
-        Column("by seed", lambda found: " ".join(f"{score:.2f}" for score in found.scores)),
+        Column("score [95 %]", lambda found: str(found.score or "-")),
+        Column("by seed", by_seed, silent=""),
         Column("difference [95 %]", lambda found: format_difference(found.difference), silent="-"),
         Column("errors", count(lambda line: line.errors)),
         Column("over cap", count(lambda line: line.capped), silent="0"),
         Column("calls/task", per_task(lambda spend: spend.calls, 1)),
         Column("tokens/task", per_task(lambda spend: spend.tokens, 0)),
-        Column("evolution, mean", evolution, silent="none"),
+        Column("free decisions", lambda found: str(found.decisions or "-"), silent="-"),
+        Column("score per 100 calls", per_hundred_calls),
+        Column("evolution", evolution, silent="none"),
     )
 
 
@@ -777,15 +796,3 @@ def read_kept_runs(path: Path) -> list[KeptRun]:
         raise ValueError("it is empty")
     except (OSError, ValueError, ValidationError) as error:
         raise ConfigError(f"{path} holds no scores: {error}; `selfwire results --keep` writes such files") from None
-
-
-def read_kept_scores(path: Path) -> KeptRun:
-    """Read the only run of a file that `keep_scores` wrote.
-
-    Raises:
-        ConfigError: it is no such file, or it has several runs.
-    """
-    run, *others = read_kept_runs(path)
-    if others:
-        raise ConfigError(f"{path} holds {len(others) + 1} runs where one is asked for; keep each in a file of its own")
-    return run

@@ -275,7 +275,7 @@ def build_proof_table(proof: Proof, benchmark: str) -> ResultTable:
     shown = [column for column in list_seed_columns() if not column.name.startswith(("system", "difference", "score"))]
     columns = (
         Column[tuple[str, SeedSummary]]("system", lambda row: row[0]),
-        Column("score [95 %]", lambda row: row[1].format_score()),
+        Column("score [95 %]", lambda row: str(row[1].score or "-")),
         verdict(DIRECT),
         verdict(BEST_OF),
         *(Column(c.name, lambda row, c=c: c.format(row[1]), c.silent) for c in shown),  # type: ignore[misc]

@@ -5,11 +5,11 @@ A table of a Markdown page stands between two comments; paths are relative to th
     <!-- table: systems rows=rows/compare-archive.jsonl against=single -->
     <!-- end of table -->
 
-    systems     scores and costs of an evaluation, `rows` as `keep_scores` writes them
+    systems     scores and costs of a comparison over the seeds in `rows`, as `keep_scores` writes them
     methods     systems over the seeds in `rows`: each before, after, with its control, beside others, and its price
-    paired      differences of an evaluation's systems from one of them, `against`
-    scores      evaluations side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
-    evolutions  what an iteration of an evaluation's evolutions costs: `iterations=N`, and `TITLE=FILE` for each
+    paired      differences of a comparison's systems from one of them, `against`
+    scores      comparisons side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
+    evolutions  what an iteration of a comparison's evolutions costs: `iterations=N`, and `TITLE=FILE` for each
     ablation    a study, `rows` as `keep_study` writes them
     studies     studies of several methods on the same tasks, `rows=A,B`, beside `against=METHOD/VARIANT`;
                 `systems=` names some of them
@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import TypeVar
 
 from selfwire.core.errors import ConfigError
@@ -33,15 +34,10 @@ from selfwire.evals.table import (
     Column,
     ResultTable,
     SeedSummary,
-    SystemSummary,
     build_table,
-    choose_comparison,
-    compute_difference,
     format_difference,
-    list_columns,
     list_seed_columns,
     read_kept_runs,
-    read_kept_scores,
     summarise_seeds,
     write_lines,
 )
@@ -56,8 +52,6 @@ END = "<!-- end of table -->"
 TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
 CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 T = TypeVar("T")
-_LEFT_OUT = ("s/task", "S")
-"""Columns of an evaluation that stand on no page: times differ from machine to machine."""
 
 
 @dataclass(frozen=True)
@@ -156,46 +150,37 @@ def read_page(page: Path) -> str:
         raise ConfigError(f"the page {page} cannot be read: {error}") from None
 
 
+def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:
+    return summarise_seeds([lines for _, lines in read_kept_runs(path)], against)
+
+
 def _format_systems(page: Path, given: Mapping[str, str]) -> str:
-    _, lines = read_kept_scores(page.parent / given["rows"])
-    known = list_columns(choose_comparison(lines, given["against"]))
-    columns = [column for column in known if column.name not in _LEFT_OUT]
-    solved = all(line.interval == line.share for line in lines)
-    told = [column for column in columns if not (solved and column.name.startswith("solved"))]
-    free = all(line.spend.dollars == 0 for line in lines)
-    return build_table([column for column in told if not (free and column.name == "$/task")], lines).markdown
+    return build_table(list_seed_columns(), _summarise(page.parent / given["rows"], given["against"])).markdown
 
 
 def _format_paired(page: Path, given: Mapping[str, str]) -> str:
-    _, lines = read_kept_scores(page.parent / given["rows"])
-    against = choose_comparison(lines, given["against"])
-    others = [line for line in lines if line is not against]
-    return build_table(
-        (
-            Column[SystemSummary]("system", lambda line: line.name),
-            Column(
-                f"difference from {against.name} [95 %]",
-                lambda line: format_difference(compute_difference(line, against)),
-            ),
-        ),
-        others,
-    ).markdown
+    found = _summarise(page.parent / given["rows"], given["against"])
+    title = f"difference from {found[0].others[0].name} [95 %]"
+    columns = [
+        Column(title if column.name == "difference [95 %]" else column.name, column.format)
+        for column in list_seed_columns()
+        if column.name in ("system", "difference [95 %]")
+    ]
+    return build_table(columns, [line for line in found if line.lines != line.others]).markdown
 
 
 def _format_scores(page: Path, given: Mapping[str, str]) -> str:
     files = {title: file for title, file in given.items() if title not in ("against", "systems", "costs")}
-    read = {title: read_kept_scores(page.parent / file)[1] for title, file in files.items()}
-    listed = given.get("systems", "").split(",") if "systems" in given else []
-    names = listed or [line.info.name for line in next(iter(read.values()))]
+    shown = {"score [95 %]": "score [95 %]", "difference [95 %]": f"from {given['against']}"}
+    shown |= {"calls/task": "calls/task", "evolution": "evolution"} if "costs" in given else {}
     columns: list[Column[str]] = [Column("system", lambda name: name)]
-    for title, lines in read.items():
-        against = choose_comparison(lines, given["against"])
-        shown = {"score [95 %]": "score [95 %]", "difference [95 %]": f"from {against.name}"}
-        shown |= {"calls/task": "calls/task", "evolution": "evolution"} if "costs" in given else {}
-        by_name = {line.info.name: line for line in lines}
+    names = given["systems"].split(",") if "systems" in given else []
+    for title, file in files.items():
+        by_name = {line.info.name: line for line in _summarise(page.parent / file, given["against"])}
+        names = names or [*by_name]
         columns += [
             Column(f"{title}: {shown[column.name]}", partial(_format_named, column, by_name))
-            for column in list_columns(against)
+            for column in list_seed_columns()
             if column.name in shown
         ]
     return build_table(columns, names).markdown
@@ -207,20 +192,19 @@ def _format_named(column: Column[T], lines: Mapping[str, T], name: str) -> str:
 
 def _format_evolutions(page: Path, given: Mapping[str, str]) -> str:
     files = {title: file for title, file in given.items() if title != "iterations"}
-    costs = {
-        title: {line.name: line.info.evolution for line in read_kept_scores(page.parent / file)[1]}
+    found = {
+        title: {line.name: line for line in _summarise(page.parent / file, "") if line.evolutions}
         for title, file in files.items()
     }
-    names = [name for name, cost in next(iter(costs.values())).items() if cost]
 
     def share(title: str, field: str, name: str) -> str:
-        cost = costs[title][name]
-        return f"{getattr(cost, field) / int(given['iterations']):,.0f}" if cost else "-"
+        spent = [getattr(usage, field) for usage in found[title][name].evolutions]
+        return f"{fmean(spent) / int(given['iterations']):,.0f}"
 
     columns = [Column[str]("", str)]
-    for title in costs:
+    for title in files:
         columns += [Column(f"{title}: {field}", partial(share, title, field)) for field in ("calls", "tokens")]
-    return build_table(columns, names).markdown
+    return build_table(columns, [*next(iter(found.values()))]).markdown
 
 
 BEFORE, CONTROL, VOTES = "-before", "-control", "-votes"
@@ -228,12 +212,11 @@ BEFORE, CONTROL, VOTES = "-before", "-control", "-votes"
 
 
 def _format_methods(page: Path, given: Mapping[str, str]) -> str:
-    runs = [lines for _, lines in read_kept_runs(page.parent / given["rows"])]
-    systems = {found.name: found for found in summarise_seeds(runs, "")}
+    systems = {found.name: found for found in _summarise(page.parent / given["rows"], "")}
     named = [name for name in systems if not name.endswith((BEFORE, CONTROL, VOTES))]
 
     def show(end: str) -> Callable[[str], str]:
-        return lambda name: systems[name + end].format_score() if name + end in systems else "-"
+        return lambda name: str(systems[name + end].score or "-") if name + end in systems else "-"
 
     def differ(find_other: Callable[[str], str]) -> Callable[[str], str]:
         def format_gain(name: str) -> str:

@@ -619,6 +619,11 @@ def list_seed_columns() -> tuple[Column[SeedSummary], ...]:
         score = sum(line.score * line.tasks for line in found.lines if line.score is not None)
         return f"{100 * score / calls:.1f}" if calls else "-"
 
+    def dollars(found: SeedSummary) -> str:
+        spent = [line.spend.dollars for line in found.lines]
+        tasks = sum(line.tasks for line in found.lines)
+        return "unknown" if None in spent else f"{sum(filter(None, spent)) / max(tasks, 1):.4f}"
+
     def by_seed(found: SeedSummary) -> str:
         return " ".join(f"{score:.2f}" for score in found.scores) if len(found.lines) > 1 else ""
 
@@ -636,6 +641,7 @@ def list_seed_columns() -> tuple[Column[SeedSummary], ...]:
         Column("over cap", count(lambda line: line.capped), silent="0"),
         Column("calls/task", per_task(lambda spend: spend.calls, 1)),
         Column("tokens/task", per_task(lambda spend: spend.tokens, 0)),
+        Column("$/task", dollars, silent="0.0000"),
         Column("free decisions", lambda found: str(found.decisions or "-"), silent="-"),
         Column("score per 100 calls", per_hundred_calls),
         Column("evolution", evolution, silent="none"),

@@ -185,6 +185,27 @@ def write_results(path: Path, scores: Mapping[str, Sequence[float | None]], seed
     return path
 
 
+def test_a_table_of_systems_is_over_all_seeds_of_its_rows(tmp_path: Path) -> None:
+    first = write_results(
+        tmp_path / "1.jsonl", {"rule": (0.0,) * 3, "a": (1.0, 0.0, 0.0), "b": (1.0, 1.0, 0.0)}, seed=0
+    )
+    second = write_results(
+        tmp_path / "2.jsonl", {"rule": (0.0,) * 3, "a": (0.0, 0.0, 0.0), "b": (1.0, 1.0, 1.0)}, seed=1
+    )
+    keep_scores([first, second], tmp_path / "kept.jsonl")
+    page = tmp_path / "page.md"
+
+    def fill(kind: str) -> str:
+        page.write_text(f"<!-- table: {kind} against=a -->\n<!-- end of table -->\n")
+        return next(line for line in fill_page(page).splitlines() if line.startswith("| b |"))
+
+    whole = fill("systems rows=kept.jsonl")
+    assert "| 0.67 1.00 | +0.67 [-1.00, +1.00] |" in whole
+    assert "| 0.5000 |" in whole
+    assert fill("paired rows=kept.jsonl") == "| b | +0.67 [-1.00, +1.00] |"
+    assert fill("scores one=kept.jsonl two=kept.jsonl").count("+0.67 [-1.00, +1.00]") == 2
+
+
 def test_scores_are_kept_without_answers(tmp_path: Path) -> None:
     results, kept = tmp_path / "results.jsonl", tmp_path / "kept.jsonl"
     scores = {"a": (1.0, 0.0, None), "b": (0.5, 1.0, 1.0)}

@@ -25,7 +25,7 @@ from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import NullRecorder
 
 TITLE = "newborn: tools that only a newborn of TacoMAS can hold"
-SEEDS, TASKS = 10, 10
+SEEDS, TASKS = 30, 10
 FULL = "both loops"
 SYSTEMS = {
     FULL: "full",

@@ -77,6 +77,11 @@ def test_messages_of_others_are_worked_on() -> None:
     assert found["query"] == ""
 
 
+def test_the_own_answer_so_far_is_worked_on_where_messages_only_refer_to_it() -> None:
+    memory = f"[Your answer so far, round 1]\n{PARTS}\n{FACTS}\n\n[From Analyst, round 1]\n(the answer, shown apart)"
+    assert said(role="Compare the values.", memory=memory)["answer"].endswith("Answer: Brol Works")
+
+
 def test_a_search_is_asked_for_and_its_result_read_in_the_next_round() -> None:
     task = "Who founded Brol Works?"
     call = said(task=task)["calls"][0]

@@ -45,7 +45,7 @@ NAMED = 16
 BY_FACT = re.compile(r"\bask for one missing fact\b[^.]*\boffer the fact that others ask for\b", re.IGNORECASE)
 """Asks a worker to name facts in its needs and offers."""
 
-_ENTRY = re.compile(r"(?:^|\n\n)\[(?:(You)|Your answer so far|From ([^\],]+)|Result of ([^\],]+)), round (\d+)\]\n")
+_ENTRY = re.compile(r"(?:^|\n\n)\[(?:(You|Your answer so far)|From ([^\],]+)|Result of ([^\],]+)), round (\d+)\]\n")
 _ARGUMENT = re.compile(r"^(\w+): (.+)$", re.MULTILINE)
 _UNSETTLED = re.compile(r"Answer: unknown$|^(?:- .*|Nothing is known yet\.)$")
 

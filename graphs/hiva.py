@@ -251,13 +251,15 @@ async def loss(state: HivaState, ctx: HivaCtx) -> Update:
 
 async def backward(state: HivaState, ctx: HivaCtx) -> Update:
     """Apply the textual chain rule in every run that was not solved."""
-    critic = get_critic(ctx)
+    critic, graded = get_critic(ctx), ctx.options.environment
 
     async def propagate(done: Trajectory, found: Loss) -> Backward | None:
         if found.gradient is None:
             return None
         toolbox = ctx.get_tools(state.workflow)
-        return await propagate_gradients(done, state.workflow, found.gradient, critic, toolbox=toolbox, scope=ctx.at)
+        return await propagate_gradients(
+            done, state.workflow, found.gradient, critic, environment=graded, toolbox=toolbox, scope=ctx.at
+        )
 
     passes = await gather_all(map(propagate, state.trajectories, state.losses))
     usage = sum_usages([state.reflection, *(made.usage for made in passes if made)])

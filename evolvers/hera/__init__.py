@@ -57,4 +57,6 @@ Departures from the paper (a test is named after each):
     D23 Agents that a pruning takes out of the pool are planned with as before, and their steps are left out: so a plan
         is the same without them, and what it loses can be told from chance. A tool that is taken out changes plans: its
         agent is shown without it, and not at all if D14 says so. The paper takes nothing out.
+    D24 A prompt without rules and principles takes its first lesson as it is, within the limits: nothing is there that
+        a call could integrate it with. App. B integrates every lesson by a call.
 """

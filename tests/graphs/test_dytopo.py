@@ -367,7 +367,7 @@ async def test_in_a_ring_each_worker_hears_the_one_before_it() -> None:
     assert edges(report, 0) == [("Verifier", "Solver"), ("Solver", "Verifier")]
 
 
-async def test_a_single_turn_has_one_round_and_no_messages() -> None:
+async def test_d19_a_single_turn_has_one_round_and_no_messages() -> None:
     script: Script = {**MATH, "Solver": MATH["Solver"][1:]}
     report = await ran(SpokenModel(script), DytopoConfig(rounds=1, topology="none", manager=False))
     assert (report.answer, len(report.rounds), report.usage.calls, edges(report, 0)) == ("7", 1, 3, [])

@@ -39,6 +39,6 @@ the graph (a test is named after each):
         name what an agent of their kind does, and no other step that a benchmark of ours needs.
     D24 The hint for the next stage is the planner's, which knows the plan; in the paper the updater states it.
     D25 The state is bounded: 12 subtasks, 12 stages of history, 6,000 characters of an artifact.
-    D26 Agents read plan, results, why subtasks were given up, and their own part's last try with what was wrong with
-        it. Verdicts and history are for planner and router; a summary stands only where results are cut.
+    D26 Agents read plan and results, and their own part's last try with why it was sent back. Verdicts, history and why
+        another part was given up are for planner and router; a summary stands only where results are cut.
 """

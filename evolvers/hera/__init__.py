@@ -47,7 +47,8 @@ Departures from the paper (a test is named after each):
     D18 No insight is pruned for its utility alone, only in a conflict (Alg. 3) or out of a full library. Utility
         depends on how hard the questions are: on hard ones, all insights would go.
     D19 The contrast shows the varied agent's own work with answer, score, feedback and tokens, not that of agents whose
-        prompts were frozen, and proposes no new prompt: App. B asks for that twice, and the diff of the integration is it.
+        prompts were frozen, and proposes no new prompt: App. B asks for that twice, and the diff of the integration is
+        it.
     D20 Experience is always kept; changes of prompts and pool have to prove a gain on held-out tasks. In the paper,
         every change stays.
     D21 Limits that the paper lacks, for the bill: 12 steps of a plan, 16 agents, 3 agents per batch whose prompts

@@ -209,8 +209,7 @@ async def propagate_gradients(
         open_nodes = [n for n in level if n in steps and n not in gradients]
         ready = {n: said for n in open_nodes if (said := _get_received(steps[n], gradients))}
         found = await gather_all(
-            _settle(_localise(shown, steps[n], team, said, meta_model, toolbox, scope))
-            for n, said in ready.items()
+            _settle(_localise(shown, steps[n], team, said, meta_model, toolbox, scope)) for n, said in ready.items()
         )
         spent += (usage for _, usage in found)
         for gradient, _ in found:

@@ -35,7 +35,9 @@ async def diagnosed(model: ScriptedModel, *, environment: bool = True, solved: b
 
 
 async def passed(model: ScriptedModel) -> Backward:
-    return await propagate_gradients(run(FORK), FORK, AT_SINK, meta_model(model), environment=True, toolbox={}, scope=SCOPE)
+    return await propagate_gradients(
+        run(FORK), FORK, AT_SINK, meta_model(model), environment=True, toolbox={}, scope=SCOPE
+    )
 
 
 async def test_the_global_gradient_stands_at_the_aggregator() -> None:
@@ -82,7 +84,9 @@ async def test_an_agents_critic_sees_the_team_and_what_tools_do() -> None:
         agents=[one.replace(tools=("add", "search")) if one.id == "a" else one for one in FORK.agents], tools=(own,)
     )
     toolbox: dict[str, Tool] = {"search": Search()}
-    await propagate_gradients(run(held), held, AT_SINK, meta_model(model), environment=True, toolbox=toolbox, scope=SCOPE)
+    await propagate_gradients(
+        run(held), held, AT_SINK, meta_model(model), environment=True, toolbox=toolbox, scope=SCOPE
+    )
     shown = next(text for _, text, scope, _ in model.asked if scope.node == "a")
     assert "add (the team's own): Adds to a number.\nsearch: Finds pages of 1990." in shown
     assert "<team>\ns -> a, b: You are s.\n" in shown
@@ -165,7 +169,9 @@ async def test_only_executed_edges_carry_gradients() -> None:
     steps = {step.node: step for step in whole.steps}
     source = steps["s"].replace(sent=steps["s"].sent[:1])
     routed = whole.replace(steps=(source, steps["a"], steps["end"]))
-    found = await propagate_gradients(routed, FORK, AT_SINK, meta_model(model), environment=True, toolbox={}, scope=SCOPE)
+    found = await propagate_gradients(
+        routed, FORK, AT_SINK, meta_model(model), environment=True, toolbox={}, scope=SCOPE
+    )
     assert [g.node for g in found.gradients] == ["end", "a", "s"]
     assert "[b]" not in model.shown("AgentGradient")[-1]
 
@@ -240,9 +246,7 @@ async def test_d34_without_env_no_critic_reads_what_the_environment_says() -> No
     whole = run(FORK).replace(feedback=Feedback(score=0.37, solved=False, text="The year is wrong."))
     loss = await compute_loss(whole, FORK, meta_model(model), environment=False, scope=SCOPE)
     assert loss.gradient is not None
-    await propagate_gradients(
-        whole, FORK, loss.gradient, meta_model(model), environment=False, toolbox={}, scope=SCOPE
-    )
+    await propagate_gradients(whole, FORK, loss.gradient, meta_model(model), environment=False, toolbox={}, scope=SCOPE)
     assert model.names() == ["SelfCriticism", "AgentGradient", "AgentGradient", "AgentGradient"]
     for _, shown, _, _ in model.asked:
         assert "0.37" not in shown

@@ -392,6 +392,8 @@ def plan_router(hiva: "Hiva", team: Team) -> RouterPlan:
 
     if hiva.config.router != "learned":
         raise ConfigError(f"{METHOD} is routed by something else here; leave its router at learned to train it")
+    if not hiva.config.kabb:
+        raise ConfigError("kabb is off, so every successor runs and no router is asked; leave it on to train one")
     if not list_branches(team):
         raise ConfigError(
             f"no agent of this team has two successors to choose from ({len(team.topology.nodes)} nodes), so a "

@@ -91,7 +91,7 @@ class VotingConfig(BaselineConfig):
 
 
 class OneCallConfig(VotingConfig):
-    """Config of an agent that is asked once where nobody wants more."""
+    """Config of an agent that is asked once by default."""
 
     samples: int | None = Field(default=1, ge=1, le=1000)
 

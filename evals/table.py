@@ -571,7 +571,7 @@ class SeedSummary:
 
     @property
     def evolutions(self) -> tuple[Usage, ...]:
-        """What each evolution has spent, where it is known."""
+        """Costs of the evolutions of all runs that know theirs."""
         return tuple(line.info.evolution for line in self.lines if line.info.evolution)
 
     def to_json(self) -> dict[str, Any]:

@@ -400,7 +400,7 @@ class Dytopo(Method[DytopoConfig]):
         "Lu et al., *DyTopo: Dynamic Topology Routing for Multi-Agent Reasoning via Semantic Matching*, "
         "arXiv 2602.06039"
     )
-    departures = "D1-D18"
+    departures = "D1-D19"
 
     @staticmethod
     def estimate_calls(config: DytopoConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:

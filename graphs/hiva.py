@@ -251,13 +251,15 @@ async def loss(state: HivaState, ctx: HivaCtx) -> Update:
 
 async def backward(state: HivaState, ctx: HivaCtx) -> Update:
     """Apply the textual chain rule in every run that was not solved."""
-    critic = get_critic(ctx)
+    critic, graded = get_critic(ctx), ctx.options.environment
 
     async def propagate(done: Trajectory, found: Loss) -> Backward | None:
         if found.gradient is None:
             return None
         toolbox = ctx.get_tools(state.workflow)
-        return await propagate_gradients(done, state.workflow, found.gradient, critic, toolbox=toolbox, scope=ctx.at)
+        return await propagate_gradients(
+            done, state.workflow, found.gradient, critic, environment=graded, toolbox=toolbox, scope=ctx.at
+        )
 
     passes = await gather_all(map(propagate, state.trajectories, state.losses))
     usage = sum_usages([state.reflection, *(made.usage for made in passes if made)])
@@ -390,6 +392,8 @@ def plan_router(hiva: "Hiva", team: Team) -> RouterPlan:
 
     if hiva.config.router != "learned":
         raise ConfigError(f"{METHOD} is routed by something else here; leave its router at learned to train it")
+    if not hiva.config.kabb:
+        raise ConfigError("kabb is off, so every successor runs and no router is asked; leave it on to train one")
     if not list_branches(team):
         raise ConfigError(
             f"no agent of this team has two successors to choose from ({len(team.topology.nodes)} nodes), so a "

@@ -1157,7 +1157,7 @@ async def compute_gradients(
         return Backward(usage=loss.usage)
     if list_insertions(team):  # these have no place of their own in the chain of the source
         team = team.replace(topology=make_chain(*(step.node for step in run.steps)))
-    found = await propagate_gradients(run, team, loss.gradient, critic, toolbox=toolbox, scope=scope)
+    found = await propagate_gradients(run, team, loss.gradient, critic, environment=True, toolbox=toolbox, scope=scope)
     return found.replace(usage=loss.usage + found.usage)
 
 

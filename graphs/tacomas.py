@@ -376,7 +376,7 @@ class Tacomas(Method[TacomasConfig]):
         "Xu et al., *TacoMAS: Test-Time Co-Evolution of Topology and Capability in LLM-based Multi-Agent Systems*, "
         "arXiv 2605.09539"
     )
-    departures = "D1-D24"
+    departures = "D1-D25"
 
     @staticmethod
     def estimate_calls(config: TacomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:

@@ -54,4 +54,7 @@ Departures (a test is named after each):
         manager reads the one that stands.
     D18  The manager may name who speaks next; the others are not asked, which saves their calls. In the paper all speak
          in every round. The answerers speak in the last round in any case.
+    D19  A single turn (`single-turn`) is one round without messages, of which the answerer's reply alone counts: nobody
+         reads the others', nor results of tools. App. D.1 has four agents solve the task side by side, and does not
+         say how four solutions become one answer.
 """

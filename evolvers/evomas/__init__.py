@@ -22,11 +22,13 @@ the graph (a test is named after each):
     D14 Invalid replies have safe defaults: the plan goes on, the subtask is sent back, the ensemble takes what most
         solutions say. A stage in which nobody answers is sent back without a judgement.
     D15 A closing call writes the answer of every run in the form that the task asks for, from what passed and the
-        attempts at what did not. The paper extracts the answer from the state, where it is a stage's report.
+        attempts at what did not; where the model of planner or evaluator failed, the best outcome is the answer. The
+        paper extracts the answer from the state, where it is a stage's report.
     D16 The evaluator's tools belong to an extra agent that looks claims up before the judgement; off by default.
     D17 Early-exit alone in a first layer runs nothing, so nothing is planned or judged and the run ends.
     D18 Without a task state the task is the only subtask of every stage, and stages end as they do otherwise.
-    D19 An ensemble of one solution chooses without a call.
+    D19 An ensemble of one solution chooses without a call. In both fixed workflows it never chooses: one agent stands
+        before it, and hands over one text.
     D20 Agents are drawn only for what they hold: searchers that have no tool are masked, and so are self-refine and
         the ensemble in a first layer while there is no solution. Nobody is told of a masked agent. Tools that compute
         look nothing up: where there are no others, io holds them, and the searchers none.
@@ -37,4 +39,6 @@ the graph (a test is named after each):
         name what an agent of their kind does, and no other step that a benchmark of ours needs.
     D24 The hint for the next stage is the planner's, which knows the plan; in the paper the updater states it.
     D25 The state is bounded: 12 subtasks, 12 stages of history, 6,000 characters of an artifact.
+    D26 Agents read plan and results, and their own part's last try with why it was sent back. Verdicts, history and why
+        another part was given up are for planner and router; a summary stands only where results are cut.
 """

@@ -46,8 +46,9 @@ Departures from the paper (a test is named after each):
         App. B shows the whole library, which may hold 100 entries; Alg. 3 decides on one insight after the other.
     D18 No insight is pruned for its utility alone, only in a conflict (Alg. 3) or out of a full library. Utility
         depends on how hard the questions are: on hard ones, all insights would go.
-    D19 The contrast shows the varied agent's own work with answer, score and tokens, not that of agents whose prompts
-        were frozen, and proposes no new prompt: App. B asks for that twice, and the diff of the integration is it.
+    D19 The contrast shows the varied agent's own work with answer, score, feedback and tokens, not that of agents whose
+        prompts were frozen, and proposes no new prompt: App. B asks for that twice, and the diff of the integration is
+        it.
     D20 Experience is always kept; changes of prompts and pool have to prove a gain on held-out tasks. In the paper,
         every change stays.
     D21 Limits that the paper lacks, for the bill: 12 steps of a plan, 16 agents, 3 agents per batch whose prompts
@@ -57,4 +58,6 @@ Departures from the paper (a test is named after each):
     D23 Agents that a pruning takes out of the pool are planned with as before, and their steps are left out: so a plan
         is the same without them, and what it loses can be told from chance. A tool that is taken out changes plans: its
         agent is shown without it, and not at all if D14 says so. The paper takes nothing out.
+    D24 A prompt without rules and principles takes its first lesson as it is, within the limits: nothing is there that
+        a call could integrate it with. App. B integrates every lesson by a call.
 """

@@ -81,7 +81,8 @@ Departures from the paper (a test is named after each):
          equal evidence both of two run (E.1), and evidence takes one out (Fig. 16). The paper takes the k best.
     D33  lambda and eta are fitted after each batch by a penalised logistic regression of success on the terms of the
          score, from 10 and 0.5 on; delta stays. The paper learns all three for a domain and does not say how.
-    D34  Every agent's critic also reads the task and the environment's verdict, not its successors' gradients alone.
+    D34  Every agent's critic also reads the task and the environment's verdict, not its successors' gradients alone;
+         the verdict not in "w/o Env".
     D35  Beliefs learn from r less what the agent's own calls cost, and not below 0, at the price that an evolution with
          a proof has (`--objective`): an arm that does as well with fewer calls is the better one. Without a price r is
          the paper's. Past tasks, which Psi_3 counts, keep r.

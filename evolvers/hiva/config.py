@@ -46,7 +46,7 @@ class HivaConfig(FrozenModel):
     Args:
         topology_evolution: off is "w/o TEV": f_G never runs.
         semantic_evolution: off is "w/o SEV": f_P never runs; a newcomer keeps its description as prompt.
-        kabb: off is "w/o KABB": every successor is activated.
+        kabb: off is "w/o KABB": every successor is activated, whatever `router` says.
         router: learned has the trained router choose in the bandit's place (beyond the paper), auto does so where the
             team has one. Paper: kabb. Ours: auto.
         environment: off is "w/o Env": the aggregator criticises its own answer, and no label decides anything, in a

@@ -108,8 +108,8 @@ def has_choice(topology: Topology) -> bool:
 
 
 def has_learned_router(team: Team, config: HivaConfig) -> bool:
-    """Whether a trained router chooses successors instead of the bandit."""
-    return config.router == "learned" or (config.router == "auto" and ROUTER in team.memory)
+    """Whether a trained router chooses successors instead of the bandit; never in "w/o KABB"."""
+    return config.kabb and (config.router == "learned" or (config.router == "auto" and ROUTER in team.memory))
 
 
 def needs_concepts(team: Team, config: HivaConfig) -> bool:

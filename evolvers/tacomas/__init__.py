@@ -55,4 +55,6 @@ Departures (a test is named after each):
     D23 After the messages an agent reads its own output of the round before, and the sink the best answer so far.
     D24 A run with a price also ends where the gain that another round lets one expect is below the price of the team's
         calls in the last round; nobody is scored or coached then. Without a price, as usual, no run ends so.
+    D25 An agent reads the coach's faults and plan for it, not its score and the meta-judge's reason, which coach and
+        slow loop read. By Sec. 3.3 both are written back to it.
 """

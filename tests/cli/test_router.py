@@ -95,6 +95,11 @@ def test_a_team_that_was_trained_for_a_router_is_routed_by_it() -> None:
     assert [has_learned_router(plain, one) for one in configs] == [False, True, False]
 
 
+@pytest.mark.parametrize("name", ["auto", "learned", "kabb"])
+def test_without_kabb_every_successor_runs_though_a_router_was_trained(name: str) -> None:
+    assert not has_learned_router(routed("hiva"), HivaConfig.model_validate({"router": name, "kabb": False}))
+
+
 def test_the_router_of_a_team_is_an_option(home: Path) -> None:
     assert (
         parse_config_fields([], "learned")

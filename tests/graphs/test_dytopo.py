@@ -326,6 +326,25 @@ async def test_d10_the_random_baseline_has_as_many_edges_as_would_have_been_indu
     assert all(edge.score is None for done in drawn.rounds for edge in done.graph.edges)
 
 
+@pytest.mark.parametrize("topology", ["random", "broadcast", "ring"])
+async def test_d10_a_control_connects_only_those_who_were_called(topology: str) -> None:
+    need = "detailed solution to verify"
+    offers = [{"public": "-", "private": f"text of {name}", "query": need, "key": need} for name in ("a", "b", "c")]
+    script: Script = {
+        "ProblemParser": [offers[0]],
+        "Solver": [offers[1]],
+        "Verifier": [{**offers[2], "verdict": "open"}],
+        "Manager": [{"is_complete": False, "next_goal": "Check.", "speakers": ["Verifier", "Solver"]}],
+    }
+    induced = await ran(SpokenModel(script), DytopoConfig(rounds=6))
+    control = await ran(SpokenModel(script), DytopoConfig.model_validate({"rounds": 6, "topology": topology}))
+    for done, expected in zip(control.rounds[1:-1], induced.rounds[1:-1], strict=True):
+        called = {turn.worker for turn in done.said if turn.asked}
+        assert called == {"Solver", "Verifier"}
+        assert {end for edge in done.graph.edges for end in (edge.source, edge.target)} == called
+        assert len(done.messages) == len(done.graph.edges) == len(expected.messages)
+
+
 @pytest.mark.parametrize("name", ["random-fixed", "broadcast-fixed", "rounds-5"])
 async def test_d10_with_a_fixed_horizon_five_rounds_run_whatever_was_found(name: str) -> None:
     config = DytopoConfig.model_validate(to_plain_json(find_method("dytopo").variants[name].config))
@@ -348,7 +367,7 @@ async def test_in_a_ring_each_worker_hears_the_one_before_it() -> None:
     assert edges(report, 0) == [("Verifier", "Solver"), ("Solver", "Verifier")]
 
 
-async def test_a_single_turn_has_one_round_and_no_messages() -> None:
+async def test_d19_a_single_turn_has_one_round_and_no_messages() -> None:
     script: Script = {**MATH, "Solver": MATH["Solver"][1:]}
     report = await ran(SpokenModel(script), DytopoConfig(rounds=1, topology="none", manager=False))
     assert (report.answer, len(report.rounds), report.usage.calls, edges(report, 0)) == ("7", 1, 3, [])

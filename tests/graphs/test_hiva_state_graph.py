@@ -55,6 +55,16 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseCheckp
         opened.conn.close()
 
 
+class Reading(ScriptedChat):
+    """Keeps what everybody reads."""
+
+    read: list[str] = Field(default_factory=list)
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> Any:
+        self.read.append("\n".join(message.text for message in messages))
+        return super()._generate(messages, *args, **options)
+
+
 class Judge:
     def __init__(self, satisfied_at: int) -> None:
         self.satisfied_at = satisfied_at
@@ -118,6 +128,19 @@ def test_without_env_nobody_asks_the_environment() -> None:
 
 
 @pytest.mark.parametrize("environment", [True, False])
+async def test_without_env_no_prompt_of_an_evolution_holds_the_verdict(environment: bool) -> None:
+    model, method = Reading(), Hiva(environment=environment)
+    ctx = method.make_ctx(MeteredModel(model), {}, HashingEmbedder())
+    done = await method.answer(trio(), Question(id="t", input="What?"), ctx.where(phase="rollout"))
+    graded = done.with_feedback(Feedback(score=0.37, solved=False, text="The year is wrong."))
+    found = await method.propose(trio(), [graded], ctx.where(phase="evolve"))
+    assert found.applied
+    assert {"AgentGradient", "PromptRewrite", "TopologyDecision"} <= set(model.objects)
+    holding = [text for text in model.read if "The year is wrong." in text or "0.37" in text]
+    assert bool(holding) is environment
+
+
+@pytest.mark.parametrize("environment", [True, False])
 async def test_without_env_held_out_verdicts_teach_nothing(environment: bool) -> None:
     method = Hiva(environment=environment)
     ctx = method.make_ctx(MeteredModel(ScriptedChat()), {}, HashingEmbedder())
@@ -150,17 +173,6 @@ async def test_what_was_left_out_and_what_reflection_cost_is_noted() -> None:
     assert evolved.notes["meta"]["calls"] == len(model.objects) - before > 3
 
 
-class Reading(ScriptedChat):
-    """Keeps what whoever rewrites a prompt reads."""
-
-    read: list[str] = Field(default_factory=list)
-
-    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> Any:
-        if "PromptRewrite" in messages[-1].text:
-            self.read.append("\n".join(message.text for message in messages))
-        return super()._generate(messages, *args, **options)
-
-
 async def test_who_rewrites_a_prompt_knows_the_tool_that_was_granted_in_the_same_step() -> None:
     blame = {**SCRIPT["AgentGradient"], "tool_feedback": "it cannot add", "concerns": "semantics"}
     granted = {"operation": "GRANT_TOOL", "tool": "add", "reason": "it cannot add"}
@@ -171,7 +183,7 @@ async def test_who_rewrites_a_prompt_knows_the_tool_that_was_granted_in_the_same
     graded = done.with_feedback(Feedback(score=0, solved=False, text="wrong"))
     evolved = (await method.propose(team, [graded], ctx.where(phase="evolve"))).workflow
     assert evolved.agents_by_id["checker"].tools == ("add",)
-    told = [text for text in model.read if "You are the checker." in text]
+    told = [text for text in model.read if "PromptRewrite" in text and "You are the checker." in text]
     assert told
     assert all("add (the team's own): Adds to a number." in text for text in told)
 

@@ -120,6 +120,17 @@ def test_d24_at_a_price_a_run_ends_before_anybody_is_scored_for_a_round_that_wou
         TacomasConfig(objective="score - dollars")
 
 
+def test_d25_an_agent_reads_what_the_coach_says_and_not_its_score() -> None:
+    model = scripted()
+    invoked(model, rounds=3)
+    asked_for_objects = [text for text in model.sent if "Reply with one JSON object" in text]
+    agents = [text for text in model.sent if "Reply with one JSON object" not in text]
+    assert len(agents) == 3 * len(NAMES)
+    assert any("so it seems" in text for text in asked_for_objects)
+    assert any("be exact" in text for text in agents)
+    assert not any("so it seems" in text or "contribution" in text for text in agents)
+
+
 def test_d5_a_score_that_is_not_confirmed_goes_on() -> None:
     doubt = verdict(True, True, True, True)
     result = invoked(scripted(Verdict=[GOOD, doubt, GOOD, TURNED]), rounds=5)

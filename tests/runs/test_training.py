@@ -137,6 +137,7 @@ def test_what_has_nothing_to_learn_is_refused_before_anything_is_written(tmp_pat
     for asked, told in (
         (chain, r"no agent of this team has two successors .*--team"),
         (chain.replace(config={"router": "kabb"}), "routed by something else"),
+        (chain.replace(config={"router": "learned", "kabb": False}), "kabb is off, so every successor runs"),
         (request(adapter="random"), "adapter random asks no router"),
     ):
         with pytest.raises(ConfigError, match=told), start_training(asked, tmp_path):

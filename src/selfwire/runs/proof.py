@@ -272,7 +272,8 @@ def build_proof_table(proof: Proof, benchmark: str) -> ResultTable:
 
         return Column(f"from {'direct' if kind == DIRECT else 'best of k'}", format_verdict, silent="-")
 
-    shown = [column for column in list_seed_columns() if not column.name.startswith(("system", "difference", "score", "$"))]
+    own = ("system", "difference", "score", "$")
+    shown = [column for column in list_seed_columns() if not column.name.startswith(own)]
     columns = (
         Column[tuple[str, SeedSummary]]("system", lambda row: row[0]),
         Column("score [95 %]", lambda row: str(row[1].score or "-")),

@@ -18,7 +18,15 @@ from selfwire.evolvers.evomas.stages import (
     get_runnable_part,
     to_episode,
 )
-from selfwire.evolvers.evomas.state import Assessment, Subtask, TaskState, format_state, to_rows
+from selfwire.evolvers.evomas.state import (
+    Assessment,
+    HistoryEntry,
+    Subtask,
+    TaskState,
+    format_plan,
+    format_state,
+    to_rows,
+)
 from selfwire.evolvers.router.decisions import LayeredWorkflow
 from selfwire.extras.offline.vocabulary import find_skills
 from selfwire.tools.ready import READY
@@ -192,6 +200,19 @@ def test_agents_are_told_the_whole_state_and_nothing_twice() -> None:
     )
     assert "[s1] TODO: what to judge\n" in format_state(state(subtask(1), sent_back), here="what to judge")
     assert format_state(state(subtask(1))) == ""  # task and subtask stand beside it
+
+
+def test_d26_agents_read_plan_and_results_and_neither_verdicts_nor_history() -> None:
+    failed = subtask(1, "failed", trouble="no page names the year")
+    judged = Assessment(verdict="fail", confidence=0.87, feedback="what the reviewer said last")
+    past = HistoryEntry(subtask="s1", layers=(("io",), ("ensemble",)), verdict="fail")
+    now = state(failed, subtask(2, "completed", artifact="691 m"), subtask(3), assessment=judged, history=(past,))
+    assert (
+        format_state(now)
+        == "Plan:\n[s1] FAILED: goal 1\n[s2] DONE: goal 2\n[s3] TODO: this part\n\nResult of [s2]:\n691 m"
+    )
+    assert "no page names the year" in format_plan(now)
+    assert any("what the reviewer said last" in row for row in to_rows(now))
 
 
 def test_a_summary_stands_where_results_are_cut() -> None:

@@ -244,7 +244,7 @@ async def test_what_is_learned_becomes_an_edit_with_its_reason(answer: PromptDif
     assert diff.added == ("Be complete.", "Search twice.")
 
 
-async def test_a_prompt_without_lines_takes_the_proposals_without_a_call() -> None:
+async def test_d24_a_prompt_without_lines_takes_the_proposals_without_a_call() -> None:
     model = ScriptedModel()
     rewiring, _, usage = await integrate_lesson(RETRIEVER, LESSON, meta_model(model), PromptConfig(), scope=Scope())
     assert rewiring is not None

@@ -20,7 +20,7 @@ from selfwire.extras.cluster.executors import WorkerOptions, open_workers
 from selfwire.extras.cluster.jobs import Job, JobSettings, Report
 from selfwire.extras.cluster.shards import Shard, ShardedTasks, refuse_missing_shard, roll_out_shard
 from selfwire.extras.cluster.shared_ledger import open_ledger, share_ledger
-from selfwire.extras.cluster.worker_budgets import choose_budget_address
+from selfwire.extras.cluster.worker_budgets import choose_budget_address, refuse_unusable_cluster
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.rollouts import Keep, RolloutContext, RolloutFn, RolloutRunner, stream_rollouts
@@ -100,9 +100,20 @@ class Workers(TaskPlace):
             work.merge_all()
 
 
-def choose_place(options: WorkerOptions, *, retry_failed: bool = False) -> TaskPlace:
-    """This process, or workers where there are several."""
-    return HERE if options.is_local else Workers(options, retry_failed=retry_failed)
+def choose_place(options: WorkerOptions, new: EvolveSpec | None = None, *, retry_failed: bool = False) -> TaskPlace:
+    """This process, or workers where there are several.
+
+    Args:
+        new: the request of a run that is to begin.
+
+    Raises:
+        ConfigError: `refuse_unusable_cluster` refuses the new run.
+    """
+    if options.is_local:
+        return HERE
+    if new is not None:
+        refuse_unusable_cluster(new, options)
+    return Workers(options, retry_failed=retry_failed)
 
 
 class _Part(TaskPlace):

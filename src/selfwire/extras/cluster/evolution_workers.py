@@ -31,7 +31,7 @@ from selfwire.runs.evolution import HERE, EvolutionPlan, TaskPlace, load_seed, l
 from selfwire.runs.open import LoadedModels, load_models
 from selfwire.runs.record import get_runs_folder, load_request
 from selfwire.runs.spec import EvolveSpec, Models
-from selfwire.runs.systems import load_noted_blobs, note_blobs
+from selfwire.runs.systems import note_blobs
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library
 
@@ -127,8 +127,7 @@ class _Part(TaskPlace):
         self.budget_address = budget_address
 
     async def load_seed(self, seed: Team, journal: Journal, library: Library) -> None:
-        """Load the bytes of the team, which the shard has."""
-        await load_noted_blobs(journal, seed)
+        """Load nothing more: the function `load_seed` has loaded the team's bytes from the shard."""
 
     def open_ledger(self, plan: EvolutionPlan, journal: Journal, elapsed: float) -> Ledger:
         """The one that the run shares."""

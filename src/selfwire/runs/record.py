@@ -546,11 +546,8 @@ class RunPlan(ABC, Generic[OpenRunT]):
             run_sync(self._note_request(journal))
             run_sync(self.note_start(journal))
             run_sync(journal.put_note(SERVERS, _digest_servers(self.request)))
-            run_sync(
-                journal.put_note(
-                    MARK, make_mark(_describe_for_mark(run, self.request, run_sync(journal.get_note(OUT))))
-                )
-            )
+            text = _describe_for_mark(run, self.request, run_sync(journal.get_note(OUT)))
+            run_sync(journal.put_note(MARK, make_mark(text)))
             run_sync(journal.put_note(SUMMARY, make_summary(self.command, self.request, "running")))
 
         return Journal.create(path, run=run, facts=self._hashes, fill=fill)
@@ -617,7 +614,7 @@ def _remove_if_unanswered(path: Path) -> Iterator[None]:
     try:
         yield
     except UnansweredError:
-        if not any(read_spend(journal).calls for journal in path.parent.rglob(JOURNAL)):
+        if not any(read_spend(found).calls for found in path.parent.rglob(JOURNAL)):
             _remove_folder(path.parent)
         raise
 

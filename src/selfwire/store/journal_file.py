@@ -450,9 +450,9 @@ class JournalReader:
         Raises:
             JournalError: there is no such body.
         """
-        for text in self.bodies([digest]).values():
-            return text
-        raise JournalError(f"{self._name} has no body {digest!r}; it belongs to another run")
+        if not (found := self.bodies([digest])):
+            raise JournalError(f"{self._name} has no body {digest!r}; it belongs to another run")
+        return found[digest]
 
     def bodies(self, digests: Sequence[str]) -> dict[str, str]:
         """Read bodies as JSON texts by hash; missing bodies are left out."""

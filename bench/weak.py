@@ -66,7 +66,7 @@ class Bench:
         journals = list(home.glob(f"runs/*/{JOURNAL}"))
         spent, counts = 0, ObjectCounts()
         for path in journals:
-            with closing(Journal.open_read_only(path)) as journal:
+            with closing(Journal.open(path)) as journal:
                 spent += journal.spend().calls
                 counts = counts + run_sync(count_objects(journal))
         rows = [row for row in read_results(out)[1] if row.target != "trivial"] if out.exists() else []

@@ -25,7 +25,7 @@ from selfwire.extras.cluster.executors import WorkerOptions, prepare_workers
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import start_evaluation
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
-from selfwire.tools.sandbox.process_time import ProcessTimer
+from selfwire.tools.sandbox.sandbox_waiting import ProcessTimer
 
 SYSTEMS, TASKS, WORKERS = 24, 1000, 2
 AIM = 1.8

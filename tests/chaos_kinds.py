@@ -15,6 +15,7 @@ from selfwire.runs.evaluation import RESULTS
 from selfwire.runs.record import JOURNAL, PARTS, list_run_names
 from selfwire.store.journal import Journal
 from tests import kills, machines
+from tests.journals import read_journal
 
 Result = dict[str, Any]
 """What must be equal, by name."""
@@ -68,7 +69,7 @@ class Kind:
 def read_evolution(home: Path, printed: str) -> Result:
     """What an evolution or a training leaves behind."""
     folder = home / "runs" / kills.run_of(home)
-    with closing(Journal.open_read_only(folder / JOURNAL)) as journal:
+    with closing(read_journal(folder / JOURNAL)) as journal:
         calls, trajectories = Counter(read_places(journal)), asyncio.run(kills.trajectories(journal))
     found = asyncio.run(kills.result(home))._asdict()
     return {**found, "calls": calls, "trajectories": trajectories, "leftover": list_leftover(folder)}
@@ -113,7 +114,7 @@ def read_answer(home: Path, printed: str) -> Result:
 def journals(home: Path) -> Iterator[Journal]:
     """All journals below a home, also those of worker processes and of evolutions inside of comparisons."""
     for path in sorted(home.rglob(JOURNAL)):
-        with closing(Journal.open_read_only(path)) as journal:
+        with closing(read_journal(path)) as journal:
             yield journal
 
 

@@ -26,6 +26,7 @@ from selfwire.runs.record import JOURNAL, list_run_names
 from selfwire.store.journal import Journal
 from selfwire.store.library import open_library
 from tests import processes
+from tests.journals import read_journal
 from tests.wire.server import WireServer, served
 
 NAME = "killed"
@@ -106,7 +107,7 @@ async def result(home: Path) -> Result:
         history = await library.history(NAME)
         team = (await library.head(NAME)).fingerprint
     versions = tuple((one.fingerprint, to_canonical_json(one.facts.get("gate"))) for one in history.versions)
-    journal = Journal.open_read_only(home / "runs" / run_of(home) / JOURNAL)
+    journal = read_journal(home / "runs" / run_of(home) / JOURNAL)
     try:
         notes = await journal.list_note_names("trajectories")
         scores = {note: await _scores(journal, note) for note in notes}
@@ -123,7 +124,7 @@ async def _scores(journal: Journal, note: str) -> dict[str, float | None]:
 
 async def questions(home: Path, note: str) -> dict[str, str]:
     """What was asked at a place, by task."""
-    journal = Journal.open_read_only(home / "runs" / run_of(home) / JOURNAL)
+    journal = read_journal(home / "runs" / run_of(home) / JOURNAL)
     try:
         return {task: done.question.input for task, done in (await _trajectories(journal, note)).items()}
     finally:
@@ -147,7 +148,7 @@ async def _trajectories(journal: Journal, note: str) -> dict[str, Trajectory]:
 
 async def open_calls(home: Path) -> int:
     """Model calls that were reserved and neither settled nor failed."""
-    journal = Journal.open_read_only(home / "runs" / run_of(home) / JOURNAL)
+    journal = read_journal(home / "runs" / run_of(home) / JOURNAL)
     try:
         return len(await journal.rows("model", "reserved"))
     finally:

@@ -12,7 +12,7 @@ from typing import Self
 
 from selfwire.extras.cluster.shared_ledger import SERVER
 from selfwire.runs.record import JOURNAL
-from selfwire.store.journal import Journal
+from tests.journals import read_journal
 from tests.processes import Process
 from tests.ray_cluster import ray_cluster
 from tests.store import postgres
@@ -112,7 +112,7 @@ def count_open_calls(journals: Iterator[Path] | list[Path]) -> int:
     """Model calls that were reserved, and neither settled nor failed in any of these journals."""
     reserved, others = set[str](), set[str]()
     for path in journals:
-        with suppress(FileNotFoundError), closing(Journal.open_read_only(path)) as journal:
+        with suppress(FileNotFoundError), closing(read_journal(path)) as journal:
             for row in asyncio.run(journal.rows("model")):
                 name = f"{row.scope.model_dump_json()} {row.request} {row.attempt}"
                 (reserved if row.state == "reserved" else others).add(name)

@@ -10,7 +10,7 @@ import pytest
 
 from selfwire.core.protocols import MEBIBYTE, Execution, Limits, Sandbox
 from selfwire.tools.sandbox import sandbox_waiting
-from selfwire.tools.sandbox.process_time import ProcessTimer
+from selfwire.tools.sandbox.sandbox_waiting import ProcessTimer
 from tests.abuse.bombs import BOMBS, CANARY, UNTOUCHED
 from tests.abuse.program import Program
 from tests.abuse.reaches import REACHES

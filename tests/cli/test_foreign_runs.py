@@ -21,7 +21,7 @@ from selfwire.runs.record import JOURNAL, REQUEST, SUMMARY, get_runs_folder, mak
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.store import journal_file
 from selfwire.store.journal import Journal
-from selfwire.store.journal_file import CallResult, read_header, read_spend
+from selfwire.store.journal_file import CallResult, JournalReader, read_header, read_spend
 from selfwire.store.library import LIBRARY_FILE, open_library
 from tests.commands import call
 from tests.extras.pages.test_view import TEAM, ask, serving
@@ -124,7 +124,7 @@ def test_a_journal_with_other_tables_is_refused_before_they_are_read(
 ) -> None:
     path = make_run(tmp_path, "theirs")
     spoil(path)
-    for read in (read_header, read_spend, Journal.open, Journal.open_read_only):
+    for read in (read_header, read_spend, Journal.open, JournalReader):
         with pytest.raises(JournalError, match="is not as selfwire makes it"):
             read(path)
 

@@ -13,8 +13,8 @@ from selfwire.cli.commands import FAILED, WRONG
 from selfwire.models import structured
 from selfwire.models.providers import make_chat_model
 from selfwire.models.sync import run_sync
-from selfwire.store.journal import Journal
 from tests.commands import call
+from tests.journals import read_journal
 from tests.wire.server import Fault, WireServer, served
 
 METHODS = ("hiva", "hera", "tacomas", "dytopo", "evomas")
@@ -114,7 +114,7 @@ def test_a_run_is_resumed_with_other_settings(tmp_path: Path, server: WireServer
     before = len(server.asked)
     resume(code=ends)
     assert len(server.asked) == before
-    with closing(Journal.open_read_only(tmp_path / "runs" / run / "journal.sqlite")) as journal:
+    with closing(read_journal(tmp_path / "runs" / run / "journal.sqlite")) as journal:
         models = run_sync(journal.get_note("request"))["models"]
     found = models["structured"], models["tokens_per_minute"], models["requests_at_once"]
     assert found == ("prompt", 900_000, 3)

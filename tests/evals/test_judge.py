@@ -27,6 +27,7 @@ from selfwire.runs.spec import Models
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import CallRow
 from tests.commands import call
+from tests.journals import read_journal
 
 TASK = Task(id="t", input="Who wrote it?", reference="Ada Lovelace")
 
@@ -162,7 +163,7 @@ def written(folder: Path) -> Path:
 
 def judge_calls(home: Path) -> list[CallRow]:
     [run] = (home / "runs").iterdir()
-    with closing(Journal.open_read_only(run / "journal.sqlite")) as journal:
+    with closing(read_journal(run / "journal.sqlite")) as journal:
         return run_sync(journal.rows(node=JUDGE_NODE))
 
 

@@ -11,9 +11,9 @@ from selfwire.graphs.rollouts import get_trajectories_note
 from selfwire.runs.pre_evolution import make_evolutions
 from selfwire.runs.record import JOURNAL
 from selfwire.runs.spec import EvaluateSpec, PreEvolutionSpec, SystemSpec
-from selfwire.store.journal import Journal
 from tests import kills
 from tests.commands import call
+from tests.journals import read_journal
 
 GRADERS = '''
 """Graders of one's own."""
@@ -53,7 +53,7 @@ def evolve(home: Path, tasks: Path, grader: str, code: int = 0) -> Result:
 
 def errors(home: Path, side: str) -> dict[str, str | None]:
     async def read() -> dict[str, str | None]:
-        journal = Journal.open_read_only(home / "runs" / kills.run_of(home) / JOURNAL)
+        journal = read_journal(home / "runs" / kills.run_of(home) / JOURNAL)
         try:
             bodies = await journal.get_note(get_trajectories_note(0, "test", side))
             return {task: (await journal.get_body(body))["error"] for task, body in bodies.items()}

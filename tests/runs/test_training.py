@@ -78,7 +78,7 @@ def test_a_phase_that_stops_keeps_what_earlier_phases_have_noted(tmp_path: Path)
 
     with start_training(request(), tmp_path, run="r") as training:
         run_sync(stop(training.run))
-    summary = run_sync(summarise_run(tmp_path, "r")).summary
+    summary = summarise_run(tmp_path, "r").summary
     assert (summary["iteration"], summary["status"]) == (3, "stopped: ModelError: the provider is down")
 
 
@@ -94,7 +94,7 @@ def test_a_run_can_be_resumed_from_its_first_moment(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(EvolutionPlan, "open", end)
     with pytest.raises(KeyboardInterrupt), start_training(request(), tmp_path, run="r"):
         pass
-    assert run_sync(summarise_run(tmp_path, "r")).summary["command"] == "train"
+    assert summarise_run(tmp_path, "r").summary["command"] == "train"
     monkeypatch.undo()
     with resume_training("r", tmp_path) as training:
         assert training.run.run == "r"

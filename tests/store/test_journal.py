@@ -1,4 +1,5 @@
 import asyncio
+import json
 import os
 import sqlite3
 import stat
@@ -16,7 +17,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.store import journal_file
 from selfwire.store.journal import Journal
-from selfwire.store.journal_file import CallResult, Lease, is_held
+from selfwire.store.journal_file import CallResult, JournalReader, Lease, is_held
 from tests.store.spoiled import make_foreign, make_newer, scribble, truncate
 
 COST = Usage(calls=1, input_tokens=10, output_tokens=5, dollars=0.1)
@@ -232,14 +233,17 @@ async def test_bodies_and_notes_outlive_the_process(path: Path) -> None:
     await journal.put_note("status", "running")
     await journal.put_note("status", {"stopped": "budget"})
     journal.close()
-    reading = Journal.open_read_only(path)
-    assert await reading.get_body(digest) == {"steps": [1, 2]}
-    assert await reading.get_note("status") == {"stopped": "budget"}
-    assert await reading.get_note("nothing") is None
-    with pytest.raises(JournalError, match="no body 'abc'"):
-        await reading.get_body("abc")
-    with pytest.raises(JournalError, match="readonly"):
-        await reading.put_note("status", "mine")
+    with JournalReader(path) as reading:
+        assert json.loads(reading.body(digest)) == {"steps": [1, 2]}
+        assert reading.note("status") == {"stopped": "budget"}
+        assert reading.note("nothing") is None
+        with pytest.raises(JournalError, match="no body 'abc'"):
+            reading.body("abc")
+    with closing(Journal.open(path)) as journal:
+        assert await journal.get_body(digest) == {"steps": [1, 2]}
+        assert await journal.get_note("nothing") is None
+        with pytest.raises(JournalError, match="no body 'abc'"):
+            await journal.get_body("abc")
 
 
 def test_files_are_the_users_alone(tmp_path: Path) -> None:
@@ -253,7 +257,8 @@ def test_a_second_opener_is_refused_and_told_who_holds_it(path: Path) -> None:
     journal = Journal.create(path, run="r")
     with pytest.raises(JournalError, match=f"held by process {os.getpid()} since"):
         Journal.open(path)
-    Journal.open_read_only(path).close()  # reading beside it is fine
+    with JournalReader(path) as reading:  # reading beside it is fine
+        assert reading.run == "r"
     opening = f"from selfwire.store.journal import Journal; Journal.open({str(path)!r})"
     other = subprocess.run([sys.executable, "-c", opening], capture_output=True, text=True, check=False)
     assert f"held by process {os.getpid()}" in other.stderr  # still, after the attempts of this process
@@ -324,7 +329,7 @@ def test_a_wrong_file_is_refused_and_left_as_it_is(
         Journal.create(path, run="r").close()
     spoil(path)
     before = {file: file.read_bytes() for file in path.parent.iterdir()}
-    for attempt in (Journal.open, Journal.open_read_only):
+    for attempt in (Journal.open, JournalReader):
         with pytest.raises(JournalError, match=says):
             attempt(path)
     assert {file: file.read_bytes() for file in path.parent.iterdir()} == before

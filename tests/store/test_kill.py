@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage
 
-from selfwire.store.journal import Journal
+from tests.journals import read_journal
 from tests.processes import kill_when, start
 from tests.store.killed_run import STEPS, TASKS, answer
 from tests.wire.server import Body, WireServer
@@ -28,7 +28,7 @@ def test_killed_runs_replay_what_they_paid_for(tmp_path: Path, wire_server: Wire
     for asked in (7, 13, 19):  # three kills in a row
         run = start("tests.store.killed_run:main", str(tmp_path / "killed.sqlite"), wire_server.url)
         kill_when(run, lambda asked=asked: len(wire_server.asked) >= asked)  # type: ignore[misc]
-        reading = Journal.open_read_only(tmp_path / "killed.sqlite")
+        reading = read_journal(tmp_path / "killed.sqlite")
         unknown += reading.count_unsettled()[0]
         reading.close()
     result = asyncio.run(answer(tmp_path / "killed.sqlite", wire_server.url))

@@ -7,7 +7,7 @@ own processes. The first process inside is `sandbox_start.py`; the program canno
 
 The kernel's limits are per process. The first process checks the memory and files of all processes together, and
 `syscall_filter.py` refuses system calls for memory that belongs to no process. The time limit counts the program's own
-time (`process_time.py`), so that a busy machine does not matter.
+time (`sandbox_waiting.py`), so that a busy machine does not matter.
 """
 
 import asyncio

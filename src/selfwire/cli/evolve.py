@@ -26,7 +26,6 @@ from selfwire.evals.table import TRIVIAL, format_difference
 from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.evolvers.copies import list_task_sentences
 from selfwire.extras.cluster.evolution_workers import choose_place
-from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
 from selfwire.graphs.evolve import (
     OBJECTIVE,
     EvolutionConfig,
@@ -170,8 +169,7 @@ def evolve(
         output.show_estimate(estimate_evolution(request, folder))
         return
     _refuse_without_terminal(request)
-    refuse_unusable_cluster(request, workers.options)
-    started = start_evolution(request, folder, place=choose_place(workers.options))
+    started = start_evolution(request, folder, place=choose_place(workers.options, request))
     _run_with_answers(started, home, details, reopen)
 
 

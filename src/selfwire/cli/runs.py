@@ -1,6 +1,5 @@
 """Commands about runs: runs, clean."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -30,11 +29,7 @@ _FIELDS = ("command", "method", "benchmark", "model", "name", "status", "iterati
 
 def runs(home: Home = None) -> None:
     """List runs, the newest last: what they did, how they stand, what they spent."""
-
-    async def all_of_them() -> list[RunSummary]:
-        return [await summarise_run(home, run) for run in list_run_names(home)]
-
-    found = asyncio.run(all_of_them())
+    found = [summarise_run(home, run) for run in list_run_names(home)]
     add_result(runs=found)
     if not found:
         typer.echo(f"there are no runs in {get_runs_folder(home)}")

@@ -14,7 +14,6 @@ from selfwire.evals.table import ERRORS, MEAN_SCORE, SOLVED, Column, SystemSumma
 from selfwire.evolvers.router.config import TrainConfig, paper_training
 from selfwire.evolvers.router.reinforce import Update
 from selfwire.extras.cluster.evolution_workers import choose_place
-from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.models.sync import run_sync
 from selfwire.runs.estimates import estimate_training
@@ -80,8 +79,7 @@ def train(
     if dry_run:
         output.show_estimate(estimate_training(request, TrainConfig.model_validate(request.config["train"]), folder))
         return
-    refuse_unusable_cluster(request, workers.options)
-    with start_training(request, folder, place=choose_place(workers.options)) as training:
+    with start_training(request, folder, place=choose_place(workers.options, request)) as training:
         _run_and_report(training, home)
 
 

@@ -1,7 +1,6 @@
 """Trajectories in a terminal: messages, tools, routing scores and reasons."""
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from typing import Any
 
 from selfwire.cli import output
@@ -16,7 +15,7 @@ from selfwire.evals.table import CAPPED, TRIVIAL, get_own_opinion
 from selfwire.graphs.method import find_method
 from selfwire.graphs.rollouts import TRAJECTORIES, get_sample_name
 from selfwire.runs.record import JOURNAL, ROWS, explain_foreign, get_run_folder, list_run_names
-from selfwire.store.journal import Journal
+from selfwire.store.journal_file import JournalReader
 
 QUESTION = "(the question, as above)"
 """Text in place of the question in messages that repeat it."""
@@ -128,31 +127,23 @@ def read_trajectories(
     Raises:
         ConfigError: there is no such run.
     """
-
-    async def read() -> list[tuple[str, Trajectory]]:
-        journal = await asyncio.to_thread(Journal.open_read_only, get_run_folder(home, run) / JOURNAL)
-        try:
-            return [found async for found in _trajectories(journal, task, where)]
-        finally:
-            await asyncio.to_thread(journal.close)
-
-    return asyncio.run(read())
+    with JournalReader(get_run_folder(home, run) / JOURNAL) as journal:
+        return [*_trajectories(journal, task, where)]
 
 
-async def _trajectories(journal: Journal, task: str | None, where: str | None) -> AsyncIterator[tuple[str, Trajectory]]:
-    names = await journal.list_note_names(f"{ROWS}/")
-    for name in sorted(names, key=lambda name: name.startswith(f"{ROWS}/{TRIVIAL}/")):
+def _trajectories(journal: JournalReader, task: str | None, where: str | None) -> Iterator[tuple[str, Trajectory]]:
+    rows, phases = journal.notes(f"{ROWS}/"), journal.notes(TRAJECTORIES)
+    for name in sorted(rows, key=lambda name: name.startswith(f"{ROWS}/{TRIVIAL}/")):
         _, place, own = name.split("/", 2)
         if task in (None, own) and (not where or where in place):
-            row = await journal.get_note(name)
-            yield place, Trajectory.model_validate(await journal.get_body(row["trajectory"]))
-    for name in sorted(await journal.list_note_names(TRAJECTORIES), key=_when):
+            yield place, Trajectory.model_validate_json(journal.body(rows[name]["trajectory"]))
+    for name in sorted(phases, key=_when):
         place = name.removeprefix(TRAJECTORIES).rstrip("/")
         if where and where not in place:
             continue
-        for own, body in (await journal.get_note(name)).items():
+        for own, body in phases[name].items():
             if task in (None, own):
-                yield place, Trajectory.model_validate(await journal.get_body(body))
+                yield place, Trajectory.model_validate_json(journal.body(body))
 
 
 def _when(name: str) -> tuple[bool, int, bool, str, str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from selfwire.core.values import format_value
 from selfwire.evolvers.gate import name_outcome
-from selfwire.models.sync import run_sync
 from selfwire.runs.record import list_run_names, summarise_run
 from selfwire.store.library import History, Version
 
@@ -36,7 +35,7 @@ def read_test_scores(history: History, home: str | None) -> dict[str, float]:
     if "://" in (home or ""):
         return {}
     here, last = set(list_run_names(home)), {version.run: version.version for version in history.versions}
-    scores = {run: run_sync(summarise_run(home, run)).summary.get("score") for run in last if run in here}
+    scores = {run: summarise_run(home, run).summary.get("score") for run in last if run in here}
     return {last[run]: score for run, score in scores.items() if isinstance(score, int | float)}
 
 

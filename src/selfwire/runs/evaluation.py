@@ -64,6 +64,7 @@ from selfwire.runs.systems import (
 )
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.store.journal import Journal, hash_body
+from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import open_library
 from selfwire.tools.own import JournalledTools
 
@@ -642,9 +643,8 @@ def get_start_notes(path: Path) -> tuple[dict[str, LoadedTeam], ContaminatedTask
     Raises:
         JournalError: there are none.
     """
-    with closing(Journal.open_read_only(path)) as journal:
-        teams = run_sync(load_noted_teams(journal))
-        return teams, run_sync(ContaminatedTasks.load(journal))
+    with JournalReader(path) as journal:
+        return load_noted_teams(journal), ContaminatedTasks.load(journal)
 
 
 def fit_evaluation(request: EvaluateSpec, given: GivenSizes, objects: Given = Given()) -> tuple[EvaluateSpec, str]:

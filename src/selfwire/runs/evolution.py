@@ -99,7 +99,9 @@ from selfwire.runs.record import (
 )
 from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, Evolution, describe_pruning
 from selfwire.runs.spec import EvolveSpec, GivenSizes, Models, Sizes, fit_sizes, list_sizes, make_sizes
+from selfwire.runs.systems import load_noted_blobs
 from selfwire.store.journal import Journal
+from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Library, Version, open_library
 from selfwire.tools.own import JournalledTools
 from selfwire.tools.ready import BENCHMARK
@@ -412,9 +414,11 @@ def _load_plan(request: EvolveSpec, home: Path | None, path: Path, given: Given 
 
 
 def load_seed(path: Path) -> Team:
-    """Load the initial team of a run from its journal."""
-    with closing(Journal.open_read_only(path)) as journal:
-        return Team.model_validate(run_sync(journal.get_body(run_sync(journal.get_note(SEED)))))
+    """Load the initial team of a run from its journal, with the bytes that are noted there."""
+    with JournalReader(path) as journal:
+        team = Team.model_validate_json(journal.body(journal.note(SEED)))
+        load_noted_blobs(journal, team)
+    return team
 
 
 def validate_request(

@@ -1,9 +1,9 @@
 """Evolutions inside an evaluation: each in a home below its folder, on its budget, and resumed with it."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import method_names
@@ -17,9 +17,10 @@ from selfwire.runs.open import find_price_file
 from selfwire.runs.record import CHANGEABLE_NAMES, EVOLVED, JOURNAL, SUMMARY, ResumeChanges, get_runs_folder
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, PreEvolutionSpec, Sizes, SystemSpec
 from selfwire.runs.systems import LoadedTeam
-from selfwire.store.journal import Journal
+from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Version, open_library
 
+T = TypeVar("T")
 RUN = "evolution"
 """Name of the run in the home of an evolution."""
 
@@ -89,17 +90,18 @@ class PreEvolution:
     @property
     def spent(self) -> Usage:
         """The cost so far; its seconds are wall time."""
-        with self._read() as journal:
-            return journal.spend().replace(seconds=run_sync(journal.get_note(ELAPSED)) or 0.0) if journal else Usage()
+        return self._read(lambda journal: journal.spend().replace(seconds=journal.note(ELAPSED) or 0.0), Usage())
 
     @property
     def is_finished(self) -> bool:
         """Whether the evolution is finished."""
-        with self._read() as journal:
-            return journal is not None and (run_sync(journal.get_note(SUMMARY)) or {}).get("status") == "finished"
+        return self._read(lambda journal: (journal.note(SUMMARY) or {}).get("status") == "finished", False)
 
-    def _read(self) -> AbstractContextManager[Journal | None]:
-        return closing(Journal.open_read_only(self.path)) if self.path.exists() else nullcontext()
+    def _read(self, read: Callable[[JournalReader], T], otherwise: T) -> T:
+        if not self.path.exists():
+            return otherwise
+        with JournalReader(self.path) as journal:
+            return read(journal)
 
     def run(
         self, budget: Budget, parent: Ledger, on_event: Callable[[Event], None], *, retry_failed: bool = False

@@ -41,7 +41,16 @@ from selfwire.models.sync import run_sync
 from selfwire.runs.open import LoadedModels
 from selfwire.runs.spec import RunSpec, require_names
 from selfwire.store.journal import Journal
-from selfwire.store.journal_file import CODE, VERSION, Lease, is_held, read_facts, refuse_other_facts
+from selfwire.store.journal_file import (
+    CODE,
+    VERSION,
+    JournalReader,
+    Lease,
+    is_held,
+    read_header,
+    read_spend,
+    refuse_other_facts,
+)
 from selfwire.store.library import home_folder
 from selfwire.store.trust import is_agreed, is_own, make_mark
 from selfwire.tools.ready import end_servers, find_foreign_tools, find_server_files
@@ -154,18 +163,19 @@ def explain_foreign(run: str) -> Iterator[None]:
         ) from None
 
 
-async def summarise_run(home: str | Path | None, run: str) -> RunSummary:
+def summarise_run(home: str | Path | None, run: str) -> RunSummary:
     """Summarise a run; `trouble` says why a journal cannot be read."""
     path = get_run_folder(home, run) / JOURNAL
     try:
         with explain_foreign(run):
             held = is_held(path)  # a process that ends now notes so before the status is read
-            with closing(Journal.open_read_only(path)) as journal:
-                calls, tokens = journal.count_unsettled()
-                summary = check_summary(run, await journal.get_note(SUMMARY))
+            with JournalReader(path) as journal:
+                tokens = [at_most for _, state, at_most in journal.list_states() if state != "settled" and at_most]
+                summary = check_summary(run, journal.note(SUMMARY))
                 if not held and not has_ended(summary):
                     summary["status"] = INTERRUPTED
-                return RunSummary(run=run, summary=summary, spend=journal.spend(), open_calls=calls, open_tokens=tokens)
+                spend, open_tokens = journal.spend(), sum(tokens)
+            return RunSummary(run=run, summary=summary, spend=spend, open_calls=len(tokens), open_tokens=open_tokens)
     except JournalError as error:
         return RunSummary(run=run, trouble=str(error))
 
@@ -263,8 +273,8 @@ def load_request(path: Path, schema: type[AnyRequest], command: str | None = Non
     Raises:
         JournalError: it is not a run of this kind, or it ended before it began.
     """
-    with closing(Journal.open_read_only(path)) as journal:
-        found, summary = run_sync(journal.get_note(REQUEST)), run_sync(journal.get_note(SUMMARY))
+    with JournalReader(path) as journal:
+        found, summary = journal.note(REQUEST), journal.note(SUMMARY)
         began = check_summary(journal.run, summary).get("command")
         if command and began not in (None, command):
             raise JournalError(
@@ -302,9 +312,9 @@ def refuse_foreign_run(
         ConfigError: the run takes something that the user has not agreed to, or that is not what the user names.
     """
     refuse_other_request(path, request)
-    with closing(Journal.open_read_only(path)) as journal:
-        text, mark = _describe_for_mark(journal, request), run_sync(journal.get_note(MARK))
-        taken = list_taken(request, run_sync(journal.get_note(OUT)))
+    with JournalReader(path) as journal:
+        out, mark = journal.note(OUT), journal.note(MARK)
+        text, taken = _describe_for_mark(journal.run, request, out), list_taken(request, out)
     if names is not None:
         taken = {name: value for name, value in taken.items() if name in names}
     for name, value in changes.named.items():
@@ -332,7 +342,7 @@ def refuse_other_request(path: Path, request: RunSpec) -> None:
         JournalError: the run began with another request, or under other code.
     """
     now = {CODE: compute_code_hash(), "config": compute_config_hash(request), VERSION: get_version()}
-    then = read_facts(path)
+    then = read_header(path).facts
     refuse_other_facts(path, {name: then[name] for name in ("run", *now) if name in then}, now)
 
 
@@ -396,10 +406,10 @@ def list_taken(request: RunSpec, out: object) -> dict[str, tuple[str, str]]:
     return {name: (what, value) for name, (what, value) in found.items() if value}
 
 
-def _describe_for_mark(journal: Journal, request: RunSpec) -> str:
+def _describe_for_mark(run: str, request: RunSpec, out: object) -> str:
     """Write all of a run that its mark covers: its name, its request without what may change, its file of results."""
     fixed = request.model_dump(mode="json", exclude=CHANGEABLE)
-    return to_canonical_json([journal.run, fixed, run_sync(journal.get_note(OUT))])
+    return to_canonical_json([run, fixed, out])
 
 
 def compute_config_hash(request: RunSpec) -> str:
@@ -535,7 +545,8 @@ class RunPlan(ABC, Generic[OpenRunT]):
             run_sync(self._note_request(journal))
             run_sync(self.note_start(journal))
             run_sync(journal.put_note(SERVERS, _digest_servers(self.request)))
-            run_sync(journal.put_note(MARK, make_mark(_describe_for_mark(journal, self.request))))
+            text = _describe_for_mark(run, self.request, run_sync(journal.get_note(OUT)))
+            run_sync(journal.put_note(MARK, make_mark(text)))
             run_sync(journal.put_note(SUMMARY, make_summary(self.command, self.request, "running")))
 
         return Journal.create(path, run=run, facts=self._hashes, fill=fill)
@@ -602,14 +613,9 @@ def _remove_if_unanswered(path: Path) -> Iterator[None]:
     try:
         yield
     except UnansweredError:
-        if not any(map(_count_calls, path.parent.rglob(JOURNAL))):
+        if not any(read_spend(found).calls for found in path.parent.rglob(JOURNAL)):
             _remove_folder(path.parent)
         raise
-
-
-def _count_calls(path: Path) -> int:
-    with closing(Journal.open_read_only(path)) as journal:
-        return journal.spend().calls
 
 
 def make_run_name(*parts: str, benchmark: str) -> str:
@@ -708,9 +714,9 @@ class ContaminatedTasks(NamedTuple):
         await journal.put_note(SEEN, [sorted(self.marks), self.tasks])
 
     @classmethod
-    async def load(cls, journal: Journal) -> "ContaminatedTasks":
+    def load(cls, journal: JournalReader) -> "ContaminatedTasks":
         """Read the marks of a run's journal; empty if there are none."""
-        marks, tasks = await journal.get_note(SEEN) or ([], 0)
+        marks, tasks = journal.note(SEEN) or ([], 0)
         return cls(frozenset(marks), tasks)
 
 
@@ -727,8 +733,8 @@ def find_contaminated_tasks(runs: Iterable[str], home: Path | None) -> Contamina
             unknown.append(run)
         inside = sorted((path.parent / EVOLVED).glob(f"*/runs/*/{JOURNAL}"))  # of an evaluation that evolved it first
         for journal_path in inside or ([path] if path.exists() else []):
-            with closing(Journal.open_read_only(journal_path)) as journal:
-                own = run_sync(ContaminatedTasks.load(journal))
+            with JournalReader(journal_path) as journal:
+                own = ContaminatedTasks.load(journal)
             found = ContaminatedTasks(found.marks | own.marks, found.tasks + own.tasks)
     return found._replace(unknown=tuple(unknown))
 

@@ -1,6 +1,7 @@
 """Systems that answer questions: methods, baselines, saved teams, the trivial one; and a single question."""
 
 import asyncio
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +44,7 @@ from selfwire.runs.open import (
 from selfwire.runs.spec import SystemSpec, require_names
 from selfwire.store.files import encode_blob, find_blob, find_blob_references, load_blob
 from selfwire.store.journal import Journal
+from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Library, Version, open_library
 from selfwire.tools.ready import end_servers
 
@@ -293,18 +295,18 @@ async def note_teams(journal: Journal, teams: Mapping[str, LoadedTeam]) -> None:
     await journal.put_note(TEAM_DIGESTS, bodies)
 
 
-async def load_noted_teams(journal: Journal) -> dict[str, LoadedTeam]:
+def load_noted_teams(journal: JournalReader) -> dict[str, LoadedTeam]:
     """Load the systems' noted teams, with the bytes to which they refer.
 
     Raises:
         JournalError: there are none, or the bytes have been changed.
     """
-    bodies = await journal.get_note(TEAM_DIGESTS)
+    bodies = journal.note(TEAM_DIGESTS)
     if bodies is None:
         raise JournalError(f"run {journal.run!r} ended before it had begun; start a new run")
-    teams = {name: LoadedTeam.model_validate(await journal.get_body(body)) for name, body in bodies.items()}
+    teams = {name: LoadedTeam.model_validate_json(journal.body(body)) for name, body in bodies.items()}
     for loaded in teams.values():
-        await load_noted_blobs(journal, loaded.workflow)
+        load_noted_blobs(journal, loaded.workflow)
     return teams
 
 
@@ -414,17 +416,17 @@ async def note_blobs(journal: Journal, team: Team) -> None:
             await journal.put_note(note, await journal.put_body(encode_blob(reference)))
 
 
-async def load_noted_blobs(journal: Journal, team: Team) -> None:
+def load_noted_blobs(journal: JournalReader, team: Team) -> None:
     """Give this process the bytes that it lacks.
 
     Raises:
         JournalError: they have been changed.
     """
     for reference in find_blob_references(team.memory):
-        digest = await journal.get_note(f"{BLOBS}/{reference}")
+        digest = journal.note(f"{BLOBS}/{reference}")
         if digest is not None and find_blob(reference) is None:
             try:
-                load_blob(reference, await journal.get_body(digest))
+                load_blob(reference, json.loads(journal.body(digest)))
             except (ValueError, TypeError):
                 raise JournalError(
                     f"the bytes {reference[:19]}... of a team have been changed in run {journal.run!r}"

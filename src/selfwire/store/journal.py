@@ -28,10 +28,10 @@ from selfwire.store.journal_file import (
     PAUSE,
     CallResult,
     CallRow,
+    JournalReader,
     Lease,
     State,
     Writer,
-    choose_read_mode,
     create_journal,
     create_tables,
     open_as_holder,
@@ -71,7 +71,7 @@ Call = Callable[[], Awaitable[CallResult]]
 
 
 class Journal:
-    """A run's calls, bodies and notes; make one with `create`, `open`, `open_read_only` or `memory`."""
+    """A run's calls, bodies and notes; make one with `create`, `open` or `memory`; `JournalReader` reads one."""
 
     def __init__(self, connection: sqlite3.Connection, *, name: str, run: str, lease: Lease | None) -> None:
         self.run = run
@@ -149,13 +149,6 @@ class Journal:
         except JournalError:
             lease.release()
             raise
-
-    @classmethod
-    def open_read_only(cls, path: Path | str) -> Self:
-        """Open a run's journal for reading while another process may write it; raises JournalError as `open` does."""
-        found = read_header(Path(path))
-        connection = open_connection(str(path), choose_read_mode(Path(path)))
-        return cls(connection, name=str(path), run=found.facts["run"], lease=None)
 
     @property
     def can_resume(self) -> bool:
@@ -286,9 +279,11 @@ class Journal:
         Args:
             spent: cost of the copied calls that this journal did not have.
         """
-        with closing(type(self).open_read_only(path)) as other:
-            self._settled |= other._settled
-            self._open |= other._open | dict.fromkeys(other._settled, 0)  # what is settled costs no more
+        with JournalReader(path) as other:
+            for key, state, at_most in other.list_states():
+                self._open[key] = 0 if state == "settled" else at_most  # what is settled costs no more
+                if state == "settled":
+                    self._settled.add(key)
         self._count(spent)
 
     def spend(self) -> Usage:

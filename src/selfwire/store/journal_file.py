@@ -19,7 +19,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -27,7 +26,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from selfwire.core.errors import JournalError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import ZERO_USAGE, Usage
+from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
 from selfwire.store.files import make_draft, place_draft
 
 APPLICATION_ID = 0x73776A6C  # "swjl"
@@ -59,9 +58,6 @@ PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA};
 COMMIT;
 """
-SUMS = "SELECT TOTAL(calls), TOTAL(input_tokens), TOTAL(output_tokens), TOTAL(seconds) FROM calls"
-PRICES = "SELECT dollars FROM calls WHERE calls IS NOT NULL AND dollars IS NOT 0"
-"""Prices of the billed calls; only Python adds them exactly."""
 
 
 def create_journal(path: Path, facts: Mapping[str, str], fill: Callable[[Path], None]) -> None:
@@ -195,21 +191,6 @@ def _explain_unreadable(path: Path) -> Iterator[None]:
 
 def _make_corrupt_error(path: Path, state: str) -> JournalError:
     return JournalError(f"run file {path} is corrupt ({state}); nothing was written; start a new run")
-
-
-def read_facts(path: Path) -> dict[str, str]:
-    """Read the facts of a journal, without checking the whole file. Raises JournalError."""
-    with _explain_unreadable(path), closing(open_checked(path)) as connection:
-        return dict(connection.execute("SELECT name, value FROM facts").fetchall())
-
-
-def read_spend(path: Path) -> Usage:
-    """Add up the cost of all calls, without checking the whole file. Raises JournalError."""
-    with _explain_unreadable(path), closing(open_checked(path)) as connection:
-        calls, sent, received, seconds = connection.execute(SUMS).fetchone()
-        prices = [price for (price,) in connection.execute(PRICES)]
-    dollars = None if None in prices else float(sum(map(Fraction, prices)))
-    return Usage(calls=calls, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 
 
 def copy_rows(
@@ -439,7 +420,7 @@ def read_spend_by_model(rows: Sequence[Any]) -> dict[str, Usage]:
 
 
 class JournalReader:
-    """A reader of a journal's notes, bodies and sums; blocks, and raises JournalError as `Journal.open_read_only`."""
+    """A reader of a journal that another process may write; blocks, and raises JournalError for a damaged file."""
 
     def __init__(self, path: Path) -> None:
         self.run = read_header(path).facts["run"]
@@ -458,10 +439,36 @@ class JournalReader:
         found = self._read(statement, len(prefix), prefix)
         return {name: parse_stored(self._name, json.loads, value) for name, value in found}
 
+    def note(self, name: str) -> Any:
+        """The value of a note; None if there is none."""
+        found = self._read("SELECT value FROM notes WHERE name = ?", name)
+        return parse_stored(self._name, json.loads, found[0][0]) if found else None
+
+    def body(self, digest: str) -> str:
+        """A body as JSON text.
+
+        Raises:
+            JournalError: there is no such body.
+        """
+        if not (found := self.bodies([digest])):
+            raise JournalError(f"{self._name} has no body {digest!r}; it belongs to another run")
+        return found[digest]
+
     def bodies(self, digests: Sequence[str]) -> dict[str, str]:
         """Read bodies as JSON texts by hash; missing bodies are left out."""
         statement = "SELECT hash, body FROM bodies WHERE hash IN (SELECT value FROM json_each(?))"
         return dict(self._read(statement, json.dumps([*digests])))
+
+    def list_states(self) -> list[tuple[str, str, int]]:
+        """Every call's key, state, and most tokens that it may have cost unnoted."""
+        return self._read("SELECT key, state, at_most FROM calls")
+
+    def spend(self) -> Usage:
+        """The cost of all calls."""
+        spent = UsageAccumulator()
+        for row in self._read(f"SELECT {USAGE} FROM calls WHERE calls IS NOT NULL"):
+            spent.add(parse_stored(self._name, to_usage, row))
+        return spent.usage
 
     def spend_by_place(self) -> dict[tuple[str, str], Usage]:
         """Add up the billed cost by phase and node."""
@@ -482,6 +489,12 @@ class JournalReader:
     def _read(self, statement: str, *values: Any) -> list[Any]:
         with _explain_unreadable(self._path):
             return self._connection.execute(statement, values).fetchall()
+
+
+def read_spend(path: Path) -> Usage:
+    """Read the cost of a journal's calls; raises JournalError as `JournalReader`."""
+    with JournalReader(path) as journal:
+        return journal.spend()
 
 
 Job = Callable[[sqlite3.Connection], T]

@@ -13,8 +13,8 @@ from selfwire.core.task import Task
 from selfwire.core.team import Team, diff_teams
 from selfwire.core.topology import make_chain
 from selfwire.evals.benchmarks.tariffs import FAULTY, TARIFFS, generate_tasks, grade, plant_fault, tariffs
-from selfwire.extras.lab.ablation.evolution import evolution
 from selfwire.extras.lab.ablation.plan import Study
+from selfwire.extras.lab.ablation.variants import measure_evolution
 from selfwire.runs.evolution import run_single_agent, start_evolution, validate_request
 from selfwire.runs.spec import Sizes
 from selfwire.tools.own import SandboxedTool, give_tools
@@ -119,5 +119,5 @@ def test_an_evolved_tool_improves_and_one_that_is_fixed_does_not() -> None:
     study = Study(
         benchmark="tariffs", sizes=Sizes(train=20, gate=20, test=10), iterations=3, batch=4, gate_tasks=6, seeds=1
     )
-    mended, fixed = (evolution(study, "k", name, 1) for name in ("full", "no-tool-evolution"))
+    mended, fixed = (measure_evolution(study, "k", name, 1) for name in ("full", "no-tool-evolution"))
     assert fixed.after <= fixed.before == mended.before < mended.after == 1

@@ -32,9 +32,10 @@ from selfwire.runs.systems import BLOBS, LoadedTeam, load_noted_teams, note_team
 from selfwire.store import files
 from selfwire.store.files import put_blob
 from selfwire.store.journal import Journal
-from selfwire.store.journal_file import read_spend
+from selfwire.store.journal_file import JournalReader, read_spend
 from tests import kills, processes
 from tests.commands import call
+from tests.journals import read_journal
 from tests.machines import wait_until
 from tests.runs.evaluation.test_evaluation import comparable, request
 from tests.wire.server import WireServer, text
@@ -68,7 +69,7 @@ def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_pat
     assert lines[1].info.learned
     assert {event["target"] for event in heard} == set(FOUR)
     assert not list((home / "runs" / "r" / "parts").iterdir())
-    journals = [Journal.open_read_only(one / "runs" / "r" / "journal.sqlite") for one in (tmp_path / "one", home)]
+    journals = [read_journal(one / "runs" / "r" / "journal.sqlite") for one in (tmp_path / "one", home)]
     assert journals[0].spend().calls == journals[1].spend().calls
     for journal in journals:
         journal.close()
@@ -106,15 +107,17 @@ def test_weights_come_with_a_run_s_workflows_unless_they_were_changed(
 ) -> None:
     reference = put_blob(b"weights")
     team = make_single_team(()).replace(memory={"router": reference})
-    with closing(Journal.create(tmp_path / "journal.sqlite", run="r")) as journal:
+    path = tmp_path / "journal.sqlite"
+    with closing(Journal.create(path, run="r")) as journal:
         run_sync(note_teams(journal, {"a": LoadedTeam(workflow=team)}))
         monkeypatch.setattr(files, "_kept", OrderedDict())  # as in another process
-        assert run_sync(load_noted_teams(journal))["a"].workflow == team
+        with JournalReader(path) as reader:
+            assert load_noted_teams(reader)["a"].workflow == team
         assert files.get_blob(reference) == b"weights"
         monkeypatch.setattr(files, "_kept", OrderedDict())
         run_sync(journal.put_note(f"{BLOBS}/{reference}", run_sync(journal.put_body("AAAA"))))
-        with pytest.raises(JournalError, match="have been changed in run 'r'"):
-            run_sync(load_noted_teams(journal))
+        with JournalReader(path) as reader, pytest.raises(JournalError, match="have been changed in run 'r'"):
+            load_noted_teams(reader)
 
 
 def make_shard(home: Path, name: str, most: int) -> tuple[Shard, list[str]]:

@@ -26,6 +26,7 @@ from selfwire.store.journal import Journal
 from selfwire.store.journal_file import read_spend
 from tests import kills, processes
 from tests.extras.cluster.test_processes import make_shard, measure
+from tests.journals import read_journal
 from tests.machines import find_children, is_alive, wait_until
 from tests.runs.evaluation.test_evaluation import comparable, evaluated, request
 from tests.samples import SWEEP
@@ -52,7 +53,7 @@ def test_rows_of_slices_are_those_of_the_whole(tmp_path: Path, monkeypatch: pyte
     assert to_bytes(on_workers(tmp_path, asked, WorkerOptions(workers=1))) == to_bytes(expected)
     spent = []
     for run in ("whole", "r"):
-        journal = Journal.open_read_only(tmp_path / "runs" / run / "journal.sqlite")
+        journal = read_journal(tmp_path / "runs" / run / "journal.sqlite")
         spent.append((journal.spend().replace(seconds=0), len(run_sync(journal.rows()))))
         journal.close()
     assert spent[0] == spent[1]

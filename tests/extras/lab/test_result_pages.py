@@ -21,9 +21,8 @@ from selfwire.evals.table import (
     read_kept_runs,
     read_results,
 )
-from selfwire.extras.lab.ablation.files import keep_study
 from selfwire.extras.lab.ablation.plan import Study
-from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow
+from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, keep_study
 from selfwire.extras.lab.ablation.table import build_table
 from selfwire.extras.lab.result_pages import check_pages, fill_page
 from selfwire.runs.spec import Sizes

@@ -10,13 +10,11 @@ import pytest
 from selfwire.core.errors import BudgetError, ConfigError, ModelError
 from selfwire.core.trajectory import DecisionCount
 from selfwire.extras.cluster.executors import WorkerOptions
-from selfwire.extras.lab.ablation.evaluation import evaluation
-from selfwire.extras.lab.ablation.evolution import count_outcomes, evolution
-from selfwire.extras.lab.ablation.files import read_study
 from selfwire.extras.lab.ablation.plan import Operations, Study
-from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows
+from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows, read_study
 from selfwire.extras.lab.ablation.run import run_ablation
 from selfwire.extras.lab.ablation.table import build_table, compute_difference, compute_gain
+from selfwire.extras.lab.ablation.variants import count_outcomes, measure_evaluation, measure_evolution
 from selfwire.graphs.method import FULL, RANDOM, find_method
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.runs.estimates import estimate_ablation
@@ -66,7 +64,7 @@ def behaviour(found: EvolutionRow) -> dict[str, str]:
 
 @cache
 def full(seed: int, benchmark: str = SMALL.benchmark) -> EvolutionRow:
-    return evolution(SMALL.replace(benchmark=benchmark), "k", FULL, seed)
+    return measure_evolution(SMALL.replace(benchmark=benchmark), "k", FULL, seed)
 
 
 def assert_matched(control: EvolutionRow, whole: EvolutionRow) -> None:
@@ -79,7 +77,9 @@ def assert_matched(control: EvolutionRow, whole: EvolutionRow) -> None:
 def differs(name: str, seed: int) -> bool:
     benchmark = "tariffs" if name in OF_TOOLS else SMALL.benchmark
     whole = full(seed, benchmark)
-    found = evolution(SMALL.replace(benchmark=benchmark), "k", name, seed, whole.operations if name == RANDOM else None)
+    found = measure_evolution(
+        SMALL.replace(benchmark=benchmark), "k", name, seed, whole.operations if name == RANDOM else None
+    )
     if name == RANDOM:
         assert_matched(found, whole)
     assert behaviour(found).keys() == behaviour(whole).keys()
@@ -108,7 +108,7 @@ def test_without_kabb_a_team_that_branches_does_something_else(tmp_path: Path) -
     branching = team(*(("s", arm) for arm in arms), *((arm, "end") for arm in arms))
     (tmp_path / "team.json").write_text(branching.model_dump_json())
     study = BranchingStudy(**TINY.model_dump(), seed_team=str(tmp_path / "team.json"))
-    whole, without = (evolution(study, "k", name, 0) for name in (FULL, "no-kabb"))
+    whole, without = (measure_evolution(study, "k", name, 0) for name in (FULL, "no-kabb"))
     assert whole.decisions is not None
     assert whole.decisions.free > 0
     assert without.decisions is None
@@ -120,7 +120,7 @@ HERA = Study(method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=4, 
 
 @cache
 def full_hera(seed: int) -> EvolutionRow:
-    return evolution(HERA, "k", FULL, seed)
+    return measure_evolution(HERA, "k", FULL, seed)
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def full_hera(seed: int) -> EvolutionRow:
 def test_every_switch_of_hera_changes_what_its_teams_do(name: str) -> None:
     def differs(seed: int) -> bool:
         whole = full_hera(seed)
-        part = evolution(HERA, "k", name, seed, whole.operations if name == RANDOM else None)
+        part = measure_evolution(HERA, "k", name, seed, whole.operations if name == RANDOM else None)
         if name == RANDOM:
             assert_matched(part, whole)
         return behaviour(whole) != behaviour(part)
@@ -139,13 +139,13 @@ def test_every_switch_of_hera_changes_what_its_teams_do(name: str) -> None:
 
 @pytest.mark.slow
 def test_variants_start_from_the_same_seed_workflow_on_the_same_tasks() -> None:
-    found = evolution(SMALL, "k", "no-tev", 0)
+    found = measure_evolution(SMALL, "k", "no-tev", 0)
     assert found.paths["0/rollout"] == full(0).paths["0/rollout"]
     assert (found.before, found.calls_before) == (full(0).before, full(0).calls_before)
 
 
 def test_the_same_seed_gives_the_same_row_and_another_seed_another() -> None:
-    first, again, other = (evolution(TINY, "k", FULL, seed) for seed in (0, 0, 1))
+    first, again, other = (measure_evolution(TINY, "k", FULL, seed) for seed in (0, 0, 1))
     assert again.replace(seconds=0) == first.replace(seconds=0)
     assert other.paths != first.paths
 
@@ -310,7 +310,7 @@ def test_an_ablation_of_a_choice_that_was_never_free_says_so(decided: DecisionCo
 
 
 def test_free_decisions_are_counted_over_a_whole_evolution() -> None:
-    found, without = full(0), evolution(TINY, "k", "no-kabb", 0)
+    found, without = full(0), measure_evolution(TINY, "k", "no-kabb", 0)
     assert found.decisions is not None
     assert found.decisions.made >= 100
     assert found.decisions.free <= found.decisions.made
@@ -335,7 +335,7 @@ def test_task_states_are_compared_under_the_same_fixed_workflow() -> None:
 def test_who_learns_nothing_between_runs_is_measured_as_it_starts() -> None:
     study = Study(method="evomas", sizes=Sizes(train=2, gate=1, test=2), iterations=1, batch=2, gate_tasks=1, seeds=1)
     assert [study.request(name, 0).evolution.iterations for name in (FULL, "no-state", "fixed")] == [1, 1, 0]
-    found = evolution(study, "k", "fixed", 0)
+    found = measure_evolution(study, "k", "fixed", 0)
     assert (found.before, found.edits, found.evolution_calls) == (found.after, (), 0)
     assert set(found.paths) == {"0/test/before", "0/test/after"}
 
@@ -355,12 +355,12 @@ MEASURED = Study(sizes=Sizes(train=1, gate=0, test=3), seeds=2)
 )
 def test_every_switch_of_a_method_that_does_not_evolve_changes_what_its_team_does(method: str, name: str) -> None:
     study = MEASURED.replace(method=method)
-    assert any(evaluation(study, "k", name, seed).paths != whole(method, seed).paths for seed in range(12))
+    assert any(measure_evaluation(study, "k", name, seed).paths != whole(method, seed).paths for seed in range(12))
 
 
 @cache
 def whole(method: str, seed: int) -> EvaluationRow:
-    return evaluation(MEASURED.replace(method=method), "k", FULL, seed)
+    return measure_evaluation(MEASURED.replace(method=method), "k", FULL, seed)
 
 
 def test_methods_that_do_not_evolve_are_measured_with_rounds_calls_and_tokens(tmp_path: Path) -> None:
@@ -431,7 +431,7 @@ def test_after_a_fault_a_study_keeps_the_rows_of_the_others(monkeypatch: pytest.
             raise BudgetError("the budget is spent")
         return row(name, seed, study=key)
 
-    monkeypatch.setattr("selfwire.extras.lab.ablation.run.evolution", measure)
+    monkeypatch.setattr("selfwire.extras.lab.ablation.run.measure_evolution", measure)
     study, out = TINY.replace(variants=(FULL,), seeds=2), tmp_path / "rows.jsonl"
     with pytest.raises(BudgetError, match="the budget is spent"):
         run_ablation(study, out, ONE)
@@ -441,11 +441,11 @@ def test_after_a_fault_a_study_keeps_the_rows_of_the_others(monkeypatch: pytest.
 def test_what_was_not_measured_has_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     untested = TINY.replace(sizes=TINY.sizes.replace(test=0))
     with pytest.raises(ConfigError, match=r"no test task was finished by both .*; give more test tasks"):
-        evolution(untested, "k", FULL, 0)
+        measure_evolution(untested, "k", FULL, 0)
 
     async def fail(*given: object, **options: object) -> None:
         raise ModelError("the reply is empty")
 
     monkeypatch.setattr(MeteredModel, "generate", fail)
     with pytest.raises(ConfigError, match="no task of variant 'full' and seed 0 was finished"):
-        evaluation(MEASURED.replace(sizes=TINY.sizes), "k", FULL, 0)
+        measure_evaluation(MEASURED.replace(sizes=TINY.sizes), "k", FULL, 0)

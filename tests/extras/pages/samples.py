@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Message
@@ -94,3 +95,16 @@ def make_report(versions: Sequence[TeamVersion], places: Sequence[Place], text: 
         places=tuple(places),
         spend=(SpendLine(role="agents", what="test tasks", calls=3, tokens=900, dollars=None),),
     )
+
+
+def restore_texts(packed: Any) -> Any:
+    """A packed value with its texts, as `page.js` restores it."""
+
+    def restore(part: Any) -> Any:
+        if isinstance(part, list):
+            return [restore(inside) for inside in part]
+        if not isinstance(part, dict):
+            return part
+        return packed["texts"][part["$text"]] if "$text" in part else {key: restore(part[key]) for key in part}
+
+    return restore(packed["value"])

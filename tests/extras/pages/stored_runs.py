@@ -11,9 +11,8 @@ from selfwire.core.trajectory import DecisionCount, Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
 from selfwire.evolvers.router.reinforce import Update
-from selfwire.extras.lab.ablation.files import keep_study
 from selfwire.extras.lab.ablation.plan import Study
-from selfwire.extras.lab.ablation.rows import EvolutionRow
+from selfwire.extras.lab.ablation.rows import EvolutionRow, keep_study
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.method import FULL
 from selfwire.graphs.rollouts import get_sample_name, get_trajectories_note

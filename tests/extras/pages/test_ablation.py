@@ -6,9 +6,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
-from selfwire.extras.lab.ablation.files import read_study
 from selfwire.extras.lab.ablation.plan import Study
-from selfwire.extras.lab.ablation.rows import EvolutionRow
+from selfwire.extras.lab.ablation.rows import EvolutionRow, read_study
 from selfwire.extras.pages.ablation import describe_study
 from selfwire.extras.pages.comparison_charts import draw_differences, draw_seeds
 from selfwire.extras.pages.data import RunReport
@@ -106,7 +105,7 @@ def test_an_ablation_keeps_what_it_compares_beside_its_rows_and_writes_its_page(
     def measure(study: Study, key: str, name: str, seed: int, edits: object, parent: object) -> EvolutionRow:
         return make_row(name, seed, 0.5, study=key)
 
-    monkeypatch.setattr("selfwire.extras.lab.ablation.run.evolution", measure)
+    monkeypatch.setattr("selfwire.extras.lab.ablation.run.measure_evolution", measure)
     rows, page = tmp_path / "rows.jsonl", tmp_path / "page.html"
     for seeds in ("1", "2"):
         given = (

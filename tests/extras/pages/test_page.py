@@ -30,7 +30,7 @@ from selfwire.models.sync import run_sync
 from selfwire.runs.record import JOURNAL, SUMMARY
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import JournalReader
-from tests.extras.pages.samples import make_place, make_report, make_trail, make_version
+from tests.extras.pages.samples import make_place, make_report, make_trail, make_version, restore_texts
 
 SMALL = "--gate mean --iterations 2 --batch 4 --gate-tasks 6 --train 8 --gate-size 12 --test 6".split()
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> <!-- \ud800 \x1b[2J\u202e {{ 7 * 7 }} &amp;"
@@ -43,12 +43,12 @@ def call(home: Path, *arguments: str) -> Result:
 def read_data(page: str, name: str) -> Any:
     found = re.search(rf'<script type="application/json" id="data-{name}">(.*?)</script>', page, re.DOTALL)
     assert found
-    return json.loads(found[1])
+    return restore_texts(json.loads(found[1]))
 
 
-def read_trails(page: str) -> list[dict[str, Any]]:
+def read_trails(page: str) -> list[list[dict[str, Any]]]:
     chunks = re.findall(r'<script type="text/plain" id="trails-[\d-]+">(.*?)</script>', page)
-    return [json.loads(gzip.decompress(base64.b64decode(chunk))) for chunk in chunks]
+    return [restore_texts(json.loads(gzip.decompress(base64.b64decode(chunk)))) for chunk in chunks]
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +73,13 @@ def test_the_page_of_an_evolution_has_what_the_run_has_on_record(page: str) -> N
     assert team["versions"][0]["accepted"] is None
     assert all(one["edits"] for one in team["versions"][1:])
     assert set(team["nodes"]) == {node for one in team["versions"] for node in one["nodes"]}
-    assert any(traffic > 0 for _, _, traffic in team["versions"][0]["links"])
-    keys = [one["key"] for one in runs[:-1]]
+    assert any(link["traffic"] > 0 for link in team["versions"][0]["links"])
+    keys = [one["key"] for one in runs]
     assert keys[:3] == ["0/rollout", "0/gate/incumbent", "0/gate/candidate"]
     assert keys[-2:] == ["0/test/before", "0/test/after"] or "0/baseline/single" in keys
-    for place in runs[:-1]:
+    for place in runs:
         assert {row[2] for row in place["rows"]} <= {"right", "wrong", "error"}
-    assert sum(len(chunk["trails"]) for chunk in read_trails(page)) == sum(len(place["rows"]) for place in runs[:-1])
+    assert sum(map(len, read_trails(page))) == sum(len(place["rows"]) for place in runs)
 
 
 def test_the_verdict_comes_first_with_its_interval_and_the_systems_below(page: str) -> None:
@@ -155,10 +155,10 @@ def test_hostile_texts_stay_texts() -> None:
     assert "{{ 7 * 7 }}" in page
     assert "\x1b" not in page
     assert len(page) < 200_000
-    (chunk,) = read_trails(page)
-    assert any(f"{len(long) - BODY:,} more characters are in the run's journal" in text for text in chunk["texts"])
-    texts = read_data(page, "team")["texts"]
-    assert any(text.startswith("</script><script>alert(1)") for text in texts)
+    ((trail,),) = read_trails(page)
+    assert f"{len(long) - BODY:,} more characters are in the run's journal" in json.dumps(trail)
+    (agent, *_) = read_data(page, "team")["versions"][1]["agents"].values()
+    assert agent["prompt"].startswith("</script><script>alert(1)")
 
 
 def test_nodes_keep_their_places_and_do_not_overlap() -> None:
@@ -216,9 +216,9 @@ def test_a_comparison_shows_differences_and_what_methods_noted(tmp_path: Path, m
     result = call(tmp_path, "report", folder.name)
     assert result.exit_code == 0, result.output
     page = (folder / "report.html").read_text()
-    assert [one["key"] for one in read_data(page, "runs")[:-1]] == ["dytopo", "single", "trivial"]
+    assert [one["key"] for one in read_data(page, "runs")] == ["dytopo", "single", "trivial"]
     assert re.search(r'<th scope="row">dytopo</th>.*?[+-]\d\.\d\d \[[+-]\d\.\d\d, [+-]\d\.\d\d\]', page)
-    noted = [text for chunk in read_trails(page) for done in chunk["trails"] for text in done["notes"]]
+    noted = [text for chunk in read_trails(page) for done in chunk for text in done["notes"]]
     assert len(noted) >= 4
     assert 'id="team"' not in page
     monkeypatch.setattr(JournalReader, "bodies", lambda journal, digests: {})

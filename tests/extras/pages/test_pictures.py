@@ -35,14 +35,13 @@ from selfwire.evolvers.router.decisions import LayeredWorkflow
 from selfwire.evolvers.tacomas.judge import Contribution, RubricItem
 from selfwire.evolvers.tacomas.rounds import TacomasRound, compute_figures
 from selfwire.extras.pages.layout import lay_out_team
-from selfwire.extras.pages.pack import pack_panels_of_versions, pack_team
+from selfwire.extras.pages.pack import PANELS, ROWS, dump_panels, pack_panels_of_versions, pack_team
 from selfwire.extras.pages.page import render_page
-from selfwire.extras.pages.panels import PANELS, ROWS, pack_panels
 from selfwire.extras.pages.pictures import draw_learning, draw_run
 from selfwire.extras.pages.question import describe_question
 from selfwire.graphs.hiva import Hiva
 from tests.extras.pages.browser import Browser, needs_browser
-from tests.extras.pages.samples import make_place, make_report, make_trail, make_version
+from tests.extras.pages.samples import make_place, make_report, make_trail, make_version, restore_texts
 
 HOSTILE = (
     "</script><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\"> \x1b {{ 7 * 7 }}"
@@ -84,7 +83,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def read_pictures(page: str) -> dict[str, Any]:
     packed = re.search(r'<script type="text/plain" id="data-pictures">(.*?)</script>', page)
     assert packed
-    found: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed[1])))
+    found: dict[str, Any] = restore_texts(json.loads(gzip.decompress(base64.b64decode(packed[1]))))
     return found
 
 
@@ -92,7 +91,7 @@ def test_the_page_of_a_run_has_the_panels_of_its_method(pages: dict[str, Path]) 
     for method, titles in TITLES.items():
         found = read_pictures(pages[method].read_text())
         panels = [*found["panels"], *(panel for frame in found["frames"] for panel in frame)]
-        assert {found["texts"][panel["title"]] for panel in panels} >= titles, method
+        assert {panel["title"] for panel in panels} >= titles, method
 
 
 def make_topology(*chain: str) -> Topology:
@@ -292,22 +291,17 @@ def test_hostile_texts_of_panels_stay_texts() -> None:
     assert page.count("<script") == page.count("</script>") == 5  # three of data, one of trails, the page's own
     assert "<img" not in page
     assert "\\u001b" not in page
-    texts = read_pictures(page)["texts"]
-    assert any(text.startswith("</script><script>document") and "\\x1b {{ 7 * 7 }}" in text for text in texts)
+    for panel in read_pictures(page)["panels"]:
+        assert panel["title"].startswith("</script><script>document")
+        assert "\\x1b {{ 7 * 7 }}" in panel["title"]
 
 
 def test_panels_are_cut_with_a_note() -> None:
-    texts: list[str] = []
-
-    def add(text: str) -> int:
-        texts.append(text)
-        return len(texts) - 1
-
     rows = tuple((f"row {number}", 0.5) for number in range(ROWS + 5))
     table = Table(title="many", columns=("name", "value"), rows=rows)
-    packed = pack_panels([table] * (PANELS + 3), add)
-    assert (len(packed), len(packed[0]["rows"])) == (PANELS, ROWS)
-    assert texts[packed[0]["note"]] == "5 more rows had no room here."
+    dumped = dump_panels([table] * (PANELS + 3))
+    assert (len(dumped), len(dumped[0]["rows"])) == (PANELS, ROWS)
+    assert dumped[0]["note"] == "5 more rows had no room here."
 
 
 def test_the_first_versions_lose_their_panels_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,10 +20,10 @@ from selfwire.runs.record import ContaminatedTasks
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.systems import TEAM_DIGESTS
 from selfwire.runs.testing import make_system_under_test
-from selfwire.store.journal import Journal
 from selfwire.store.library import open_library
 from tests.commands import call
 from tests.graphs.scripted import trio
+from tests.journals import read_journal
 from tests.runs.evaluation import graders
 
 WHIMS = ("fine", "raise", "fine", "hang", "nan", "leave", "fine", "fine")
@@ -184,7 +184,7 @@ def test_the_time_is_noted_on_a_machine_that_has_just_started(tmp_path: Path) ->
 def test_rows_that_stand_are_not_run_again_and_errors_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = own(tmp_path, "fine", "raise")
     _, rows = evaluated(tmp_path, asked)
-    journal = Journal.open_read_only(tmp_path / "runs" / "r" / "journal.sqlite")
+    journal = read_journal(tmp_path / "runs" / "r" / "journal.sqlite")
     before = journal.spend().calls
     journal.close()
     monkeypatch.setattr(graders, "MENDED", {"raise"})

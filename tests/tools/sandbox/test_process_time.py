@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from selfwire.tools.sandbox.process_time import ProcessTimer
+from selfwire.tools.sandbox.sandbox_waiting import ProcessTimer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

@@ -16,7 +16,7 @@ import pytest
 from selfwire.core.errors import SandboxError
 from selfwire.core.protocols import MEBIBYTE, Execution, Limits
 from selfwire.models.sync import run_sync
-from selfwire.tools.sandbox import process_time, sandbox_programs
+from selfwire.tools.sandbox import sandbox_programs, sandbox_waiting
 from selfwire.tools.sandbox.bubblewrap import _find_complaint, find_working_bubblewrap
 from selfwire.tools.sandbox.syscall_filter import make_filter
 from tests.sandboxed import needs_sandbox
@@ -184,7 +184,7 @@ async def test_who_uses_up_the_processor_is_stopped() -> None:
 
 
 async def test_who_waits_for_a_processor_is_not_stopped_and_at_last_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_time, "_inspect", lambda process: (0.0, True))  # others have the processors
+    monkeypatch.setattr(sandbox_waiting, "_inspect", lambda process: (0.0, True))  # others have the processors
     assert (await ran("import time\ntime.sleep(1.5)", limits=Limits(seconds=0.5))).exit_status == 0
     with pytest.raises(SandboxError, match=r"too busy to run the program: in \d+ s it had 0 of its 0.1"):
         await ran("import time\ntime.sleep(60)", limits=Limits(seconds=0.1))

@@ -20,7 +20,7 @@ from selfwire.extras.cluster.executors import WorkerOptions, open_workers
 from selfwire.extras.cluster.jobs import Job, JobSettings, Report
 from selfwire.extras.cluster.shards import Shard, ShardedTasks, refuse_missing_shard, roll_out_shard
 from selfwire.extras.cluster.shared_ledger import open_ledger, share_ledger
-from selfwire.extras.cluster.worker_budgets import choose_budget_address
+from selfwire.extras.cluster.worker_budgets import choose_budget_address, refuse_unusable_cluster
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.rollouts import Keep, RolloutContext, RolloutFn, RolloutRunner, stream_rollouts
@@ -31,7 +31,7 @@ from selfwire.runs.evolution import HERE, EvolutionPlan, TaskPlace, load_seed, l
 from selfwire.runs.open import LoadedModels, load_models
 from selfwire.runs.record import get_runs_folder, load_request
 from selfwire.runs.spec import EvolveSpec, Models
-from selfwire.runs.systems import load_noted_blobs, note_blobs
+from selfwire.runs.systems import note_blobs
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library
 
@@ -100,9 +100,20 @@ class Workers(TaskPlace):
             work.merge_all()
 
 
-def choose_place(options: WorkerOptions, *, retry_failed: bool = False) -> TaskPlace:
-    """This process, or workers where there are several."""
-    return HERE if options.is_local else Workers(options, retry_failed=retry_failed)
+def choose_place(options: WorkerOptions, new: EvolveSpec | None = None, *, retry_failed: bool = False) -> TaskPlace:
+    """This process, or workers where there are several.
+
+    Args:
+        new: the request of a run that is to begin.
+
+    Raises:
+        ConfigError: `refuse_unusable_cluster` refuses the new run.
+    """
+    if options.is_local:
+        return HERE
+    if new is not None:
+        refuse_unusable_cluster(new, options)
+    return Workers(options, retry_failed=retry_failed)
 
 
 class _Part(TaskPlace):
@@ -116,8 +127,7 @@ class _Part(TaskPlace):
         self.budget_address = budget_address
 
     async def load_seed(self, seed: Team, journal: Journal, library: Library) -> None:
-        """Load the bytes of the team, which the shard has."""
-        await load_noted_blobs(journal, seed)
+        """Load nothing more: the function `load_seed` has loaded the team's bytes from the shard."""
 
     def open_ledger(self, plan: EvolutionPlan, journal: Journal, elapsed: float) -> Ledger:
         """The one that the run shares."""

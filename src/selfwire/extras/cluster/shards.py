@@ -11,7 +11,7 @@ import math
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -32,10 +32,10 @@ from selfwire.graphs.rollouts import Keep, RolloutContext, RolloutFn, RolloutRun
 from selfwire.models.budget import enforce_deadline
 from selfwire.models.metered_chat import INVALID_NOTE
 from selfwire.models.structured import MODE_NOTE
-from selfwire.models.sync import run_in_thread, run_sync
+from selfwire.models.sync import run_in_thread
 from selfwire.runs.record import JOURNAL, PARTS, ROWS, get_runs_folder
 from selfwire.store.journal import Journal
-from selfwire.store.journal_file import Lease, copy_rows, read_header, read_spend
+from selfwire.store.journal_file import JournalReader, Lease, copy_rows, read_header, read_spend
 
 T = TypeVar("T")
 PATIENCE = 10.0
@@ -89,8 +89,8 @@ class Shard:
 
     def read_done(self) -> dict[str, list[Trajectory]]:
         """Read the trajectories of the tasks that are done, by task."""
-        with closing(Journal.open_read_only(self.own)) as journal:
-            texts = {name: run_sync(journal.get_note(name)) for name in run_sync(journal.list_note_names(DONE))}
+        with JournalReader(self.own) as journal:
+            texts = journal.notes(DONE)
         return {name.removeprefix(DONE): _GRADED.validate_json(text) for name, text in texts.items()}
 
     def merge_into_run(self, before: Usage | None = None, journal: Journal | None = None) -> Usage:

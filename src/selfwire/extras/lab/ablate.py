@@ -16,9 +16,9 @@ from selfwire.core.values import FrozenModel
 from selfwire.evals.readers import PREFIX, pin_commit
 from selfwire.evals.tasks import is_own_data, read_tasks
 from selfwire.extras.cluster.executors import WorkerOptions
-from selfwire.extras.lab.ablation.files import keep_study
 from selfwire.extras.lab.ablation.plan import Study, Subject, WorldStudy, fit_study
 from selfwire.extras.lab.ablation.record import Record, record_study
+from selfwire.extras.lab.ablation.rows import keep_study
 from selfwire.extras.lab.ablation.run import run_ablation
 from selfwire.extras.lab.ablation.table import build_table
 from selfwire.extras.lab.result_pages import keep_world

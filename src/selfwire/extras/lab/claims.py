@@ -44,7 +44,7 @@ from pydantic import BaseModel
 
 from selfwire.cli import output
 from selfwire.core.errors import ConfigError
-from selfwire.extras.lab.ablation.files import read_study
+from selfwire.extras.lab.ablation.rows import read_study
 from selfwire.extras.lab.result_pages import (
     CODE,
     TABLE,

@@ -41,7 +41,7 @@ from selfwire.evals.table import (
     summarise_seeds,
     write_lines,
 )
-from selfwire.extras.lab.ablation.files import read_study
+from selfwire.extras.lab.ablation.rows import read_study
 from selfwire.extras.lab.ablation.table import build_comparison
 from selfwire.extras.lab.ablation.table import build_table as build_study_table
 from selfwire.extras.lab.worlds.catalogue import World, load_world

@@ -8,10 +8,9 @@ from typing import Any
 from selfwire.core.values import fingerprint
 from selfwire.extras.cluster.executors import WorkerOptions, open_workers
 from selfwire.extras.cluster.jobs import Job, Report, run_jobs
-from selfwire.extras.lab.ablation.files import begin_study
 from selfwire.extras.lab.ablation.plan import WorldStudy
 from selfwire.extras.lab.ablation.record import Record, RecordedStudy, skip_record
-from selfwire.extras.lab.ablation.rows import StudyRow, append_row, read_rows
+from selfwire.extras.lab.ablation.rows import StudyRow, append_row, begin_study, read_rows
 from selfwire.extras.lab.worlds.catalogue import load_world
 from selfwire.extras.lab.worlds.gains import WorldResult
 from selfwire.runs.record import compute_code_hash

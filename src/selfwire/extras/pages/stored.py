@@ -1,8 +1,9 @@
 """Trajectories as a journal stores them; JSON in them is not frozen, so that reading takes a quarter of the time."""
 
+import json
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, field_serializer
 
 from selfwire.core.trajectory import Routing, Step, ToolUse, Trajectory
 
@@ -17,6 +18,10 @@ class StoredTool(ToolUse):
     arguments: Any = None
     result: str
 
+    @field_serializer("arguments")
+    def _write_line(self, arguments: Any) -> str:
+        return json.dumps(arguments, ensure_ascii=False)
+
 
 class StoredRouting(Routing):
     """A choice of successors."""
@@ -24,6 +29,11 @@ class StoredRouting(Routing):
     model_config = _STORED
 
     scores: Any = None
+
+    @field_serializer("scores")
+    def _list_numbers(self, scores: Any) -> dict[str, float]:
+        known = scores if isinstance(scores, dict) else {}
+        return {name: round(value, 3) for name, value in known.items() if isinstance(value, int | float)}
 
 
 class StoredStep(Step):

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from selfwire.core.errors import ConfigError
-from selfwire.extras.lab.ablation.files import parse_study_rows, read_subject
 from selfwire.extras.lab.ablation.plan import Study, Subject
 from selfwire.extras.lab.ablation.record import STUDY_ROWS, RecordedStudy
+from selfwire.extras.lab.ablation.rows import parse_study_rows, read_subject
 from selfwire.extras.lab.worlds.gains import WorldResult
 from selfwire.extras.pages.ablation import describe_study
 from selfwire.extras.pages.data import RunReport

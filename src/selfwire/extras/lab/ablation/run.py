@@ -11,12 +11,18 @@ from selfwire.extras.cluster.executors import WorkerOptions, open_workers
 from selfwire.extras.cluster.jobs import Job, Report, run_jobs
 from selfwire.extras.cluster.shared_ledger import open_ledger
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster, share_rates
-from selfwire.extras.lab.ablation.evaluation import evaluation
-from selfwire.extras.lab.ablation.evolution import evolution
-from selfwire.extras.lab.ablation.files import begin_study, parse_study_rows
 from selfwire.extras.lab.ablation.plan import Study
 from selfwire.extras.lab.ablation.record import Record, RecordedStudy, skip_record
-from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, VariantRow, append_row, read_rows
+from selfwire.extras.lab.ablation.rows import (
+    EvaluationRow,
+    EvolutionRow,
+    VariantRow,
+    append_row,
+    begin_study,
+    parse_study_rows,
+    read_rows,
+)
+from selfwire.extras.lab.ablation.variants import measure_evaluation, measure_evolution
 from selfwire.graphs.method import FULL, RANDOM
 from selfwire.runs import evaluation as evaluations
 from selfwire.runs import evolution as evolutions
@@ -101,8 +107,8 @@ def measure_variant(
     chosen = Study.model_validate(study)
     with closing(open_ledger(rates)) as parent:
         if not chosen.evolves:
-            return evaluation(chosen, key, name, seed, parent)
-        return evolution(chosen, key, name, seed, edits, parent)
+            return measure_evaluation(chosen, key, name, seed, parent)
+        return measure_evolution(chosen, key, name, seed, edits, parent)
 
 
 def _run(

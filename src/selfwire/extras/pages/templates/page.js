@@ -7,9 +7,20 @@
 const PARTS = new Map();
 const REDRAWS = new Map();
 
-/* Objects of data have no prototype, so that an agent may be called "constructor". */
-const revive = (key, value) => (value && typeof value === "object" && !Array.isArray(value) ? Object.assign(Object.create(null), value) : value);
-const readData = (id) => JSON.parse(document.getElementById(id).textContent, revive);
+/* Packed data are a value and its long texts, whose numbers stand in the value. Objects have no prototype, so that an agent
+   may be called "constructor". */
+function parsePacked(json) {
+  const { value, texts } = JSON.parse(json);
+  const restore = (part) => {
+    if (Array.isArray(part)) return part.map(restore);
+    if (part === null || typeof part !== "object") return part;
+    if (Number.isInteger(part.$text)) return texts[part.$text];
+    return Object.assign(Object.create(null), Object.fromEntries(Object.entries(part).map(([key, inside]) => [key, restore(inside)])));
+  };
+  return restore(value);
+}
+
+const readData = (id) => parsePacked(document.getElementById(id).textContent);
 const byId = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -40,9 +51,9 @@ function fill(element, children) {
 }
 
 const formatGain = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
-const formatInterval = ([value, low, high]) => `${formatGain(value)} [${formatGain(low)}, ${formatGain(high)}]`;
+const formatInterval = ({ value, low, high }) => `${formatGain(value)} [${formatGain(low)}, ${formatGain(high)}]`;
 const formatNumber = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
-const formatCost = ([calls, tokens]) => `${formatNumber(calls)} ${calls === 1 ? "call" : "calls"}, ${formatNumber(tokens)} tokens`;
+const formatCost = (calls, tokens) => `${formatNumber(calls)} ${calls === 1 ? "call" : "calls"}, ${formatNumber(tokens)} tokens`;
 
 /* The address holds what is shown, as #version=2&agent=plan or #task=t1&at=0/test/after. */
 function readAddress() {

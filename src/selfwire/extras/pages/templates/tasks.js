@@ -1,7 +1,7 @@
 /* The tasks: what came of each in every phase, and the trail of one. */
 
 function startTasks() {
-  let found, tasks, places, open = null;
+  let found, places, open = null;
   const [WIDE, HIGH] = [7, 13];
   const CHUNK = 40;
   const loaded = new Map();
@@ -9,13 +9,12 @@ function startTasks() {
 
   function read() {
     found = readData("data-runs");
-    ({ tasks } = found.pop());
     places = new Map(found.map((place, number) => [place.key, { ...place, number }]));
     loaded.clear();
     marks.clear();
   }
 
-  const nameOf = ([task, sample]) => tasks[task] + (sample ? `#${sample}` : "");
+  const nameOf = ([task, sample]) => task + (sample ? `#${sample}` : "");
   const WORDS = { right: "right", wrong: "wrong", error: "error", open: "not graded" };
 
   function orderTasks(rows) {
@@ -74,26 +73,26 @@ function startTasks() {
       if (!packed) return null;
       loaded.set(id, await unpack(packed));
     }
-    const { trails, texts } = loaded.get(id);
-    return { trail: trails[number % CHUNK], text: (one) => texts[one] };
+    return loaded.get(id)[number % CHUNK];
   }
 
+  const formatUsage = (usage) => formatCost(usage.calls, usage.input_tokens + usage.output_tokens);
   const titled = (title, body) => [make("h4", { text: title }), make("p", { class: "text", text: body })];
 
-  function describeStep(step, text, question) {
-    const skills = step.skills ? `, skills: ${step.skills.join(", ")}` : "";
-    const heard = step.in.map(([source, one]) => fold(`reads ${source}`, make("p", { class: "text", text: one === question ? "(the question)" : text(one) })));
-    const tools = (step.tools ?? []).map(([name, given, result, failed]) =>
-      fold([make("code", { text: name }), failed ? make("span", { class: "fault", text: " failed" }) : null].filter(Boolean),
-        make("pre", { text: text(given) }), make("p", { class: "text", text: text(result) })));
-    const sent = (step.sent ?? []).map(([target, one]) => one === step.out ? make("p", { class: "note", text: `→ ${target}` })
-      : fold(`→ tells ${target}`, make("p", { class: "text", text: text(one) })));
-    const said = step.error === undefined ? make("p", { class: "text", text: text(step.out) }) : make("p", { class: "text fault", text: text(step.error) });
-    const scores = Object.entries(step.routing?.[2] ?? {}).map(([one, value]) => `${step.routing[0].includes(one) ? "✓ " : ""}${one} ${value}`).join(", ");
+  function describeStep(step, question) {
+    const skills = step.skills.length ? `, skills: ${step.skills.join(", ")}` : "";
+    const heard = step.inbox.map(({ source, text }) => fold(`reads ${source}`, make("p", { class: "text", text: text === question ? "(the question)" : text })));
+    const tools = step.tools.map(({ name, arguments: given, result, error }) =>
+      fold([make("code", { text: name }), error ? make("span", { class: "fault", text: " failed" }) : null].filter(Boolean),
+        make("pre", { text: given }), make("p", { class: "text", text: result })));
+    const sent = step.sent.map(({ target, text }) => text === step.output ? make("p", { class: "note", text: `→ ${target}` })
+      : fold(`→ tells ${target}`, make("p", { class: "text", text })));
+    const said = make("p", step.error === null ? { class: "text", text: step.output } : { class: "text fault", text: step.error });
+    const scores = Object.entries(step.routing?.scores ?? {}).map(([one, value]) => `${step.routing.chosen.includes(one) ? "✓ " : ""}${one} ${value}`).join(", ");
     const name = step.agent === step.node ? step.node : `${step.node} (${step.agent})`;
-    return make("li", { class: step.error === undefined ? null : "failed" },
-      make("h4", {}, name, make("small", { text: `${step.visit ? `round ${step.visit + 1}, ` : ""}${formatCost(step.cost)}${skills}` })),
-      ...heard, ...tools, said, step.routing ? make("p", { class: "note", text: `hands on: ${step.routing[1]}${scores ? ` (${scores})` : ""}` }) : null, ...sent);
+    return make("li", { class: step.error === null ? null : "failed" },
+      make("h4", {}, name, make("small", { text: `${step.visit ? `round ${step.visit + 1}, ` : ""}${formatUsage(step.usage)}${skills}` })),
+      ...heard, ...tools, said, step.routing ? make("p", { class: "note", text: `hands on: ${step.routing.why}${scores ? ` (${scores})` : ""}` }) : null, ...sent);
   }
 
   async function openTrail(place, number, scroll = true, linked = true) {
@@ -101,7 +100,7 @@ function startTasks() {
     const [, , state, score, calls, tokens] = row;
     const part = await loadTrail(place, number);
     const head = [make("h3", { text: `Task ${nameOf(row)}` }),
-      make("p", { class: "note", text: `${place.title}: ${WORDS[state]}${score === null ? "" : `, score ${score.toFixed(2)}`}; ${formatCost([calls, tokens])}` })];
+      make("p", { class: "note", text: `${place.title}: ${WORDS[state]}${score === null ? "" : `, score ${score.toFixed(2)}`}; ${formatCost(calls, tokens)}` })];
     const trail = byId("trail");
     open = { key: place.key, name: nameOf(row), row: describeRow(row) };
     trail.replaceChildren(...head, ...(part ? describeTrail(part) : [make("p", { class: "note", text: "This trail had no room in the page." })]));
@@ -113,15 +112,15 @@ function startTasks() {
     if (scroll) { trail.scrollIntoView(); trail.focus({ preventScroll: true }); }
   }
 
-  function describeTrail({ trail, text }) {
-    const answer = trail.error === null ? titled("Answer", trail.answer === null ? "(none)" : text(trail.answer)) : titled("Error", text(trail.error));
-    const feedback = trail.feedback === null ? [] : titled("What the environment said", text(trail.feedback));
-    const overhead = trail.overhead[0] ? [make("p", { class: "note", text: `Beside the steps, the method took ${formatCost(trail.overhead)}.` })] : [];
-    const noted = trail.notes.length ? [fold("What the method noted", ...trail.notes.map((one) => make("pre", { text: text(one) })))] : [];
-    const rounds = trail.picture ? [make("h4", { text: trail.picture.frames.length > 1 ? "Round by round" : text(trail.picture.frames[0].label) }), drawRounds(trail.picture, text)] : [];
-    return [fold("The question", make("p", { class: "text", text: text(trail.question) })), ...answer, ...feedback, ...rounds, ...noted,
+  function describeTrail(trail) {
+    const answer = trail.error === null ? titled("Answer", trail.answer ?? "(none)") : titled("Error", trail.error);
+    const feedback = trail.feedback === null ? [] : titled("What the environment said", trail.feedback.text);
+    const overhead = trail.overhead.calls ? [make("p", { class: "note", text: `Beside the steps, the method took ${formatUsage(trail.overhead)}.` })] : [];
+    const noted = trail.notes.length ? [fold("What the method noted", ...trail.notes.map((text) => make("pre", { text })))] : [];
+    const rounds = trail.picture ? [make("h4", { text: trail.picture.frames.length > 1 ? "Round by round" : trail.picture.frames[0].label }), drawRounds(trail.picture)] : [];
+    return [fold("The question", make("p", { class: "text", text: trail.question.input })), ...answer, ...feedback, ...rounds, ...noted,
       make("h4", { text: `${trail.steps.length} steps` }),
-      make("ol", { class: "steps" }, ...trail.steps.map((step) => describeStep(step, text, trail.question))), ...overhead];
+      make("ol", { class: "steps" }, ...trail.steps.map((step) => describeStep(step, trail.question.input))), ...overhead];
   }
 
   function fillTasks(place, number = -1) {

@@ -11,7 +11,6 @@ function startTeam() {
   let showPictures = startPictures();
 
   const previous = (place) => data.versions[place - 1] ?? null;
-  const text = (place) => data.texts[place];
 
   function splitName(name) {
     const lines = [""];
@@ -56,7 +55,7 @@ function startTeam() {
   }
 
   function drawGraph() {
-    const [width, height] = data.size;
+    const { width, height } = data;
     const box = [-BOX / 2 - PAD, -HIGH / 2 - PAD, width + BOX + 2 * PAD, height + HIGH + 2 * PAD];
     const heads = ["", "added", "removed"].map((kind) =>
       draw("marker", { id: `head-${kind || "plain"}`, viewBox: "0 0 8 8", refX: 3, refY: 4, markerWidth: 8, markerHeight: 8,
@@ -65,7 +64,7 @@ function startTeam() {
     ways.clear();
     const svg = draw("svg", { viewBox: box.join(" "), role: "group",
       "aria-label": "Agents; the arrow keys go from one to the next" }, draw("defs", {}, ...heads));
-    for (const [source, target, points] of data.routes) {
+    for (const { source, target, points } of data.routes) {
       const way = draw("path", { class: "way absent", d: curve(points) }, draw("title"));
       ways.set(`${source} ${target}`, way);
       svg.append(way);
@@ -115,8 +114,8 @@ function startTeam() {
   }
 
   function showWays(now, before) {
-    const [here, there] = [now, before].map((one) => new Map((one?.links ?? []).map(([a, b, many]) => [`${a} ${b}`, many])));
-    const most = Math.max(1, ...now.links.map(([, , many]) => many));
+    const [here, there] = [now, before].map((one) => new Map((one?.links ?? []).map(({ source, target, traffic }) => [`${source} ${target}`, traffic])));
+    const most = Math.max(1, ...now.links.map((link) => link.traffic));
     for (const [key, way] of ways) {
       const kind = here.has(key) ? (before && !there.has(key) ? "added" : "") : there.has(key) ? "removed" : "absent";
       way.setAttribute("class", `way ${kind}`);
@@ -148,10 +147,10 @@ function startTeam() {
   }
 
   function verdictOf(one) {
-    if (one.accepted === null) return make("p", { class: "text", text: text(one.why) });
+    if (one.accepted === null) return make("p", { class: "text", text: one.why });
     const look = { accepted: "kept-word", rejected: "rejected-word" }[one.outcome] ?? "";
     const word = make("span", { class: look, text: one.outcome });
-    return make("p", {}, word, `: ${text(one.why)}`, one.gain ? `. Gain ${formatInterval(one.gain)} on ${one.gain[3]} tasks.` : "");
+    return make("p", {}, word, `: ${one.why}`, one.difference ? `. Gain ${formatInterval(one.difference)} on ${one.difference.n} tasks.` : "");
   }
 
   function describeVersion(one) {
@@ -164,11 +163,11 @@ function startTeam() {
   function describeEdit(edit, one) {
     const title = [make("b", { text: edit.operation.replaceAll("_", " ").toLowerCase() || "edit" }),
       make("span", { class: "by", text: edit.by ? ` proposed by ${edit.by}` : "" })];
-    if (edit.refused !== null) title.push(make("span", { class: "rejected-word", text: ` refused: ${text(edit.refused)}` }));
+    if (edit.refused) title.push(make("span", { class: "rejected-word", text: ` refused: ${edit.refused}` }));
     const kinds = { "+": ["gained", "+"], "-": ["lost", "−"], "=": ["", ""], " ": ["said", ""] };
-    const lines = edit.lines.map(([sign, line]) =>
-      make("li", { class: kinds[sign][0], "data-sign": kinds[sign][1], text: text(line) }));
-    const folded = fold(title, make("p", { class: "text", text: text(edit.why) }), make("ul", { class: "diff" }, ...lines));
+    const lines = edit.lines.map(({ sign, text }) =>
+      make("li", { class: kinds[sign][0], "data-sign": kinds[sign][1], text }));
+    const folded = fold(title, make("p", { class: "text", text: edit.why }), make("ul", { class: "diff" }, ...lines));
     folded.open = one.edits.length < 4;
     return folded;
   }
@@ -179,14 +178,13 @@ function startTeam() {
     card.hidden = !agent;
     if (!agent) return;
     const facts = Object.entries({ kind: agent.kind, tools: agent.tools.join(", ") || "none",
-      "cost per task": agent.cost[0] ? formatCost(agent.cost.slice(1)) : "not run",
-      ...Object.fromEntries(Object.entries(agent.learned).map(([name, value]) => [name, text(value)])) });
+      "cost per task": agent.runs ? formatCost(agent.calls, agent.tokens) : "not run", ...agent.learned });
     fill(card, [
       make("h3", { text: shown.agent }),
-      ...(text(agent.role) ? [make("p", { text: text(agent.role) })] : []),
+      ...(agent.role ? [make("p", { text: agent.role })] : []),
       make("dl", { class: "facts" }, ...facts.map(([name, value]) => make("div", {}, make("dt", { text: name }), make("dd", { text: value })))),
-      make("h4", { text: "Prompt" }), make("p", { class: "text", text: text(agent.prompt) }),
-      ...agent.memory.map((note) => make("p", { class: "text", text: text(note) })),
+      make("h4", { text: "Prompt" }), make("p", { class: "text", text: agent.prompt }),
+      ...agent.memory.map((note) => make("p", { class: "text", text: note })),
       make("button", { type: "button", text: "Close", onclick: () => { shown.agent = null; showVersion(shown.version); } })]);
   }
 
@@ -218,8 +216,8 @@ function startTeam() {
     byId("strip").replaceChildren(...data.versions.map((one, place) => {
       const kind = { accepted: "kept", rejected: "rejected" }[one.outcome] ?? "";
       const mark = { kept: "✓ ", rejected: "× " }[kind] ?? "";
-      const gain = one.gain ? formatGain(one.gain[0]) : one.accepted === null && !one.number ? "start" : one.tag;
-      const said = `${isRun ? "round" : "version"} ${one.number}${one.outcome && `, ${one.outcome}`}${one.gain ? `, gain ${gain}` : ""}`;
+      const gain = one.difference ? formatGain(one.difference.value) : one.accepted === null && !one.number ? "start" : one.tag;
+      const said = `${isRun ? "round" : "version"} ${one.number}${one.outcome && `, ${one.outcome}`}${one.difference ? `, gain ${gain}` : ""}`;
       return make("li", {}, make("button", { type: "button", class: kind, "aria-label": said, onclick: () => showVersion(place) },
         String(one.number), make("span", { text: mark + gain })));
     }));

@@ -1,4 +1,4 @@
-"""An evolution of a study."""
+"""The runs of a study: an evolution or an evaluation of a variant with a seed."""
 
 import tempfile
 import time
@@ -13,14 +13,15 @@ from selfwire.core.team import Team
 from selfwire.core.trajectory import DecisionCount, Trajectory, sum_decisions
 from selfwire.core.values import fingerprint
 from selfwire.evals.statistics import compute_cost_efficiency, compute_mean
-from selfwire.evals.table import pair_scores, summarise_trajectories
+from selfwire.evals.table import pair_scores, read_results, summarise_trajectories
 from selfwire.evolvers.gate import name_outcome
 from selfwire.extras.lab.ablation.plan import NAME, Operations, Study
-from selfwire.extras.lab.ablation.rows import OUTCOMES, EvolutionRow
+from selfwire.extras.lab.ablation.rows import OUTCOMES, EvaluationRow, EvolutionRow
 from selfwire.graphs.evolve import UNDO
 from selfwire.graphs.rollouts import get_trajectories_note
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
+from selfwire.runs.evaluation import start_evaluation
 from selfwire.runs.evolution import OpenEvolution, get_test_trajectories, start_evolution
 from selfwire.store.library import Version
 
@@ -42,7 +43,7 @@ UNMATCHED = ("REPAIR", "PRUNE", "ADD_EXAMPLES", UNDO)
 """Kinds of rewirings without a random counterpart."""
 
 
-def evolution(
+def measure_evolution(
     study: Study, key: str, name: str, seed: int, edits: Operations | None = None, parent: Ledger | None = None
 ) -> EvolutionRow:
     """Run one evolution in a home folder that is removed afterwards.
@@ -127,3 +128,40 @@ def path(trajectory: Trajectory) -> list[Any]:
         [step.node, step.agent, step.output, [sent.target for sent in step.sent], [use.name for use in step.tools]]
         for step in trajectory.steps
     ]
+
+
+def measure_evaluation(study: Study, key: str, name: str, seed: int, parent: Ledger | None = None) -> EvaluationRow:
+    """Run one evaluation in a home folder that is removed afterwards.
+
+    Args:
+        key: `study.key`, as it was when the study began.
+        parent: shares with other processes what providers allow.
+
+    Raises:
+        ConfigError: every task ended as an error.
+    """
+    since = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="selfwire-study-") as home:
+        with start_evaluation(study.evaluation(name, seed), Path(home), run=NAME, parent=parent) as run:
+            line = run_sync(run.execute())[-1]
+            out = run.out
+        _, rows = read_results(out)
+    if line.score is None:
+        raise ConfigError(f"no task of variant {name!r} and seed {seed} was finished; look into the model's faults")
+    tasks = len(line.scores)
+    answers = [[row.task, row.answer, row.calls] for row in rows if row.target == NAME]
+    return EvaluationRow(
+        study=key,
+        variant=name,
+        seed=seed,
+        after=line.score,
+        compared=len(line.graded),
+        errors=line.errors,
+        calls=line.spend.calls / tasks,
+        tokens=line.spend.tokens / tasks,
+        efficiency=line.efficiency,
+        rounds=None if line.rounds is None else line.rounds / tasks,
+        decisions=line.decisions,
+        paths={"test": fingerprint(answers)},
+        seconds=round(time.monotonic() - since, 2),
+    )

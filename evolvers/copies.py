@@ -133,9 +133,8 @@ def list_task_sentences(before: Team, after: Team, tasks: Sequence[Task]) -> lis
     known, new = {*_split_sentences(list_own_texts(before))}, dict[tuple[str, str], str]()
     for agent in after.agents:
         for sentence in _split_sentences(agent.prompt):
-            words = _list_words(sentence)
-            if sentence not in known and len(words) >= SENTENCE:
-                new[agent.id, sentence] = _pad(words)
+            if sentence not in known and len(_WORD.findall(sentence)) >= SENTENCE:
+                new[agent.id, sentence] = _pad(_list_words(sentence))
     texts = [_pad(_list_words(task.input)) for task in tasks] if new else []
     most = max(1, SHARED * len(tasks))
     return [place for place, sentence in new.items() if 0 < sum(sentence in text for text in texts) <= most]
@@ -169,7 +168,7 @@ def list_own_texts(team: Team) -> str:
 
 
 def _collect_runs(task: Task) -> set[str]:
-    """Runs of a task's text and of a long reference: of their letters, and those with a number of their words."""
+    """Collect runs of a task's text and of a long reference: of their letters, and of their words where a number is."""
     runs = set[str]()
     for text in (task.input, *iterate_texts(task.reference)):
         runs.update(_choose_runs(_find_letters(text)))
@@ -178,7 +177,7 @@ def _collect_runs(task: Task) -> set[str]:
 
 
 def _decode(text: str) -> str:
-    """A text with the signs that code, pages and addresses write in another way."""
+    """Put the signs into a text for the escapes of code, pages and addresses."""
     text = html.unescape(unquote(text))
     return _ESCAPE.sub(lambda found: chr(int(found[0][2:], 16)) if found[0][1] == "u" else " ", text)
 
@@ -262,7 +261,7 @@ def _list_words(text: str, groups: bool = True) -> list[str]:
 
 
 def _prepare(text: str, groups: bool = True) -> str:
-    """A folded text whose numbers and dates are written in one way, without those that limit or number something."""
+    """Fold a text and write its numbers and dates in one way, without limits and numbers of list items."""
     text = _LIMIT.sub("", _DATE_SIGNS.sub(_write_date, _PLACE.sub("", _fold(text))))
     if groups:
         text = _SCALED.sub(_write_scaled, _GROUP.sub("", _HYPHENATED.sub("", text)))
@@ -274,7 +273,7 @@ def _write_scaled(found: re.Match[str]) -> str:
 
 
 def _write_date(found: re.Match[str]) -> str:
-    """A date in digits by its month's name; in both ways where day and month may be changed about."""
+    """Write a date in digits with its month's name; twice where day and month may be changed about."""
     year, orders = (
         (found[1], [(found[3], found[4])]) if found[1] else (found[8], [(found[5], found[7]), (found[7], found[5])])
     )
@@ -287,20 +286,20 @@ def _write_date(found: re.Match[str]) -> str:
 
 
 def _join_date(found: re.Match[str]) -> str:
-    """A date as one word, whichever part comes first."""
+    """Join a date into one word, whichever part comes first."""
     month = _MONTHS[_MONTH_NUMBERS[found[2] or found[3]]]
     return f"{int(found[1] or found[4])}-{month}-{found[5]}"
 
 
 def _find_unit(word: str) -> str:
-    """The sign of a unit; any other word as it is."""
+    """Find the sign of a unit; any other word stays."""
     if found := _METRIC.fullmatch(word):
         return (found[1] or "")[:1] + found[2][0]
     return _TIMES.get(word, word)
 
 
 def _iterate_words(text: str) -> Iterator[str]:
-    """Words of a text; numbers by their digits, whether these or words are written."""
+    """Iterate over the words of a text; numbers by their digits, whether these or words are written."""
     pending, end = list[str](), 0
     for found in _PART.finditer(text):
         written, gap, end = found[0], text[end : found.start()], found.end()

@@ -1,8 +1,8 @@
 """Sentences of pages, held to the rows and the code that they speak of.
 
 A claim is a sentence, a heading or a row of a table that holds a number, a comparing word or a word for an order,
-outside blocks of code and computed tables. A lock lists a digest of each, so that no claim changes unseen. And each number of a claim needs a
-source in its section:
+outside blocks of code and computed tables. A lock lists a digest of each, so that no claim changes unseen. And each
+number of a claim needs a source in its section:
 
     <!-- claims                                       computed anew:
     +0.47 [+0.25, +0.68] = {random edits | full − variant}

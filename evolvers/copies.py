@@ -1,20 +1,23 @@
 """Finds what a rewiring copies from train tasks: a reference, or a long run of a task's text. Method-free.
 
-A text is compared by its letters alone, so that case, accents, spaces, signs and digits do not hide a copy; a reference
-is compared by its words and numbers, however they are spaced, with number words as digits. A run is `RUN` letters or
-more, about eight words. What a tenth of the tasks share, such as the wording of a benchmark, is no copy, and neither is
-what the team says already.
+A text is compared by its letters alone, so that case, accents, spaces, signs and digits do not hide a copy, and once
+more with its numbers, for tasks that differ by these. A reference is compared by its words and numbers, however they
+are spaced, with number words as digits, dates in one order and units by their signs. What code, pages and addresses
+write for a sign (`\\n`, `&nbsp;`, `%20`) is read as the sign. A run is `RUN` letters or more, about eight words. What a
+tenth of the tasks share, such as the wording of a benchmark, is no copy, and neither is what the team says already.
 
 A short sentence of a task is no proof of a copy: `list_task_sentences` finds them for a person to read.
 """
 
+import html
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 from zlib import crc32
 
 from selfwire.core.edits import Rewiring
@@ -48,11 +51,27 @@ _NUMBER_WORDS = {*_UNITS, *_TENS, *_SCALES}
 _ORDINALS = dict(first="one", second="two", third="three", fifth="five", eighth="eight", ninth="nine", twelfth="twelve")
 _ORDINALS |= {f"{word}th": word for word in (*_UNITS, *_SCALES)}
 _ORDINALS |= {f"{word[:-1]}ieth": word for word in _TENS}
+_MONTHS = "january february march april may june july august september october november december".split()
+_MONTH_NUMBERS = {name: at % 12 for at, name in enumerate([*_MONTHS, *(month[:3] for month in _MONTHS)], 12)}
+_MONTH_NUMBERS |= {"sept": 8}
+_COMMON_NAMES = {*_MONTHS, *"monday tuesday wednesday thursday friday saturday sunday true false none".split()}
+_ROUND = {"100", "1000"}
+_METRIC = re.compile(r"(kilo|centi|milli)?(met|gram|lit)(?:re|er)?s?")
+_TIMES = {"minute": "min", "minutes": "min", "mins": "min", "hour": "h", "hours": "h", "hr": "h", "hrs": "h"}
+_FILLERS = {"and", "an", "the"}
+_ESCAPE = re.compile(r"\\(?:[nrt]|u[0-9a-fA-F]{4})")
 _WORD = re.compile(r"[^\W_]+")
 _PART = re.compile(r"[^\W\d_]+|\d+")
 _GROUP = re.compile(r"(?<=\d)[ ,._](?=\d{3}\b)")
 _ZEROS = re.compile(r"(?<=\d)[.,]0+\b|(?<=\d)(?:st|nd|rd|th)\b")
-_SCALED = re.compile(r"(\d+(?:\.\d+)?) (hundred|thousand|million)\b")
+_SCALED = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)(?: (hundred|thousand|million)|k)\b")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_LIMIT = re.compile(r"(?<![\d,])\d[\d,]*+(?= (?:words|tokens|characters|sentences|lines)\b)")
+_HYPHENATED = re.compile(r"(?<=[^\W\d_])-\n\s*(?=[^\W\d_])")
+_PLACE = re.compile(r"^[ \t]*\d\d?[.)][ \t]+", re.MULTILINE)
+_DATE_SIGNS = re.compile(r"(?<!\d)(?:(\d{4})([-/.]|, )(\d\d?)\2(\d\d?)|(\d\d?)([-/.])(\d\d?)\6(\d{4}))(?!\d)")
+_NAMES_OF_MONTHS = "|".join(_MONTH_NUMBERS)
+_DATE = re.compile(rf"(?<= )(?:(\d\d?)(?: of)? ({_NAMES_OF_MONTHS})|({_NAMES_OF_MONTHS}) (\d\d?)) (\d{{4}})(?= )")
 _SENTENCE_END = re.compile(r"(?<=[.!?;:])\s+|\n+")
 
 
@@ -72,8 +91,9 @@ class TaskTexts:
     def of(cls, tasks: Sequence[Task]) -> "TaskTexts":
         """Collect the runs and references of tasks."""
         most = max(1, int(SHARED * len(tasks)))
-        runs = Counter(run for task in tasks for run in {*_choose_runs(_find_letters(task.input))})
-        references = Counter(words for task in tasks for words in {*_list_references(task.reference)})
+        runs = Counter(run for task in tasks for run in _collect_runs(task))
+        ordinary = {word for task in tasks for word in _WORD.findall(task.input) if word.islower()}
+        references = Counter(words for task in tasks for words in {*_list_references(task.reference, ordinary)})
         return cls(
             frozenset(run for run, count in runs.items() if count <= most),
             frozenset(words for words, count in references.items() if count <= most),
@@ -92,7 +112,10 @@ class TaskTexts:
                 if (run := letters[at : at + RUN]) in self.runs and run not in own[form]:
                     return _show(text, at, form)
         said = _read_words(text)
+        if passage := said[0].find_run(self.runs, known):
+            return passage
         found = [words for words in self.references if any(form.holds(words) for form in said)]
+        found = [words for words in found if not _is_round(words) or _is_alone(words, text)]
         before = _read_words(known) if found else ()
         return next((" ".join(words) for words in found if not any(form.holds(words) for form in before)), "")
 
@@ -106,9 +129,8 @@ def list_task_sentences(before: Team, after: Team, tasks: Sequence[Task]) -> lis
     known, new = {*_split_sentences(list_own_texts(before))}, dict[tuple[str, str], str]()
     for agent in after.agents:
         for sentence in _split_sentences(agent.prompt):
-            words = [*_list_words(sentence)]
-            if sentence not in known and len(words) >= SENTENCE:
-                new[agent.id, sentence] = _pad(words)
+            if sentence not in known and len(_WORD.findall(sentence)) >= SENTENCE:
+                new[agent.id, sentence] = _pad(_list_words(sentence))
     texts = [_pad(_list_words(task.input)) for task in tasks] if new else []
     most = max(1, SHARED * len(tasks))
     return [place for place, sentence in new.items() if 0 < sum(sentence in text for text in texts) <= most]
@@ -141,9 +163,24 @@ def list_own_texts(team: Team) -> str:
     return "\n".join(iterate_texts([part.model_dump(mode="json") for part in (*team.agents, *team.tools)]))
 
 
+def _collect_runs(task: Task) -> set[str]:
+    """Collect runs of a task's text and of a long reference: of their letters, and of their words where a number is."""
+    runs = set[str]()
+    for text in (task.input, *iterate_texts(task.reference)):
+        runs.update(_choose_runs(_find_letters(text)))
+        runs.update(run for run in _choose_runs("".join(_list_words(text))) if any(map(str.isdigit, run)))
+    return runs
+
+
+def _decode(text: str) -> str:
+    """Put the signs into a text for the escapes of code, pages and addresses."""
+    text = html.unescape(unquote(text))
+    return _ESCAPE.sub(lambda found: chr(int(found[0][2:], 16)) if found[0][1] == "u" else " ", text)
+
+
 def _fold(text: str) -> str:
     """A text in small letters without accents."""
-    letters = unicodedata.normalize("NFKD", text.casefold())
+    letters = unicodedata.normalize("NFKD", _decode(text).casefold())
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
@@ -174,25 +211,91 @@ def _show(text: str, at: int, without_numbers: bool) -> str:
     return " ".join(shown)[:SHOWN]
 
 
-def _list_references(reference: Any) -> Iterator[tuple[str, ...]]:
-    """Unmistakable references, in words: a name, several words, or a number of three digits or more."""
-    for text in iterate_texts(f"{reference}" if isinstance(reference, int | float) else reference):
-        words = tuple(_list_words(text))
-        letters = sum(map(str.isalpha, text))
-        has_number = any(word.isdigit() and len(word) > 2 for word in words)
-        is_name = text[:1].isupper() and letters > 3 and len(words) == 1 and not words[0].isdigit()
-        if has_number or is_name or (len(words) > 1 and letters > 3):
-            yield words
-
-
-def _list_words(text: str, groups: bool = True) -> Iterator[str]:
-    """Words of a text in the usual form; numbers by their digits, whether these or words are written.
+def _list_references(reference: Any, ordinary: Set[str]) -> Iterator[tuple[str, ...]]:
+    """Unmistakable references, in words: a name, a date, several words, or a number of three digits or more.
 
     Args:
-        groups: whether digits in groups of three are one number.
+        ordinary: words that tasks write small, which are no names.
     """
-    text = _GROUP.sub("", _fold(text)) if groups else _fold(text)
-    text = _ZEROS.sub("", _SCALED.sub(lambda found: f"{float(found[1]) * _SCALES[found[2]]:.0f}", text))
+    for text in iterate_texts(f"{reference}" if isinstance(reference, int | float) else reference):
+        words = tuple(_list_words(text))
+        if len(words) > 1 and words[0] == "a":
+            words = words[1:]
+        letters = sum(map(str.isalpha, text))
+        numbers = [re.sub(r"\D", "", number).lstrip("0") for number in _NUMBER.findall(_prepare(text))]
+        has_number = any(len(number) > 2 and number not in _ROUND for number in (*numbers, *filter(str.isdigit, words)))
+        is_name = letters > 3 and (len(words) > 1 or (any(map(str.isupper, text)) and not {*words} & ordinary))
+        is_count = len(words) == 2 and words[0].isdigit() and (len(words[0]) == 1 or words[0].endswith("0"))
+        if words and (has_number or (is_name and not is_count and " ".join(words) not in _COMMON_NAMES)):
+            yield words
+            if len(words) == 2 and text.istitle() and all(map(str.isalpha, words)):
+                yield words[::-1]  # the last name first
+
+
+def _is_round(words: Sequence[str]) -> bool:
+    """Whether a reference is a number such as 200 or 1500, which examples of one's own have too."""
+    return len(words) == 1 and words[0].isdigit() and len(words[0]) < 5 and len(words[0].rstrip("0")) < 3
+
+
+def _is_alone(words: Sequence[str], text: str) -> bool:
+    """Whether a number is the only one of a sentence: no part of a calculation or of a range."""
+    return any([*filter(str.isdigit, _list_words(sentence))] == [*words] for sentence in _SENTENCE_END.split(text))
+
+
+def _list_words(text: str, groups: bool = True) -> list[str]:
+    """List the words of a text in the usual form; numbers by their digits, dates and units in one way.
+
+    Args:
+        groups: whether digits in groups of three are one number, "3k" is 3000 and a word goes on after a hyphen at the
+            end of a line.
+    """
+    words = [word for word in _iterate_words(_prepare(text, groups)) if word not in _FILLERS]
+    for at in range(1, len(words)):
+        if words[at - 1].isdigit():
+            words[at] = _find_unit(words[at])
+    return _DATE.sub(_join_date, _pad(words)).split()
+
+
+def _prepare(text: str, groups: bool = True) -> str:
+    """Fold a text and write its numbers and dates in one way, without limits and numbers of list items."""
+    text = _LIMIT.sub("", _DATE_SIGNS.sub(_write_date, _PLACE.sub("", _fold(text))))
+    if groups:
+        text = _SCALED.sub(_write_scaled, _GROUP.sub("", _HYPHENATED.sub("", text)))
+    return _ZEROS.sub("", text)
+
+
+def _write_scaled(found: re.Match[str]) -> str:
+    return f"{float(found[1]) * _SCALES[found[2] or 'thousand']:.0f}"
+
+
+def _write_date(found: re.Match[str]) -> str:
+    """Write a date in digits with its month's name; twice where day and month may be changed about."""
+    year, orders = (
+        (found[1], [(found[3], found[4])]) if found[1] else (found[8], [(found[5], found[7]), (found[7], found[5])])
+    )
+    dates = dict.fromkeys(
+        f"{int(day)} {_MONTHS[int(month) - 1]} {year}"
+        for month, day in orders
+        if 0 < int(month) <= 12 and 0 < int(day) <= 31
+    )
+    return ", ".join(dates) or found[0]
+
+
+def _join_date(found: re.Match[str]) -> str:
+    """Join a date into one word, whichever part comes first."""
+    month = _MONTHS[_MONTH_NUMBERS[found[2] or found[3]]]
+    return f"{int(found[1] or found[4])}-{month}-{found[5]}"
+
+
+def _find_unit(word: str) -> str:
+    """Find the sign of a unit; any other word stays."""
+    if found := _METRIC.fullmatch(word):
+        return (found[1] or "")[:1] + found[2][0]
+    return _TIMES.get(word, word)
+
+
+def _iterate_words(text: str) -> Iterator[str]:
+    """Iterate over the words of a text; numbers by their digits, whether these or words are written."""
     pending, end = list[str](), 0
     for found in _PART.finditer(text):
         written, gap, end = found[0], text[end : found.start()], found.end()
@@ -257,6 +360,14 @@ class _Words(NamedTuple):
     joined: str
     ends: Sequence[int]
 
+    def find_run(self, runs: Collection[str], known: str) -> str:
+        """Find the words of the first run that stands in them and not in a known text; "" if none does."""
+        for at in range(len(self.joined) - RUN + 1):
+            if (run := self.joined[at : at + RUN]) in runs and run not in "".join(_list_words(known)):
+                places = zip(self.spaced.split(), self.ends, self.ends[1:], strict=False)
+                return " ".join(word for word, start, end in places if end > at and start < at + RUN)[:SHOWN]
+        return ""
+
     def holds(self, wanted: Sequence[str]) -> bool:
         """Whether others stand in a row among them, run together or split too where chance does not make them so."""
         if _pad(wanted) in self.spaced:
@@ -270,5 +381,5 @@ class _Words(NamedTuple):
 
 def _read_words(text: str) -> tuple[_Words, ...]:
     """Read the words of a text, with groups of digits as one number and each by itself."""
-    forms = ([*_list_words(text, groups)] for groups in (True, False))
+    forms = (_list_words(text, groups) for groups in (True, False))
     return tuple(_Words(_pad(words), "".join(words), [0, *accumulate(map(len, words))]) for words in forms)

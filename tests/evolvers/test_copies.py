@@ -1,6 +1,7 @@
 """Copies of train tasks in rewirings: planted ones are found, honest texts pass."""
 
 import random
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -128,10 +129,29 @@ def test_what_a_tenth_of_the_tasks_share_is_no_copy(text: str) -> None:
         ("$1,250.00", "one thousand two hundred and fifty"),
         ("Zürichsee", "zurichsee"),
         ("iron sword x2", "ironSwordX2"),
-        ("300", "In 2024 300 people"),
+        ("317", "In 2024 317 people"),
         ("417", "It is 417.000 and"),
         ("12000", "12 thousand"),
         ("the 21st of May 1999", "the twenty-first of May 1999"),
+        ("2 May 1935", "May 2, 1935"),
+        ("2 May 1935", "1935-05-02"),
+        ("2 May 1935", "date(1935, 5, 2)"),
+        ("2 May 1935", "05/02/1935"),
+        ("2 May 1935", "the second of May, 1935"),
+        ("26 September 1920", "Sept. 26th, 1920"),
+        ("1920-09-26", "26.9.1920"),
+        ("41000", "41k"),
+        ("400", "It was 400. This"),
+        ("31.1 km", "31.1 kilometers"),
+        ("47 minutes", "47 min"),
+        ("Otto Brand Hall", '["Otto\\nBrand\\nHall"]'),
+        ("Zürichsee", '"Z\\u00fcrichsee"'),
+        ("53 Old Street, Harbeck", "?q=53+Old+Street%2C+Harbeck"),
+        ("Otto Brand Hall", "Otto&nbsp;Brand&nbsp;Hall"),
+        ("Otherholm", "It is Other-\nholm which"),
+        ("Otto Brand", "Brand, Otto"),
+        ("the hall and the mill of Otto", "hall, mill of Otto"),
+        ("copper, zinc, gallium", "copper, zinc and gallium"),
     ],
 )
 def test_a_reference_is_found_however_its_words_and_numbers_are_written(reference: str, text: str) -> None:
@@ -151,10 +171,42 @@ def test_a_reference_is_found_however_its_words_and_numbers_are_written(referenc
         ("1234567", "Go through parts 1 2 3 4 5 6 7 8."),
         ("Together", "Help the user to get her answer."),
         ("1000000", "hundred " * 3000),
+        ("1999", "Write dates as 5 June 1999 or 1999-06-05."),
+        ("March", "Months are written in full: March, not Mar."),
+        ("the first", "First read the task, then ask what the first step is."),
+        ("3 steps", "Work in 3 steps."),
+        ("150", "Keep it under 150 words."),
+        ("100", "Give your trust as a number from 0 to 100."),
+        ("200", "For example, 25 dollars an hour for 8 hours are 200 dollars."),
+        ("Clerk", "Ask which clerk the question names."),
+        ("150 words", "Use few words."),
+        ("the", ""),
     ],
 )
 def test_what_chance_or_a_list_makes_of_words_is_no_copy(reference: str, text: str) -> None:
-    assert not TaskTexts.of([Task(id="t", input="?", reference=reference)]).find_copy(text)
+    assert not TaskTexts.of([Task(id="t", input="Who is the clerk?", reference=reference)]).find_copy(text)
+
+
+def test_a_task_that_differs_from_others_by_its_numbers_is_found() -> None:
+    several = [f"A shelf has {number} rows of books; a clerk brings {2 * number} more." for number in range(40)]
+    known = TaskTexts.of([Task(id=text, input=text, reference="?") for text in several])
+    assert "23 rows of books" in known.find_copy(f"Known: {several[23].upper()}")
+    assert not known.find_copy("A shelf has 50 rows of books; a clerk brings 7 more.")
+    assert not known.find_copy(f"Known: {several[23]}", known=several[23])
+
+
+def test_a_part_of_a_long_reference_is_found() -> None:
+    others = [Task(id=f"{number}", input="?", reference=f"Eskfield {number + 900}") for number in range(30)]
+    long = "The owner of the mill sold his wagon in the winter before the river took away the bridge."
+    known = TaskTexts.of([Task(id="t", input="?", reference=long), *others])
+    assert known.find_copy("Say that the owner of the mill sold his wagon in the winter.")
+
+
+@pytest.mark.parametrize("text", ["1" * 20_000, "\n" * 20_000, "1," * 10_000, "%41" * 5_000, "\\ud800" * 3_000])
+def test_a_text_of_any_form_is_read_soon(text: str) -> None:
+    began = time.process_time()
+    assert not KNOWN.find_copy(text)
+    assert time.process_time() - began < 5
 
 
 def test_sentences_that_stand_in_few_tasks_are_listed_for_a_person() -> None:

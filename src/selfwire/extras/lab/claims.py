@@ -1,8 +1,8 @@
 """Sentences of pages, held to the rows and the code that they speak of.
 
-A claim is a sentence, a heading or a row of a table that holds a number or a comparing word, outside blocks of code and
-computed tables. A lock lists a digest of each, so that no claim changes unseen. And each number of a claim needs a
-source in its section:
+A claim is a sentence, a heading or a row of a table that holds a number, a comparing word or a word for an order,
+outside blocks of code and computed tables. A lock lists a digest of each, so that no claim changes unseen. And each
+number of a claim needs a source in its section:
 
     <!-- claims                                       computed anew:
     +0.47 [+0.25, +0.68] = {random edits | full − variant}
@@ -65,6 +65,7 @@ _COMPARING = re.compile(
     r"eight|nine|ten|twelve|twenty|beats?|gains?|lose|loses|helps?|costs?|worth|grows?|rises?|falls?|hurts?|effects?)\b",
     re.IGNORECASE,
 )
+_ORDERING = re.compile(r"\b(?:first|second|last|before|after|single|cannot)\b", re.IGNORECASE)
 _FIGURE = re.compile(r"(?<![\w.,])[+\-−]?\d+(?:,\d{3})*(?:\.\d+)?(?!\w|[.,]\d)")
 _NO_FIGURE = re.compile(
     r"`[^`]*`|\]\([^)]*\)|https?://\S+|arXiv [\d.]+|^\s*\d+\. |\b95 %|\b20\d\d\b|\b(?:from|not) 0\b|"
@@ -211,12 +212,12 @@ def _read_sections(page: Path, lock: Path) -> Iterator[_Section]:
 
 
 def _split_block(block: str) -> Iterator[str]:
-    """Sentences, headings and rows with a number or a comparing word."""
+    """Sentences, headings and rows that claim something."""
     for item in re.split(r"\n(?=\s*(?:[-*#]+ |\||\d+\. ))", block):
         line = " ".join(item.split())
         for claim in [line] if line.startswith("|") else _SENTENCES.split(line):
             plain = re.sub(r"`[^`]*`", "", claim)
-            if re.search(r"\d", plain) or _COMPARING.search(plain):
+            if re.search(r"\d", plain) or _COMPARING.search(plain) or _ORDERING.search(plain):
                 yield claim
 
 

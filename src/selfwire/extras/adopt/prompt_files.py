@@ -303,11 +303,11 @@ PATHS: dict[type, Callable[..., list[str]]] = {
 
 
 def read_text_file(path: Path) -> str | None:
-    """Read a file; None if it is no text."""
+    """Read a file without its byte order mark; None if it is no text."""
     try:
         if path.stat().st_size > LARGEST:
             return None
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError):
         return None
 
@@ -510,13 +510,10 @@ class CsvCell(NamedTuple):
 
 @lru_cache
 def _list_rows(source: str) -> list[tuple[CsvCell, ...]]:
-    """Read the rows of a CSV file; the first, behind a byte order mark or not, names the columns.
-
-    Empty lines are left out.
-    """
+    """Read the rows of a CSV file without empty lines; the first names the columns."""
     first = source.partition("\n")[0]
     delimiter = next((mark for mark in "\t;" if mark in first and "," not in first), ",")
-    rows, row, at = list[tuple[CsvCell, ...]](), list[CsvCell](), len(source) - len(source.removeprefix("\ufeff"))
+    rows, row, at = list[tuple[CsvCell, ...]](), list[CsvCell](), 0
     while at < len(source):
         begin, quoted = at, CELL.match(source, at)
         at = quoted.end() if quoted else _find_end(source, at, delimiter)

@@ -820,6 +820,48 @@ def test_a_node_that_either_of_two_classes_adds_runs_the_method_of_each(write: W
     assert [(node.name, node.line) for node in read_program("app:graph").nodes] == [("plan", line) for line in asked]
 
 
+FACTORY = """
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+from pydantic import BaseModel
+
+llm = ChatOpenAI(model="gpt-4o")
+
+
+class Step(BaseModel):
+    ask: str
+
+    @property
+    def template(self):
+        return ChatPromptTemplate.from_messages([("system", self.ask)])
+
+
+STEPS = {"plan": Step(ask="Plan it."), "solve": Step(ask="Solve it.")}
+
+
+def make(name: str):
+    chain = STEPS[name].template | llm
+
+    def node(state):
+        return {"messages": [chain.invoke(state)]}
+
+    return node
+
+
+builder = StateGraph(MessagesState).add_edge(START, "plan").add_edge("plan", "solve")
+builder.add_node("plan", make("plan"))
+builder.add_node("solve", make("solve"))
+graph = builder.compile()
+"""
+
+
+def test_each_node_that_one_function_makes_sends_the_texts_of_its_own_call(write: Write) -> None:
+    write("app.py", FACTORY)
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
 def make_program(helpers: int) -> str:
     """A program whose node passes a prompt through many functions, each with two callers."""
     lines = ["PROMPT = 'Chat.'", "def f0(a, b='x'):", "    return a + b"]

@@ -266,7 +266,7 @@ class CodeReader:
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
         if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
             code.refers.append(self.get_partial_code(found, parent, at))
-        elif call is not None and call is code.owner and code.passes and isinstance(found.node, ast.FunctionDef):
+        elif call is not None and call is code.owner and isinstance(found.node, ast.FunctionDef):
             code.refers.append(self.get_called_code(found, call, at))
         elif isinstance(found.node, ast.ClassDef) and call is not None:
             self._refer_class(found, code, Traced(Instance(found.node, call, at), found.at))

@@ -838,17 +838,15 @@ class Program:
             return self._unpack(value[path[0]], path[1:]) if path and path[0] < len(value) else []
         if not path:
             return [value]
-        if not isinstance(value.node, ast.Tuple | ast.List):
-            if isinstance(value.node, ast.Subscript) and path[0] in self.list_loaded(*value[:2]):
-                return self._unpack(Traced(self._take_loaded(value.node, path[0]), value.at), path[1:])
-            inner = [part for part in self.trace(value.node, value.at) if isinstance(part.node, ast.Tuple | ast.List)]
-        else:
-            inner = [value]
+        if isinstance(value.node, ast.Subscript) and path[0] in self.list_loaded(*value[:2]):
+            return self._unpack(Traced(self._take_loaded(value.node, path[0]), value.at), path[1:])
+        inner = [value] if isinstance(value.node, ast.Tuple | ast.List) else self.trace(value.node, value.at)
+        known = (part for part in inner if isinstance(part.node, ast.Tuple | ast.List | ast.ListComp | ast.GeneratorExp))
         return [
             found
-            for part in inner
-            if path[0] < len(part.node.elts)
-            for found in self._unpack(Traced(part.node.elts[path[0]], part.at), path[1:])
+            for part in known
+            for element in islice(self.iterate(part), path[0], path[0] + 1)
+            for found in self._unpack(element, path[1:])
         ]
 
     def iterate(self, value: Traced) -> Iterator["Traced | tuple[Traced, ...]"]:
@@ -907,11 +905,10 @@ class Program:
 
     def _pick_members(self, value: Traced, call: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find the members of an Enum that `Prompt(value)` may be."""
-        given = [found.node for part in call.args[:1] for found in self.trace(part, at)]
-        known = {part.value for part in given if isinstance(part, ast.Constant)}
+        known = {key.node.value for part in call.args[:1] for key in self.list_keys(part, at)}
         members = list(self._list_members(value))
         same = [part for part in members if isinstance(part.node, ast.Constant) and part.node.value in known]
-        yield from same if len(known) == len(given) and same else members
+        yield from same or members
 
     def _is_enum(self, value: Traced) -> bool:
         return self._has_base(value, "Enum")
@@ -1292,6 +1289,9 @@ class Program:
     def _get_runtime_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find the context of `get_runtime(Context).context`, or an argument by the name of the attribute."""
         yield from (Traced(part.value, base.at) for part in base.node.keywords if part.arg == name)
+        if get_last_name(base.node.func) == "SimpleNamespace":
+            rest = (part.value for part in base.node.keywords if part.arg is None)
+            yield from (Traced(self._make_item(part, name), base.at) for part in rest)
         if name in ("context", "configurable"):
             for part in [*base.node.args, *(keyword.value for keyword in base.node.keywords)]:
                 for given in self.trace(part, base.at):
@@ -1401,6 +1401,9 @@ class Program:
 
     def _get_instance_member(self, base: Traced, name: str) -> Iterator[Traced]:
         instance: Instance = base.node
+        if name == "__class__":
+            yield Traced(instance.of, base.at)
+            return
         if instance.call is not None and instance.made_in is not None and not self.find_init(base):
             passed = self._get_passed_field(instance, name)
             if passed is not None:
@@ -1546,6 +1549,9 @@ class Program:
         found = False
         keys = self.list_keys(node.slice, at) or [Traced(None, at)]
         for base in self.trace(node.value, at):
+            for made in self._list_got(base, node, at):
+                found = True
+                yield from self.trace(made.node, made.at, made.call or base.call)
             for key in keys:
                 value = None if key.node is None else read_key(key.node)
                 for part in self._list_sliced(base, node.slice) or self.get_items(base, value):
@@ -1556,6 +1562,15 @@ class Program:
                     yield Traced(self._take_loaded(base.node, value), base.at, base.call or key.call)
         if not found:
             yield Traced(node, at)
+
+    def _list_got(self, base: Traced, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
+        """Find what `__getitem__` of an object returns, or the class itself that stands with the types of a generic."""
+        if isinstance(base.node, ast.ClassDef) and not self._is_enum(base):
+            yield base
+        for member in self.get_member(base, "__getitem__") if isinstance(base.node, Instance | Argument) else ():
+            if isinstance(member.node, BoundMethod):
+                call = self.passed.setdefault((node, "item"), ast.Call(node.value, [node.slice], []))
+                yield from self._call_bound(member.node, member, call, at)  # type: ignore[arg-type]
 
     def _take_loaded(self, owner: ast.expr, key: Any) -> ast.expr:
         """The expression of an item of a collection that is loaded from a file."""
@@ -1706,6 +1721,9 @@ class Program:
             return self.trace(node.func.value, at)
         if name == "next" and node.args:
             return self._list_next(node, at)
+        if name == "type" and len(node.args) == 1:
+            of = self.passed.setdefault((node, "class"), ast.Attribute(node.args[0], "__class__", ast.Load()))
+            return [found for found in self.trace(of, at) if isinstance(found.node, ast.ClassDef)]
         if name not in COPIES:
             return []
         found = [value for part in node.args for value in self.trace(part, at)]

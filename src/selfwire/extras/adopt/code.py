@@ -249,6 +249,7 @@ class CodeReader:
                 self._read_dict(node, at, code)
             elif isinstance(node, ast.BinOp):
                 self._read_sum(node, at, code)
+                self._read_piped(node, at, code)
             elif isinstance(node, ast.Return):
                 self._read_return(node, at, code)
 
@@ -360,6 +361,19 @@ class CodeReader:
             *MAKERS,
         }:
             self.ask(node.right, at, code, role="user", mode="format")
+
+    def _read_piped(self, node: ast.BinOp, at: Surroundings, code: Code) -> None:
+        """Read what a function, or a dict of functions, hands to the prompt or the model behind it in a chain."""
+        kinds = {kind for kind, _ in find_kinds(self.program, node.right, at)} if isinstance(node.op, ast.BitOr) else ()
+        left = node.left
+        while isinstance(left, ast.BinOp) and isinstance(left.op, ast.BitOr):
+            left = left.right
+        if {"model", "prompt"} & {*kinds}:
+            if isinstance(left, ast.Call) and get_last_name(left.func) == "RunnableLambda" and left.args:
+                left = left.args[0]
+            for found in self.program.trace(left, at):
+                if isinstance(found.node, Function | ast.Dict):
+                    self.ask(found.node, found.at, code, role="user" if "model" in kinds else "", whole="model" in kinds)
 
     def _read_assigned(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read what the functions in `RunnablePassthrough.assign(hole=function)` fill into a prompt."""

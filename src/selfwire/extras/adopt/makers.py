@@ -374,12 +374,19 @@ class MakerReader:
             self.reader.ask(named["handle_tool_errors"], at, code, role="tool result")
 
     def _read_made_schema(self, node: ast.expr, at: Surroundings, code: Code) -> None:
-        """Read the fields of `create_model("Name", field=(type, Field(...)))`."""
+        """Read the fields of `create_model("Name", field=(type, Field(...)))`, and its docstring."""
         for found in self.program.trace(node, at):
             if isinstance(found.node, ast.Call) and get_last_name(found.node.func) == "create_model":
-                for value in get_keywords(found.node).values():
-                    for part in value.elts if isinstance(value, ast.Tuple) else []:
-                        self._read_metadata(part, found.at, code)
+                named = get_keywords(found.node)
+                if "__doc__" in named:
+                    self.reader.ask(named["__doc__"], found.at, code, role="schema", kind="docstring")
+                rest = [key.value for key in found.node.keywords if key.arg is None]
+                dicts = (inner for part in rest for inner in self.program.trace(part, found.at))
+                given = [Traced(value, found.at) for value in named.values()]
+                given += [value for inner in dicts for _, value in self.program.list_pairs(inner)]
+                for value in given:
+                    for part in value.node.elts if isinstance(value.node, ast.Tuple) else []:
+                        self._read_metadata(part, value.at, code)
 
     def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:
         """Read the descriptions in a JSON schema that the source holds as a dict."""

@@ -1062,9 +1062,9 @@ class Program:
         if len(test.ops) > 1:
             return False
         values = [[found.node for found in self.trace(side, at)] for side in (test.left, test.comparators[0])]
-        if any(len(nodes) != 1 or not isinstance(nodes[0], ast.Constant | Instance) for nodes in values):
+        if any(len(nodes) != 1 or not isinstance(nodes[0], ast.Constant | Instance | Function) for nodes in values):
             return False
-        left, right = (node.value if isinstance(node, ast.Constant) else node.call for [node] in values)
+        left, right = (node.value if isinstance(node, ast.Constant) else getattr(node, "call", node) for [node] in values)
         same, differ = isinstance(test.ops[0], ast.Is | ast.Eq), isinstance(test.ops[0], ast.IsNot | ast.NotEq)
         return bool((same and left != right) or (differ and left == right))
 
@@ -1082,7 +1082,7 @@ class Program:
         if isinstance(node, ast.expr):
             parts = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
             return all(self._is_settled(part, at) for part in parts)
-        return isinstance(node, Instance | Imported | ast.ClassDef)
+        return isinstance(node, Instance | Imported | ast.ClassDef | Function)
 
     def _is_settled_name(self, name: str, at: Surroundings) -> bool:
         here, found = self._find_binding(name, at), list(self.look_up(name, at))
@@ -1241,8 +1241,9 @@ class Program:
             if self._is_enum(of):
                 yield from self._list_methods(of, name, base)
         if is_super(node):
-            for parent, me in self._list_above(base.at):
-                yield from self._list_methods(parent, name, me)
+            for parents, me in self._list_above(base.at):
+                has = [of for of in parents if name in self.enter(of.node, of.at).names.bound]
+                yield from (found for of in has[:1] for found in self._list_methods(of, name, me))
         elif is_super_method(node):  # which may return the object itself
             for me, _ in filter(None, [self.find_self(base.at)]):
                 yield from self.get_member(me, name)
@@ -1271,11 +1272,24 @@ class Program:
         me = method.given.get(named[0]) or [Traced(Instance(owner, None), around)]
         return me[0], Traced(owner, around)
 
-    def _list_above(self, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
-        """Find the base classes that `super()` stands for, each with the object whose method asks."""
+    def _list_above(self, at: Surroundings) -> Iterator[tuple[list[Traced], Traced]]:
+        """Find the classes in which `super()` looks, in order, with the object whose method asks."""
         if (found := self.find_self(at)) is not None:
             me, of = found
-            yield from ((parent, me) for parent in self.list_bases(of) if isinstance(parent.node, ast.ClassDef))
+            own = Traced(me.node.of, me.at) if isinstance(me.node, Instance) else me
+            order = self.list_mro(own) if isinstance(own.node, ast.ClassDef) else []
+            nodes = [part.node for part in order]
+            yield order[nodes.index(of.node) + 1 :] if of.node in nodes else self.list_mro(of)[1:], me
+
+    def list_mro(self, of: Traced) -> list[Traced]:
+        """List a class of the program and its base classes, in the order in which Python looks for attributes."""
+        return self._list_mro(of.node, of.at)
+
+    @end_circles(list[Traced]())
+    def _list_mro(self, node: ast.ClassDef, at: Surroundings) -> list[Traced]:
+        above = [base for base in self.list_bases(Traced(node, at)) if isinstance(base.node, ast.ClassDef)]
+        order = {found.node: found for base in reversed(above) for found in reversed(self._list_mro(*base[:2]))}
+        return [Traced(node, at), *reversed(order.values())]
 
     def _get_module_member(self, base: Traced, name: str) -> Iterator[Traced]:
         file: SourceFile = base.node.file
@@ -1371,24 +1385,22 @@ class Program:
         return self.handed | self.calls.keys()
 
     def _get_class_member(self, base: Traced, name: str) -> Iterator[Traced]:
-        inside = self.enter(base.node, base.at)
-        found = inside.names.bound.get(name)
-        for value in found or ():
-            if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield Traced(BoundMethod(value, base), inside)
-            else:
-                yield self._open_member(value, base, inside)
-                yield from self._list_registered(base.node, name)
-        if found:
-            yield from self._list_class_assigned(base, name)
-        if not found and name in inside.names.annotated:
-            yield from self.list_annotated(inside.names.annotated[name], inside)
-        elif not found:
-            for parent in self.list_bases(base):
-                if isinstance(parent.node, ast.ClassDef):
-                    for value in self._get_class_member(parent, name):
-                        is_bound = isinstance(value.node, BoundMethod)
-                        yield value._replace(node=BoundMethod(value.node.function, base)) if is_bound else value
+        order = self.list_mro(base)
+        has = [of for of in order if name in self.enter(of.node, of.at).names.bound]
+        for owner in has[:1]:
+            inside = self.enter(owner.node, owner.at)
+            for value in inside.names.bound[name]:
+                if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield Traced(BoundMethod(value, base), inside)
+                else:
+                    yield self._open_member(value, owner, inside)
+                    yield from self._list_registered(owner.node, name)
+            yield from self._list_class_assigned(owner, name)
+        for of in order if not has else ():
+            inside = self.enter(of.node, of.at)
+            if name in inside.names.annotated:
+                yield from self.list_annotated(inside.names.annotated[name], inside)
+                return
 
     def _list_class_assigned(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find what classmethods assign to an attribute of the class, such as the only object of it."""

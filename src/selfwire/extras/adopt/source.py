@@ -2013,13 +2013,14 @@ class Program:
     ) -> Iterator[Traced]:
         """Find what a function returns, for certain arguments."""
         names = at.file.read_names(function)
-        if owner is not None and not is_static(function):
-            given = {**give_first(function, owner), **given}
+        own = give_first(function, owner) if owner is not None and not is_static(function) else {}
+        given = {**own, **given}
         if given and isinstance(call, ast.Call) and is_complete(call):
             given = {**list_defaults(names, at), **given}
-        inside = Surroundings(at.file, function, at, given) if given else self.enter(function, at)
-        if inside.depth > NESTED:
-            inside = self.enter(function, at)
+        for given in (given, own, {}):  # of what is nested too deeply, the object is still known
+            inside = Surroundings(at.file, function, at, given) if given else self.enter(function, at)
+            if inside.depth <= NESTED:
+                break
         for value in names.returned:
             yield Traced(value, self.enter_after_loops(inside, value.lineno) if given else inside)
 

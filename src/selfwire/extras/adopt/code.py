@@ -1,7 +1,7 @@
 """Pieces of code that a graph reaches: what each of them refers to, asks models for, and where it may lead."""
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -17,6 +17,7 @@ from selfwire.extras.adopt.source import (
     Program,
     Surroundings,
     Traced,
+    get_keywords,
     get_last_name,
     give_first,
     is_classmethod,
@@ -456,7 +457,9 @@ class CodeReader:
         """Read what a graph or an agent is given: messages reach a model, other fields are written into its state."""
         for found in self.program.trace(part, at):
             if isinstance(found.node, ast.Dict):
-                self._read_fields(found.node, found.at, code)
+                self._read_fields(list_items(found.node), found.at, code)
+            elif isinstance(found.node, Instance) and found.node.call is not None and found.node.made_in is not None:
+                self._read_fields(get_keywords(found.node.call).items(), found.node.made_in, code)
 
     def _read_update(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         parts = [keyword.value for keyword in node.keywords if keyword.arg in ("update", "arg")]
@@ -467,12 +470,12 @@ class CodeReader:
         if node.value is not None:
             self._read_input(node.value, at, code)
 
-    def _read_fields(self, node: ast.Dict, at: Surroundings, code: Code) -> None:
-        for key, value in zip(node.keys, node.values, strict=True):
-            if is_text(key) and key.value == "messages":
+    def _read_fields(self, items: Iterable[tuple[str, ast.expr]], at: Surroundings, code: Code) -> None:
+        for key, value in items:
+            if key == "messages":
                 self.ask(value, at, code, role="user", whole=False)
-            elif is_text(key):
-                self.texts.writes.setdefault(key.value, []).append(Traced(value, at))
+            else:
+                self.texts.writes.setdefault(key, []).append(Traced(value, at))
 
     def _read_dict(self, node: ast.Dict, at: Surroundings, code: Code) -> None:
         named = dict(list_items(node))

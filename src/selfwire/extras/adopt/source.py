@@ -135,7 +135,7 @@ class BoundNames(ast.NodeVisitor):
     Attributes:
         bound: what each name is bound to.
         added: lists, dicts and texts that are added to what a name is bound to.
-        returned: the return values.
+        returned: the return values; of a generator, what it yields, as a list.
         annotated: types by name.
         stars: imports of all names of a module that stand in a branch, beside which others may bind a name.
     """
@@ -144,6 +144,7 @@ class BoundNames(ast.NodeVisitor):
         self.bound: dict[str, list[Any]] = {}
         self.added: dict[str, list[ast.expr]] = {}
         self.returned: list[ast.expr] = []
+        self.yielded: list[ast.expr] = []
         self.annotated: dict[str, ast.expr] = {}
         self.stars: list[Import] = []
         if isinstance(owner, Function):
@@ -154,6 +155,8 @@ class BoundNames(ast.NodeVisitor):
         else:
             for statement in owner.body:
                 self.visit(statement)
+        if self.yielded:
+            self.returned = [ast.copy_location(ast.List(self.yielded, ast.Load()), owner)]
 
     def _add_arguments(self, function: Function) -> None:
         given = function.args
@@ -267,6 +270,12 @@ class BoundNames(ast.NodeVisitor):
         """Note a return value."""
         if node.value is not None:
             self.returned.append(node.value)
+            self.visit(node.value)
+
+    def visit_Yield(self, node: ast.Yield) -> None:
+        """Note what a generator yields."""
+        if node.value is not None:
+            self.yielded.append(node.value)
             self.visit(node.value)
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -697,8 +706,22 @@ class Program:
         for owner, value in self.registered.get(name, ()):
             owners = {self._get_own_class(found) for found in self.trace(owner, value.at)}
             if owners & {of, *(below.node for below in self.list_below(of))}:
-                known = [inside for _, inside in self.list_decorations(value.at)]
+                known = [inside for _, inside in self.list_decorations(value.at)] or self._list_makings(value.at)
                 yield from (Traced(value.node, at) for at in known or [value.at])
+
+    def _list_makings(self, at: Surroundings) -> list[Surroundings]:
+        """List the surroundings inside an `__init__` for each call that makes an object; none for another function."""
+        of = at.outer
+        if at.owner.name != "__init__" or of is None or of.outer is None or not isinstance(of.owner, ast.ClassDef):
+            return []
+        classes = [Traced(of.owner, of.outer), *self.list_below(of.owner)]
+        made = [
+            Traced(Instance(found.node, call.node, call.at), found.at)
+            for found in classes
+            for call in self.calls.get(found.node.name, ())
+            if any(value.node is found.node for value in self.trace(call.node.func, call.at))
+        ]
+        return [inside for me in made if (inside := self.enter_init(me, at.owner)) is not None]
 
     @staticmethod
     def _get_own_class(found: Traced) -> Any:
@@ -1044,10 +1067,23 @@ class Program:
 
     def _list_loop_rounds(self, loop: Any, at: Surroundings) -> list[Surroundings]:
         found = self._iterate_all([loop.iter], at)
+        if not found and self._is_empty(loop.iter, at):
+            return []
         given = [dict(self._list_targets(loop.target, part)) for part in found]
         rounds = [Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given]
         tests = getattr(loop, "ifs", ())
         return [inner for inner in rounds if not any(self.is_false(test, inner) for test in tests)] or [at]
+
+    def _is_empty(self, node: ast.expr, at: Surroundings) -> bool:
+        """Whether a collection is known to have no elements."""
+        if isinstance(node, ast.Call) and get_last_name(node.func) in (*LISTS, "enumerate"):
+            return bool(node.args) and all(self._is_empty(part, at) for part in node.args[:1])
+        found = self.trace(node, at)
+        return bool(found) and all(
+            isinstance(value.node, ast.List | ast.Tuple | ast.Set)
+            and all(isinstance(part, ast.Starred) and self._is_empty(part.value, value.at) for part in value.node.elts)
+            for value in found
+        )
 
     def is_false(self, test: ast.expr, at: Surroundings) -> bool:
         """Whether a test such as `part is not other`, or a value that is tested, is known to be false."""
@@ -1305,7 +1341,7 @@ class Program:
         yield from (Traced(part.value, base.at) for part in base.node.keywords if part.arg == name)
         if get_last_name(base.node.func) == "SimpleNamespace":
             rest = (part.value for part in base.node.keywords if part.arg is None)
-            yield from (Traced(self._make_item(part, name), base.at) for part in rest)
+            yield from (Traced(self.make_item(part, name), base.at) for part in rest)
         if name in ("context", "configurable"):
             for part in [*base.node.args, *(keyword.value for keyword in base.node.keywords)]:
                 for given in self.trace(part, base.at):
@@ -1514,9 +1550,9 @@ class Program:
         if name in fields and fields.index(name) < len(instance.call.args):
             return instance.call.args[fields.index(name)]
         rest = [keyword.value for keyword in instance.call.keywords if keyword.arg is None]
-        return self._make_item(rest[0], name) if rest and name in fields else None
+        return self.make_item(rest[0], name) if rest and name in fields else None
 
-    def _make_item(self, owner: ast.expr, key: Any) -> ast.expr:
+    def make_item(self, owner: ast.expr, key: Any) -> ast.expr:
         """The expression of an item that `**owner` passes, or that is taken from a loaded file."""
         if (owner, key) not in self.passed:
             made = ast.copy_location(ast.Subscript(owner, ast.Constant(key), ast.Load()), owner)
@@ -1586,7 +1622,7 @@ class Program:
 
     def _take_loaded(self, owner: ast.expr, key: Any) -> ast.expr:
         """The expression of an item of a collection that is loaded from a file."""
-        item = self._make_item(owner, key)
+        item = self.make_item(owner, key)
         self.taken.add(item)
         return item
 
@@ -2000,7 +2036,7 @@ class Program:
         for part in dicts:
             pairs = [pair for found in self.trace(part, at) for pair in self.list_pairs(found)]
             if any(is_text(key.node) and key.node.value == name for key, _ in pairs):
-                return Traced(self._make_item(part, name), at)
+                return Traced(self.make_item(part, name), at)
         return None
 
     def list_returned(

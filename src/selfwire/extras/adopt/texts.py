@@ -274,10 +274,21 @@ class TextFinder:
         """Follow an item of the state, or of a file of keys; returns whether it is one of a file."""
         if is_text(node.slice):
             self._follow_field(node.value, node.slice.value, at, reach)
+            self._follow_written_item(node.value, node.slice.value, at, reach)
         if self._follow_file_keys(node, at, reach):
             return True
         self._follow_stored(node, at, reach)
         return False
+
+    def _follow_written_item(self, owner: ast.expr, key: str, at: Surroundings, reach: Reach) -> None:
+        """Follow `state["field"]["key"]`, or `state.field["key"]`, to the items that nodes write into the field."""
+        name = getattr(getattr(owner, "slice", None), "value", getattr(owner, "attr", ""))
+        inner = getattr(owner, "value", None)
+        if name in self.writes and isinstance(inner, ast.expr):
+            if any(isinstance(base.node, Argument | Element) for base in self.program.trace(inner, at)):
+                for written in self.writes[name]:
+                    item = self.program.make_item(written.node, key)
+                    self.follow(item, written.at, reach._replace(whole=False, kind="", is_written=True))
 
     def _follow_stored(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> None:
         """Follow `item.value["field"]`, where a store gave the item, to what the program puts there."""

@@ -155,6 +155,14 @@ def read_loaded(
 
 def list_loaded(program: Program, node: ast.expr, at: Surroundings) -> list[str] | range:
     """List the keys, or the indices, of a collection that a program loads from one file; none of a long one."""
+    value = load_value(program, node, at)
+    if not isinstance(value, dict | list) or len(value) > MOST_LOADED:
+        return []
+    return [key for key in value if isinstance(key, str)] if isinstance(value, dict) else range(len(value))
+
+
+def load_value(program: Program, node: ast.expr, at: Surroundings) -> Any:
+    """Load what a program takes from one file; None if it is not there."""
     found = find_loaded(program, node, at)
     opened = find_loaded_path(program, *found[0][:2]) if found else None
     files = list_files(program, *opened) if opened else []
@@ -164,10 +172,8 @@ def list_loaded(program: Program, node: ast.expr, at: Surroundings) -> list[str]
         try:
             value = value[keys[0]] if len(keys) == 1 else None
         except (LookupError, TypeError):
-            return []
-    if not isinstance(value, dict | list) or len(value) > MOST_LOADED:
-        return []
-    return [key for key in value if isinstance(key, str)] if isinstance(value, dict) else range(len(value))
+            return None
+    return value
 
 
 def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]:

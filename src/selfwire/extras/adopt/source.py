@@ -452,6 +452,7 @@ class Program:
         self.taken: set[ast.expr] = set()
         self.passed: dict[tuple[ast.expr, Any], ast.expr] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
+        self.load_value: Callable[[ast.expr, Surroundings], Any] = lambda node, at: None
         self.list_loaded: Callable[[ast.expr, Surroundings], list[str] | range] = lambda node, at: []
         self.read_strings: Callable[[ast.expr, Surroundings], tuple[str, ...]] = lambda node, at: ()
 
@@ -1087,6 +1088,13 @@ class Program:
 
     def is_false(self, test: ast.expr, at: Surroundings) -> bool:
         """Whether a test such as `part is not other`, or a value that is tested, is known to be false."""
+        is_not = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+        inner = test.operand if isinstance(test, ast.UnaryOp) else test
+        if is_not and isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
+            return self.is_false(inner.operand, at)
+        loaded = self.load_value(inner, at) if isinstance(inner, ast.Subscript | ast.Call) else None
+        if loaded is not None:
+            return bool(loaded) is is_not
         if not self._is_settled(test, at):
             return False
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):

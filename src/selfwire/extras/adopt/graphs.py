@@ -117,6 +117,9 @@ class GraphReader:
             for call, at in self.list_calls(builder, method):
                 for where in self.unroll(call, at):
                     read(self, call, where, graph)
+        names = {START, *(draft.name for draft in self.nodes[first:])}
+        if not any("{" in name for name in names):  # a node that a loop skips has no edges
+            self.edges = [edge for edge in self.edges if edge.graph != graph or edge.source in names]
         for call, at in self.list_calls(builder, "compile"):
             self._read_pauses(call, at, graph)
         for draft in self.nodes[first:]:

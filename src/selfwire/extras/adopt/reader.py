@@ -237,6 +237,7 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
             context_field=fields.get(draft.node, ""), marker=marked.get(draft.node, "")
         )
         for draft in texts.drafts.values()
+        if draft.is_alone or draft.users or any(users.get(unit) for unit in draft.units)
     ]
     return Inventory(
         program=name,

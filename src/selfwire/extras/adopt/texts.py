@@ -175,6 +175,7 @@ class TextDraft:
     Attributes:
         users: nodes, agents and tools that use it.
         units: pieces of code that use it, as long as their users are not known.
+        is_alone: whether a class of settings, or a call of `selfwire.text`, names it, so that it may have no users.
     """
 
     path: Path
@@ -189,6 +190,7 @@ class TextDraft:
     users: frozenset[str] = frozenset()
     units: list[Any] = field(default_factory=list)
     vias: set[str] = field(default_factory=set)
+    is_alone: bool = False
 
 
 class TextFinder:
@@ -413,6 +415,7 @@ class TextFinder:
         if len(draft.holes) > len(known.holes) or (known.kind == "constant" and draft.kind == "template"):
             known.kind, known.pieces, known.holes, known.value = draft.kind, draft.pieces, draft.holes, draft.value
         known.vias.add(reach.via)
+        known.is_alone |= reach.unit is None
         if reach.role and reach.role not in known.roles:
             known.roles.append(reach.role)
         if key not in self.told:

@@ -268,12 +268,17 @@ class CodeReader:
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
         if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
             code.refers.append(self.get_partial_code(found, parent, at))
-        elif call is not None and call is code.owner and isinstance(found.node, ast.FunctionDef):
+        elif call is not None and call is code.owner and isinstance(found.node, ast.FunctionDef) and self._is_own(call, at):
             code.refers.append(self.get_called_code(found, call, at))
         elif isinstance(found.node, ast.ClassDef) and call is not None:
             self._refer_class(found, code, Traced(Instance(found.node, call, at), found.at))
         else:
             self.refer(found, code)
+
+    def _is_own(self, call: ast.Call, at: Surroundings) -> bool:
+        """Whether a call passes nothing that the callers of the function around it pass."""
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        return not any(isinstance(found.node, Argument) for part in given for found in self.program.trace(part, at))
 
     def _list_referred(self, node: ast.Name | ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         if isinstance(node, ast.Name):

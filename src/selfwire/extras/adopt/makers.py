@@ -133,6 +133,13 @@ class MakerReader:
         self._read_subagents(named.get("subagents"), draft)
         return draft
 
+    def list_agents(self) -> Iterator[AgentDraft]:
+        """List the agents; of a call that several calls reach, those that these make, and no common one."""
+        most = dict[Any, int]()
+        for draft in self.agents.values():
+            most[draft.at.node] = max(draft.code.passes, most.get(draft.at.node, 0))
+        yield from (draft for draft in self.agents.values() if draft.code.passes == most[draft.at.node])
+
     def _find_agent_name(self, call: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> str:
         if name := self.find_first(named.get("name", named.get("supervisor_name")), at):
             return name

@@ -254,7 +254,7 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
                 models=tuple(draft.models),
                 **place_of(draft.at.node, draft.at.at),
             )
-            for draft in makers.agents.values()
+            for draft in makers.list_agents()
         ),
         tools=_sort(
             ProgramTool(name=draft.name, kind=draft.kind, description=draft.description, **place_of(*draft.at[:2]))
@@ -297,7 +297,7 @@ def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
         add(f"node {name}", [node.code, node.action])
     for name, code in graphs.routers:
         add(f"router {name}", [code])
-    for agent in graphs.makers.agents.values():
+    for agent in graphs.makers.list_agents():
         add(f"agent {agent.name}", [agent.code])
     for tool in graphs.makers.tools.values():
         add(f"tool {tool.name}", [tool.docs, tool.body])

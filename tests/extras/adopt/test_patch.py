@@ -334,6 +334,16 @@ def test_a_byte_order_mark_is_no_part_of_a_text_and_stays(file: str) -> None:
     assert written.count(b"\xef\xbb\xbf") == 1
 
 
+@pytest.mark.parametrize("style", ["&first |\n  You answer questions.", "&first 'You answer questions.'"])
+def test_the_anchor_of_a_text_in_yaml_stays(style: str) -> None:
+    Path("p.yaml").write_text(f"first: {style}\nask: *first\n", encoding="utf-8")
+    write("import yaml\n\nPROMPT = yaml.safe_load(open('p.yaml'))['ask']")
+    [(text, _)] = list_places("asking.py:graph")
+    apply({text.name: "You answer in one word."})
+    assert Path("p.yaml").read_text(encoding="utf-8").startswith("first: &first ")
+    assert [text.shown for text, _ in list_places("asking.py:graph")] == ["You answer in one word."]
+
+
 def test_a_cell_that_needs_quotes_gets_them() -> None:
     Path("shots.csv").write_text("text;label\nMy parcel is lost somewhere.;delivery\n")
     call = 'return {"messages": [model.invoke([("user", row["text"]) for row in ROWS])]}'
@@ -363,6 +373,7 @@ def test_a_form_that_cannot_be_written_is_named_with_the_text_to_put_there() -> 
         ('inspect.cleandoc("""Answer kindly.\n\n    Be brief.""")', "Answer kindly.\n\nBe brief.", "\n    Answer."),
         ('"Answer kindly. "\\\n    + "Be brief."', "Answer kindly. Be brief.", "\nAnswer."),
         ('" ".join(["Answer kindly.", "Be brief."])', "Answer kindly. Be brief.", "\nAnswer."),
+        ('textwrap.dedent("""\\\n    Answer kindly.\n      Be brief.""")', "Answer kindly.\n  Be brief.", "\n    Answer."),
         ('"  Answer kindly. "', "Answer kindly.", '  Look at it.\nAnswer. """'),
     ],
 )

@@ -39,6 +39,8 @@ TEMPLATES: Mapping[str, Callable[[str], str]] = {
     "curly": str,
 }
 """How static text is written in a template, by how its holes are."""
+PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)+")
+"""The anchor and the tag before a text of a YAML file."""
 MODES = (*TEMPLATES, *map("+".join, permutations(TEMPLATES, 2)))
 """How the holes of a template may be written: in one way, or in two that are filled one after the other."""
 
@@ -181,7 +183,7 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
         raise ConfigError(f"{where} has this text in a form that a patch cannot write; write it there yourself:\n{new}")
     literal, change = form
     is_docstring = place.kind == "docstring"
-    lines = literal.shown.split("\n")[1:] if change else []
+    lines = literal.shown.split("\n")[0 if change is textwrap.dedent else 1 :] if change else []
     alone = place.column if is_docstring else 0
     margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=alone)
     text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
@@ -272,6 +274,9 @@ def _list_marks(text: str, mode: str) -> list[str]:
 
 def _write_scalar(old: str, new: str, *, is_yaml: bool) -> str | None:
     """Write a text of a YAML or JSON file in the form of the old one; None if that is neither a block nor quoted."""
+    if is_yaml and (properties := PROPERTIES.match(old)):
+        written = _write_scalar(old[properties.end() :], new, is_yaml=True)
+        return None if written is None else properties[0] + written
     head, _, body = old.partition("\n")
     if is_yaml and head.startswith((">", "|")):
         head = head.replace(">", "|", 1)

@@ -1067,9 +1067,9 @@ class Program:
         return Surroundings(at.file, at.owner, at.outer, given) if given != at.given else at
 
     def _list_loop_rounds(self, loop: Any, at: Surroundings) -> list[Surroundings]:
-        found = self._iterate_all([loop.iter], at)
-        if not found and self._is_empty(loop.iter, at):
+        if self._is_empty(loop.iter, at):
             return []
+        found = self._iterate_all([loop.iter], at)
         given = [dict(self._list_targets(loop.target, part)) for part in found]
         rounds = [Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given]
         tests = getattr(loop, "ifs", ())
@@ -1902,13 +1902,13 @@ class Program:
                 for part in items:
                     known = True
                     yield from self.trace(part.node, part.at, base.call or key.call)
-        is_loaded = any(isinstance(base.node, ast.Subscript) for base in self.trace(node.func.value, at))
         is_dict = not isinstance(node.args[0], ast.Tuple) or any(map(self.list_pairs, self.trace(node.func.value, at)))
         is_of_dict = known or (keys[0].node is not None and is_dict)  # else a store's, whose second argument is a key
         has_default = len(node.args) > 1 and is_of_dict and (missed or not known)
         if has_default:
             yield from self.trace(node.args[1], at)
-        if not known and (is_loaded or not has_default):
+        is_shown = all(isinstance(base.node, ast.Dict | ast.DictComp) for base in self.trace(node.func.value, at))
+        if not known and not (has_default and is_shown):  # it may be another value than the default
             yield Traced(node, at)
 
     def _call(self, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:

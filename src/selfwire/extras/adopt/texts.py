@@ -738,6 +738,7 @@ class TextFinder:
         bodies = prompt_files.find_bodies(self.program, node, at)
         for body in bodies:
             self._add_file(body, reach)
+            self.drafts.pop((body.path, 1, 0), None)  # the whole file, where code may cut the text or not
         return bool(bodies)
 
     def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
@@ -756,7 +757,10 @@ class TextFinder:
     def _add_file(self, text: FileText, reach: Reach) -> None:
         value = change(text.text, reach.changes)
         pieces, holes = split_marks(*split_template(value, reach.mode), reach.marks)
-        if LETTERS.search(value) and value not in ROLES:
+        is_cut = text.line == 1 and not text.key and any(
+            d.path == text.path and d.place[0] > 1 for d in self.drafts.values()
+        )
+        if LETTERS.search(value) and value not in ROLES and not is_cut:
             place = (text.line, text.end_line, text.column, text.end_column)
             self._add(TextDraft(text.path, "file", text.key, value, pieces, holes, place), reach)
 

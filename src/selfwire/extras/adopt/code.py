@@ -76,11 +76,7 @@ class Code:
     @property
     def passes(self) -> int:
         """How many of the functions here and around are followed for what a certain call passes."""
-        here: Surroundings | None = self.at
-        count = 0
-        while here is not None:
-            count, here = count + bool(here.given), here.outer
-        return count
+        return self.at.passes
 
     def list_reached(self) -> list["Code"]:
         """List this piece of code and all that it refers to, directly or not."""

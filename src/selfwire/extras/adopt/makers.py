@@ -306,15 +306,17 @@ class MakerReader:
     def read_model(self, found: Traced) -> tuple[str, ...]:
         """Read a call that makes a model or asks one directly; returns the names it may have."""
         call = found.node
-        known = self.models[call][2] if call in self.models else ()
+        before, _, known = self.models.get(call, (found, "", ()))
         maker = get_last_name(call.func)
         values = [keyword.value for keyword in call.keywords if keyword.arg in MODELS]
         if not values and (maker == "init_chat_model" or maker.startswith("Chat")):
             values = call.args[:1]
         names = [name for value in values for name in find_strings(self.program, value, found.at).values]
         unique = tuple(dict.fromkeys(names))
-        if call in self.models:  # made for several arguments
-            self.models[call] = (*self.models[call][:2], tuple(dict.fromkeys([*known, *names])))
+        if call in self.models:  # made for several arguments, of which those of certain calls count
+            if found.at.passes >= before.at.passes:
+                listed = (*(known if found.at.passes == before.at.passes else ()), *names)
+                self.models[call] = (found, self.models[call][1], tuple(dict.fromkeys(listed)))
             return unique
         if isinstance(call.func, ast.Attribute) and not MODEL.fullmatch(maker):
             maker = ast.unparse(call.func)

@@ -356,6 +356,11 @@ class Surroundings:
         return self.key
 
     @cached_property
+    def passes(self) -> int:
+        """How many of the functions here and around are followed for what a certain call, or round of a loop, passes."""
+        return bool(self.given) + (self.outer.passes if self.outer else 0)
+
+    @cached_property
     def depth(self) -> int:
         """How many calls inside calls the given arguments come from."""
         given = [value for values in self.given.values() for value in values]

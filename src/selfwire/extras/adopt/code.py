@@ -121,8 +121,16 @@ class CodeReader:
         return self._get_inner_code(found.node, found.at, self.program.enter_partial(found, call, at))
 
     def get_called_code(self, found: Traced, call: ast.Call, at: Surroundings) -> Code:
-        """The piece of code of a function with what a call passes, such as one in a round of a loop."""
-        return self._get_inner_code(found.node, found.at, self.program.enter_called(found, call, at))
+        """The piece of code of a function or method with what a call passes, such as one in a round of a loop."""
+        if not isinstance(found.node, BoundMethod):
+            return self._get_inner_code(found.node, found.at, self.program.enter_called(found, call, at))
+        function, owner = found.node
+        me = {} if is_static(function) else give_first(function, owner)
+        inside = self.program.enter_called(Traced(function, found.at), call, at, skip_first=bool(me))
+        if inside is None:
+            return self.get_found_code(found)
+        inside = Surroundings(found.at.file, function, found.at, {**inside.given, **me})
+        return self._get_inner_code(function, found.at, inside if inside.depth <= NESTED else None)
 
     def _get_inner_code(self, owner: Any, at: Surroundings, inside: Surroundings | None) -> Code:
         key = (owner, inside.key if inside else at.key)
@@ -264,15 +272,17 @@ class CodeReader:
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
         if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
             code.refers.append(self.get_partial_code(found, parent, at))
-        elif call is not None and call is code.owner and isinstance(found.node, ast.FunctionDef) and self._is_own(call, at):
+        elif self._is_own(call, at, code) and isinstance(found.node, ast.FunctionDef | BoundMethod):
             code.refers.append(self.get_called_code(found, call, at))
         elif isinstance(found.node, ast.ClassDef) and call is not None:
             self._refer_class(found, code, Traced(Instance(found.node, call, at), found.at))
         else:
             self.refer(found, code)
 
-    def _is_own(self, call: ast.Call, at: Surroundings) -> bool:
-        """Whether a call passes nothing that the callers of the function around it pass."""
+    def _is_own(self, call: ast.Call | None, at: Surroundings, code: Code) -> TypeGuard[ast.Call]:
+        """Whether a call is all of a piece of code, and passes nothing that callers of a function around it pass."""
+        if call is None or call is not code.owner:
+            return False
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         return not any(isinstance(found.node, Argument) for part in given for found in self.program.trace(part, at))
 

@@ -369,6 +369,8 @@ class MakerReader:
         named = get_keywords(node)
         given = [*node.args[:1], *(named[key] for key in ("tools", "schema", "pydantic_object") if key in named)]
         for part in given:
+            if is_text(named.get("method")) and named["method"].value == "json_mode":
+                continue  # the schema is not sent
             if get_last_name(node.func).endswith(("with_structured_output", "OutputParser")):
                 for found in self._list_schemas(part, at):
                     self.read_schema(found, code)
@@ -543,7 +545,8 @@ class MakerReader:
         for returned in self.program.list_returned(node, at, {}, None, None):
             for found in self.program.trace(returned.node, returned.at):
                 # a text outside of the function is a result of a table
-                if isinstance(found.node, RESULTS) and self.program.is_inside(found.node, node):
+                is_named = isinstance(returned.node, ast.Name | ast.Attribute) and is_text(found.node)
+                if is_named or (isinstance(found.node, RESULTS) and self.program.is_inside(found.node, node)):
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
 
         for part in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):
@@ -646,8 +649,9 @@ class MakerReader:
         is_known = node in self.schemas
         own = self.schemas.setdefault(node, Code([], inside, None))
         code.refers.append(own)
-        if docstring and (doc := get_docstring(node)) is not None:
-            self.reader.ask(doc, inside, own, role="schema", kind="docstring", changes=("cleandoc",))
+        for doc in [get_docstring(node), *inside.names.bound.get("__doc__", ())] if docstring else ():
+            if doc is not None:
+                self.reader.ask(doc, inside, own, role="schema", kind="docstring", changes=("cleandoc",))
         if is_known:
             return own
         if has_base(self.program, found, ("Enum", "StrEnum", "IntEnum")):

@@ -1697,7 +1697,9 @@ class Program:
 
     @staticmethod
     def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:
-        """Cut a literal list, if its bounds are numbers."""
+        """Cut a literal list, if its bounds are numbers; of a comprehension any part may be meant."""
+        if isinstance(part, ast.Slice) and isinstance(base.node, ast.ListComp):
+            return [base]
         if not isinstance(part, ast.Slice) or not isinstance(base.node, ast.List | ast.Tuple):
             return []
         bounds = [None if bound is None else read_key(bound) for bound in (part.lower, part.upper, part.step)]

@@ -373,7 +373,11 @@ def test_a_form_that_cannot_be_written_is_named_with_the_text_to_put_there() -> 
         ('inspect.cleandoc("""Answer kindly.\n\n    Be brief.""")', "Answer kindly.\n\nBe brief.", "\n    Answer."),
         ('"Answer kindly. "\\\n    + "Be brief."', "Answer kindly. Be brief.", "\nAnswer."),
         ('" ".join(["Answer kindly.", "Be brief."])', "Answer kindly. Be brief.", "\nAnswer."),
-        ('textwrap.dedent("""\\\n    Answer kindly.\n      Be brief.""")', "Answer kindly.\n  Be brief.", "\n    Answer."),
+        (
+            'textwrap.dedent("""\\\n    Answer kindly.\n      Be brief.""")',
+            "Answer kindly.\n  Be brief.",
+            "\n    Answer.",
+        ),
         ('"  Answer kindly. "', "Answer kindly.", '  Look at it.\nAnswer. """'),
     ],
 )

@@ -1006,7 +1006,8 @@ class Tone(Enum):
 def load(config):
     settings = config.get("configurable", {})
     texts = yaml.safe_load(Path(settings.get("shop", "red") + ".yaml").read_text())
-    return "\\n".join([texts["ask"], Tone[settings.get("tone", "kind")].value, Tone(settings.get("x", "Be brief.")).value])
+    tones = [Tone[settings.get("tone", "kind")], Tone(settings.get("other", "Be brief."))]
+    return "\\n".join([texts["ask"], *(tone.value for tone in tones)])
 
 
 def chat(state, config):
@@ -1054,7 +1055,9 @@ graph = StateGraph(MessagesState).add_node(chat).add_conditional_edges(START, fa
 def test_fields_of_a_sent_object_are_followed_to_the_enabled_items_of_a_file(write: Write) -> None:
     write("steps.json", '[{"ask": "Plan it.", "enabled": true}, {"ask": "Tell jokes.", "enabled": false}]')
     write("app.py", GRAPH.partition("def chat")[0] + SENT)
-    assert [(text.pieces, text.used_by) for text in read_program("app:graph").texts] == [(("Plan it.",), ("node chat",))]
+    assert [(text.pieces, text.used_by) for text in read_program("app:graph").texts] == [
+        (("Plan it.",), ("node chat",))
+    ]
 
 
 WORKERS = """
@@ -1107,6 +1110,89 @@ def test_an_agent_that_several_calls_make_has_the_tools_of_its_own_call(write: W
     write("app.py", WORKERS)
     made = sorted((agent.name, agent.tools) for agent in read_program("app:make_graph").agents)
     assert made == [("counter", ("count",)), ("finder", ("find",)), ("lead", ("ask_finder", "ask_counter"))]
+
+
+METHODS = """
+class Desk:
+    STEPS = {"plan": {"ask": "Plan it."}, "solve": {"ask": "Solve it."}}
+
+    def make(self, step):
+        def node(state):
+            return {"messages": [llm.invoke(step["ask"])]}
+
+        return node
+
+    def build(self):
+        builder = StateGraph(MessagesState).add_edge(START, "plan").add_edge("plan", "solve")
+        for name, step in self.STEPS.items():
+            builder.add_node(name, self.make(step))
+        return builder.compile()
+
+
+graph = Desk().build()
+"""
+
+
+def test_each_node_that_one_method_makes_sends_the_texts_of_its_own_call(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + METHODS)
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
+SCHEMA = """
+from pydantic import BaseModel
+
+DOC = "Write a plan."
+PROMPT = "Chat."
+
+
+class Plan(BaseModel):
+    __doc__ = DOC
+    step: str
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "texts"), [("Plan", ["Chat.", "Write a plan."]), ("Plan, method='json_mode'", ["Chat."])]
+)
+def test_a_schema_is_sent_with_the_docstring_that_it_names_but_not_in_json_mode(
+    write: Write, given: str, texts: list[str]
+) -> None:
+    write("app.py", SCHEMA + GRAPH.replace("llm.invoke", f"llm.with_structured_output({given}).invoke"))
+    assert sorted("".join(text.pieces) for text in read_program("app:graph").texts) == texts
+
+
+def test_a_part_of_a_comprehension_may_be_any_of_its_texts(write: Write) -> None:
+    parts = "PARTS = [text for text in ('Plan it.', 'Solve it.') if len(text) > 2]\n"
+    write("app.py", f"{parts}PROMPT = ' '.join(PARTS[:1])\n{GRAPH}")
+    assert sorted(text.pieces for text in read_program("app:graph").texts) == [("Plan it.",), ("Solve it.",)]
+
+
+NAMED_RESULT = """
+from langchain_core.tools import tool
+
+SORRY = "There is none."
+
+
+@tool
+def find(word: str):
+    \"""Find a word.\"""
+    if not word:
+        return SORRY
+    return {"a": "1"}[word]
+
+
+def chat(state):
+    return {"messages": [llm.bind_tools([find]).invoke(state["messages"])]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+def test_a_constant_that_a_tool_returns_is_a_text(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + NAMED_RESULT)
+    assert sorted(text.pieces for text in read_program("app:graph").texts) == [("Find a word.",), ("There is none.",)]
 
 
 def make_program(helpers: int) -> str:

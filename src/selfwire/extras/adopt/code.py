@@ -76,7 +76,11 @@ class Code:
     @property
     def passes(self) -> int:
         """How many of the functions here and around are followed for what a certain call passes."""
-        return self.at.passes
+        here: Surroundings | None = self.at
+        count = 0
+        while here is not None:
+            count, here = count + bool(here.given), here.outer
+        return count
 
     def list_reached(self) -> list["Code"]:
         """List this piece of code and all that it refers to, directly or not."""
@@ -385,7 +389,9 @@ class CodeReader:
                 left = left.args[0]
             for found in self.program.trace(left, at):
                 if isinstance(found.node, Function | ast.Dict):
-                    self.ask(found.node, found.at, code, role="user" if "model" in kinds else "", whole="model" in kinds)
+                    self.ask(
+                        found.node, found.at, code, role="user" if "model" in kinds else "", whole="model" in kinds
+                    )
 
     def _read_assigned(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read what the functions in `RunnablePassthrough.assign(hole=function)` fill into a prompt."""

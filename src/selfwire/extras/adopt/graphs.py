@@ -268,7 +268,9 @@ class GraphReader:
             if isinstance(node, ast.For):
                 loops.insert(0, node)
                 before = node.body[: node.body.index(child)] if child in node.body else []
-                skipping = (part for part in before if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Continue))
+                skipping = (
+                    part for part in before if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Continue)
+                )
                 tests += [ast.UnaryOp(ast.Not(), part.test) for part in skipping]
             elif isinstance(node, ast.If) and child is not node.test:
                 tests.append(node.test if child in node.body else ast.UnaryOp(ast.Not(), node.test))

@@ -306,17 +306,15 @@ class MakerReader:
     def read_model(self, found: Traced) -> tuple[str, ...]:
         """Read a call that makes a model or asks one directly; returns the names it may have."""
         call = found.node
-        before, _, known = self.models.get(call, (found, "", ()))
+        known = self.models[call][2] if call in self.models else ()
         maker = get_last_name(call.func)
         values = [keyword.value for keyword in call.keywords if keyword.arg in MODELS]
         if not values and (maker == "init_chat_model" or maker.startswith("Chat")):
             values = call.args[:1]
         names = [name for value in values for name in find_strings(self.program, value, found.at).values]
         unique = tuple(dict.fromkeys(names))
-        if call in self.models:  # made for several arguments, of which those of certain calls count
-            if found.at.passes >= before.at.passes:
-                listed = (*(known if found.at.passes == before.at.passes else ()), *names)
-                self.models[call] = (found, self.models[call][1], tuple(dict.fromkeys(listed)))
+        if call in self.models:  # made for several arguments
+            self.models[call] = (*self.models[call][:2], tuple(dict.fromkeys([*known, *names])))
             return unique
         if isinstance(call.func, ast.Attribute) and not MODEL.fullmatch(maker):
             maker = ast.unparse(call.func)
@@ -369,7 +367,8 @@ class MakerReader:
         named = get_keywords(node)
         given = [*node.args[:1], *(named[key] for key in ("tools", "schema", "pydantic_object") if key in named)]
         for part in given:
-            if is_text(named.get("method")) and named["method"].value == "json_mode":
+            method = named.get("method")
+            if is_text(method) and method.value == "json_mode":
                 continue  # the schema is not sent
             if get_last_name(node.func).endswith(("with_structured_output", "OutputParser")):
                 for found in self._list_schemas(part, at):

@@ -340,7 +340,7 @@ def read_body(path: Path) -> FileText | None:
 def find_bodies(program: Program, node: Any, at: Surroundings) -> list[FileText]:
     """Find the texts behind the front matter of files, where code cuts them off.
 
-    It does so by `text.split("---", 2)` or `partition`, by `re.sub` of a pattern with `---`, or by the package python-frontmatter.
+    It does so by `text.split("---", 2)` or `partition`, by `re.sub` of a pattern with `---`, or by python-frontmatter.
     """
     if isinstance(node, ast.Attribute) and node.attr == "content":
         loaded = [found for found in program.trace(node.value, at) if isinstance(found.node, ast.Call)]
@@ -372,8 +372,8 @@ def _find_cut(program: Program, node: Any, at: Surroundings) -> tuple[ast.expr, 
             if (call.func.attr, len(call.args)) not in (("split", 2), ("partition", 1)):
                 continue
             if any("---" in separator for separator in _list_texts(program, call.args[0], found.at)):
-                text = call.func.value
-                return text.value if isinstance(text, ast.Subscript) else text, found.at
+                whole = call.func.value
+                return whole.value if isinstance(whole, ast.Subscript) else whole, found.at
     if isinstance(node, ast.Call) and get_last_name(node.func) == "sub":
         patterns, text = find_substitution(program, node, at)
         if text is not None and any("---" in pattern for pattern in patterns):

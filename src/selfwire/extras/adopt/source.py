@@ -356,11 +356,6 @@ class Surroundings:
         return self.key
 
     @cached_property
-    def passes(self) -> int:
-        """How many of the functions here and around are followed for what a certain call, or round of a loop, passes."""
-        return bool(self.given) + (self.outer.passes if self.outer else 0)
-
-    @cached_property
     def depth(self) -> int:
         """How many calls inside calls the given arguments come from."""
         given = [value for values in self.given.values() for value in values]
@@ -870,7 +865,9 @@ class Program:
         if isinstance(value.node, ast.Subscript) and path[0] in self.list_loaded(*value[:2]):
             return self._unpack(Traced(self._take_loaded(value.node, path[0]), value.at), path[1:])
         inner = [value] if isinstance(value.node, ast.Tuple | ast.List) else self.trace(value.node, value.at)
-        known = (part for part in inner if isinstance(part.node, ast.Tuple | ast.List | ast.ListComp | ast.GeneratorExp))
+        known = (
+            part for part in inner if isinstance(part.node, ast.Tuple | ast.List | ast.ListComp | ast.GeneratorExp)
+        )
         return [
             found
             for part in known
@@ -1113,7 +1110,9 @@ class Program:
         values = [[found.node for found in self.trace(side, at)] for side in (test.left, test.comparators[0])]
         if any(len(nodes) != 1 or not isinstance(nodes[0], ast.Constant | Instance | Function) for nodes in values):
             return False
-        left, right = (node.value if isinstance(node, ast.Constant) else getattr(node, "call", node) for [node] in values)
+        left, right = (
+            node.value if isinstance(node, ast.Constant) else getattr(node, "call", node) for [node] in values
+        )
         same, differ = isinstance(test.ops[0], ast.Is | ast.Eq), isinstance(test.ops[0], ast.IsNot | ast.NotEq)
         return bool((same and left != right) or (differ and left == right))
 
@@ -2068,8 +2067,8 @@ class Program:
         given = {**own, **given}
         if given and isinstance(call, ast.Call) and is_complete(call):
             given = {**list_defaults(names, at), **given}
-        for given in (given, own, {}):  # of what is nested too deeply, the object is still known
-            inside = Surroundings(at.file, function, at, given) if given else self.enter(function, at)
+        for passed in (given, own, {}):  # of what is nested too deeply, the object is still known
+            inside = Surroundings(at.file, function, at, passed) if passed else self.enter(function, at)
             if inside.depth <= NESTED:
                 break
         for value in names.returned:

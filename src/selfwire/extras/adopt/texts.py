@@ -757,8 +757,10 @@ class TextFinder:
     def _add_file(self, text: FileText, reach: Reach) -> None:
         value = change(text.text, reach.changes)
         pieces, holes = split_marks(*split_template(value, reach.mode), reach.marks)
-        is_cut = text.line == 1 and not text.key and any(
-            d.path == text.path and d.place[0] > 1 for d in self.drafts.values()
+        is_cut = (
+            text.line == 1
+            and not text.key
+            and any(d.path == text.path and d.place[0] > 1 for d in self.drafts.values())
         )
         if LETTERS.search(value) and value not in ROLES and not is_cut:
             place = (text.line, text.end_line, text.column, text.end_column)

@@ -100,7 +100,9 @@ class LogArgs(BaseModel):
 
 
 TOOLS = [
-    StructuredTool.from_function(query_metrics, name="metrics", description="Query one metric of one service over the last hour."),
+    StructuredTool.from_function(
+        query_metrics, name="metrics", description="Query one metric of one service over the last hour."
+    ),
     StructuredTool.from_function(tail_logs, args_schema=LogArgs),
     lookup,
 ]

@@ -67,7 +67,9 @@ def review_one(job: Job, *, llm) -> dict:
     out: Findings = llm.with_structured_output(Findings, method="function_calling").invoke(
         [
             SystemMessage(HOUSE_RULES % job.reviewer["brief"]),
-            HumanMessage(content=[{"type": "text", "text": "Diff under review:"}, {"type": "text", "text": clip(job.diff)}]),
+            HumanMessage(
+                content=[{"type": "text", "text": "Diff under review:"}, {"type": "text", "text": clip(job.diff)}]
+            ),
         ]
     )
     tag = job.reviewer["severity"]
@@ -87,7 +89,8 @@ def judge(state: PR, *, llm) -> dict:
 
 def create(fast: str = "gpt-4o-mini", strong: str = "o4-mini"):
     g = StateGraph(PR)
-    g.add_node("review_one", partial(review_one, llm=ChatOpenAI(model=fast)), input_schema=Job, retry_policy=RetryPolicy(max_attempts=2))
+    reviewing = partial(review_one, llm=ChatOpenAI(model=fast))
+    g.add_node("review_one", reviewing, input_schema=Job, retry_policy=RetryPolicy(max_attempts=2))
     g.add_node("judge", partial(judge, llm=ChatOpenAI(model=strong)))
     g.add_conditional_edges(START, fan_out, ["review_one", END])
     g.add_edge("review_one", "judge")

@@ -47,7 +47,8 @@ def other(state: Desk, config: RunnableConfig) -> dict:
     if config.get("configurable", {}).get("closed"):
         return {"messages": [("ai", FALLBACK_APOLOGY)]}
     override = config.get("configurable", {}).get("system_override")
-    system = override or system_prompt(name, lang, f"If the question is not about {tenant(name)['display_name']}, decline.")
+    scope = f"If the question is not about {tenant(name)['display_name']}, decline."
+    system = override or system_prompt(name, lang, scope)
     return {"messages": [model.invoke([("system", system), *state["messages"]], config)]}
 
 

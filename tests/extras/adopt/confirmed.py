@@ -5,10 +5,12 @@ The packages are imported once, and each program runs in a fork of this process.
 
 import importlib
 import os
+import re
 import signal
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import chdir
 from pathlib import Path
@@ -20,6 +22,7 @@ from selfwire.extras.adopt.reader import read_program
 from tests.extras.adopt.corpus import GRAPHS, find_folder
 
 SECONDS = 60
+NAMED = re.compile(r"(the (?:tool|node)) \S+")
 
 
 def run_fork(folder: Path, place: Path, environment: Mapping[str, str]) -> str:
@@ -67,6 +70,8 @@ def main(arguments: list[str]) -> None:
     texts = [text for seen in imported for text in seen.texts]
     reached = sum(bool(text.sent) for text in texts)
     print(f"{len(imported)} of {len(found)} programs imported; {reached} of {len(texts)} texts seen")  # noqa: T201
+    causes = Counter(NAMED.sub(r"\1", text.unreached).partition(";")[0] for text in texts if not text.sent)
+    print(*(f"{count} {cause}" for cause, count in causes.most_common()), sep="\n")  # noqa: T201
 
 
 if __name__ == "__main__":

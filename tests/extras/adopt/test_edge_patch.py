@@ -373,6 +373,14 @@ graph = builder.compile()
     assert '"<text>", state.answer, "</text>"' in check(f"{HEAD}{body}", "typed", CHECK)
 
 
+def test_a_node_with_a_positional_state_is_a_form_and_a_byte_order_mark_moves_nothing() -> None:
+    nodes = STATE.replace("state: Desk)", "state: Desk, /)")
+    head = f"\ufeff{HEAD}"
+    source = check(f"{head}{nodes}{BUILDERS['calls']}", "positional", CHECK, NOTES)
+    assert source.startswith("\ufefffrom typing")
+    assert source.index("def note_checker(state: Desk)") < source.index("def decide(")
+
+
 def test_an_answer_among_messages_is_replaced_where_nodes_are_objects() -> None:
     body = """
 

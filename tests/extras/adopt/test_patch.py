@@ -309,6 +309,41 @@ def test_a_byte_order_mark_hides_no_column_of_a_csv_file() -> None:
     assert Path("prompts.csv").read_bytes() == b"\xef\xbb\xbfprompt,name\nPlan it.,plan\n"
 
 
+MARKED = {
+    "p.txt": ('open("p.txt").read()', "You answer questions of visitors."),
+    "p.md": ('open("p.md").read().split("---", 2)[2]', "---\nby: me\n---\nYou answer questions of visitors."),
+    "p.yaml": ('yaml.safe_load(open("p.yaml"))["ask"]', "ask: You answer questions of visitors.\n"),
+    "p.json": ('json.load(open("p.json"))["ask"]', '{"ask": "You answer questions of visitors."}'),
+    "p.toml": ('tomllib.loads(open("p.toml").read())["ask"]', 'ask = "You answer questions of visitors."\n'),
+    "asking.py": ('"You answer questions of visitors."', ""),
+}
+
+
+@pytest.mark.parametrize("file", MARKED)
+def test_a_byte_order_mark_is_no_part_of_a_text_and_stays(file: str) -> None:
+    loaded, text = MARKED[file]
+    constant = f"PROMPT = {loaded}; import json, tomllib, yaml"
+    write(constant if text else "")
+    Path(file).write_text(text or f"{constant}\n{Path(file).read_text(encoding='utf-8')}", encoding="utf-8-sig")
+    [(found, _)] = list_places("asking.py:graph")
+    assert found.pieces == ("You answer questions of visitors.",)
+    apply({found.name: "You answer in one word."})
+    assert [found.shown for found, _ in list_places("asking.py:graph")] == ["You answer in one word."]
+    written = Path(file).read_bytes()
+    assert written.startswith(b"\xef\xbb\xbf")
+    assert written.count(b"\xef\xbb\xbf") == 1
+
+
+@pytest.mark.parametrize("style", ["&first |\n  You answer questions.", "&first 'You answer questions.'"])
+def test_the_anchor_of_a_text_in_yaml_stays(style: str) -> None:
+    Path("p.yaml").write_text(f"first: {style}\nask: *first\n", encoding="utf-8")
+    write("import yaml\n\nPROMPT = yaml.safe_load(open('p.yaml'))['ask']")
+    [(text, _)] = list_places("asking.py:graph")
+    apply({text.name: "You answer in one word."})
+    assert Path("p.yaml").read_text(encoding="utf-8").startswith("first: &first ")
+    assert [text.shown for text, _ in list_places("asking.py:graph")] == ["You answer in one word."]
+
+
 def test_a_cell_that_needs_quotes_gets_them() -> None:
     Path("shots.csv").write_text("text;label\nMy parcel is lost somewhere.;delivery\n")
     call = 'return {"messages": [model.invoke([("user", row["text"]) for row in ROWS])]}'
@@ -338,6 +373,11 @@ def test_a_form_that_cannot_be_written_is_named_with_the_text_to_put_there() -> 
         ('inspect.cleandoc("""Answer kindly.\n\n    Be brief.""")', "Answer kindly.\n\nBe brief.", "\n    Answer."),
         ('"Answer kindly. "\\\n    + "Be brief."', "Answer kindly. Be brief.", "\nAnswer."),
         ('" ".join(["Answer kindly.", "Be brief."])', "Answer kindly. Be brief.", "\nAnswer."),
+        (
+            'textwrap.dedent("""\\\n    Answer kindly.\n      Be brief.""")',
+            "Answer kindly.\n  Be brief.",
+            "\n    Answer.",
+        ),
         ('"  Answer kindly. "', "Answer kindly.", '  Look at it.\nAnswer. """'),
     ],
 )

@@ -203,10 +203,12 @@ def test_the_text_of_a_substitution_is_followed(write: Write, call: str) -> None
         "re.sub(r'---.*---', '', string=TEXT)",
         "HEAD.sub('', TEXT, 1)",
         "HEAD.sub('', string=TEXT)",
+        "TEXT[4:].partition('---\n')[2]",
     ],
 )
 def test_the_text_behind_front_matter_is_followed_through_a_substitution(write: Write, call: str) -> None:
     write("p.md", "---\nname: p\n---\nChat.\n")
+    call = call.replace("\n", "\\n")
     head = "import re\nfrom pathlib import Path\nHEAD = re.compile(r'---.*---')\nTEXT = Path('p.md').read_text()\n"
     write("app.py", f"{head}PROMPT = {call}\n{GRAPH}")
     assert [(text.file, text.pieces) for text in read_program("app:graph").texts] == [("p.md", ("Chat.\n",))]
@@ -341,6 +343,85 @@ class Parts(BaseModel):
 
 TEXTS = Parts(**{"steps": {"plan": {"ask": "Plan it."}, "solve": {"ask": "Solve it."}}})
 """
+BY_CLASS = """
+class Step:
+    @property
+    def text(self):
+        return TEXTS[CLASS.__name__.lower()]
+
+
+class Plan(Step):
+    pass
+
+
+class Solve(Step):
+    pass
+
+
+TEXTS = {"plan": "Plan it.", "solve": "Solve it."}
+STEPS = {"plan": Plan(), "solve": Solve()}
+"""
+GENERIC = """
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Book(Generic[T]):
+    def __init__(self, texts):
+        self.texts = texts
+
+    def __getitem__(self, key):
+        return self.texts[key]
+
+
+TEXTS = Book[str]({"plan": "Plan it.", "solve": "Solve it."})
+"""
+MIXED = """
+class Base:
+    def ask(self):
+        return "No."
+
+
+class Own:
+    def ask(self):
+        return self.text
+
+
+class Mixin:
+    def ask(self):
+        return super().ask()
+
+
+class Plan(Mixin, Own, Base):
+    text = "Plan it."
+
+
+class Solve(Mixin, Own, Base):
+    text = "Solve it."
+
+
+TEXTS = {"plan": Plan(), "solve": Solve()}
+"""
+ENTERED = """
+class Step:
+    known = {}
+
+    def __init__(self, key, text):
+        self.text = text
+        Step.known[key] = self
+
+
+Step("plan", "Plan it.")
+Step("solve", "Solve it.")
+"""
+YIELDED = """
+def ask(kind):
+    reply = yield {"plan": "Plan it.", "solve": "Solve it."}[kind]
+    return {"reply": reply, "kind": "No."}
+"""
+SPACE = "from types import SimpleNamespace\n\nTEXTS = SimpleNamespace(**{'plan': 'Plan it.', 'solve': 'Solve it.'})"
+UNPACKED = "plan_text, solve_text = [text.strip() for text in ('Plan it.', 'Solve it.')]"
 NUMBERED = "TEXTS = dict(enumerate(['Plan it.', 'Solve it.'], start=1))"
 PAIRS = "TEXTS = dict([('plan', 'Plan it.'), ('solve', 'Solve it.')])"
 MADE = "TEXTS = dict((key, text) for key, text in [('plan', 'Plan it.'), ('solve', 'Solve it.')])"
@@ -362,6 +443,14 @@ MADE = "TEXTS = dict((key, text) for key, text in [('plan', 'Plan it.'), ('solve
         (PARSED, "TEXTS.steps['{}'].ask"),
         (PAIRS, "TEXTS['{}']"),
         (MADE, "TEXTS['{}']"),
+        (BY_CLASS.replace("CLASS", "type(self)"), "STEPS['{}'].text"),
+        (BY_CLASS.replace("CLASS", "self.__class__"), "STEPS['{}'].text"),
+        (GENERIC, "TEXTS['{}']"),
+        (MIXED, "TEXTS['{}'].ask()"),
+        (ENTERED, "Step.known['{}'].text"),
+        (YIELDED, "next(ask('{}'))"),
+        (SPACE, "TEXTS.{}"),
+        (UNPACKED, "{}_text"),
     ],
 )
 def test_an_item_of_what_a_registry_or_a_list_of_pairs_has_is_followed(write: Write, constants: str, item: str) -> None:
@@ -737,10 +826,15 @@ def test_an_edge_whose_test_reads_what_the_program_changes_is_kept(
         (GIVEN, EDGE.format("Settings(0).ready")),
         ("", "add(builder)"),
         ("READY = False", "add(builder, READY)"),
+        ("def connect(builder, then):\n    if then is None:\n        EDGE", "connect(builder, solve)"),
+        ("def connect(builder, then=()):\n    for part in [*then]:\n        EDGE", "connect(builder)"),
+        ("WAYS = [('plan', 'solve', False)]", "for a, b, kept in WAYS:\n    if not kept:\n        continue\n    EDGE"),
+        ("", "builder.add_edge('check', 'solve')"),
     ],
 )
 def test_an_edge_whose_test_is_false_at_all_times_is_none(write: Write, before: str, calls: str) -> None:
-    assert wire(write, before, "", calls) == [("__start__", "plan")]
+    edge = "builder.add_edge('plan', 'solve')"
+    assert wire(write, before.replace("EDGE", edge), "", calls.replace("EDGE", edge)) == [("__start__", "plan")]
 
 
 FIRST_IN_REST = """
@@ -818,6 +912,287 @@ def test_a_node_that_either_of_two_classes_adds_runs_the_method_of_each(write: W
     write("app.py", program)
     asked = [number for number, line in enumerate(program.splitlines(), 1) if "def ask" in line]
     assert [(node.name, node.line) for node in read_program("app:graph").nodes] == [("plan", line) for line in asked]
+
+
+FACTORY = """
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+from pydantic import BaseModel
+
+llm = ChatOpenAI(model="gpt-4o")
+
+
+class Step(BaseModel):
+    ask: str
+
+    @property
+    def template(self):
+        return ChatPromptTemplate.from_messages([("system", self.ask)])
+
+
+STEPS = {"plan": Step(ask="Plan it."), "solve": Step(ask="Solve it.")}
+
+
+def make(name: str):
+    chain = STEPS[name].template | llm
+
+    def node(state):
+        return {"messages": [chain.invoke(state)]}
+
+    return node
+
+
+builder = StateGraph(MessagesState).add_edge(START, "plan").add_edge("plan", "solve")
+builder.add_node("plan", make("plan"))
+builder.add_node("solve", make("solve"))
+graph = builder.compile()
+"""
+
+
+def test_each_node_that_one_function_makes_sends_the_texts_of_its_own_call(write: Write) -> None:
+    write("app.py", FACTORY)
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
+CHAINED = """
+from langchain_core.prompts import PromptTemplate
+from langchain_core.runnables import RunnableLambda
+
+ask = RunnableLambda(lambda state: "Plan it.") | llm
+judge = (lambda state: {"thing": "what is said"}) | PromptTemplate.from_template("Judge {thing}.") | llm
+
+
+def plan(state):
+    return {"messages": [ask.invoke(state), judge.invoke(state)]}
+
+
+graph = StateGraph(MessagesState).add_node(plan).add_edge(START, "plan").compile()
+"""
+
+
+def test_what_functions_of_a_chain_hand_on_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + CHAINED)
+    found = {text.pieces: text.role for text in read_program("app:graph").texts}
+    assert found == {("Plan it.",): "user", ("what is said",): "", ("Judge ", "."): ""}
+
+
+def test_a_schema_that_create_model_makes_has_its_docstring_and_all_its_fields(write: Write) -> None:
+    write(
+        "app.py",
+        "from pydantic import Field, create_model\n"
+        "NAMES = {'a': 'Points of A.', 'b': 'Points of B.'}\n"
+        "FIELDS = {name: (int, Field(description=text)) for name, text in NAMES.items()}\n"
+        "Score = create_model('Score', __doc__='Points for all.', **FIELDS)\n"
+        "PROMPT = 'Chat.'\n" + GRAPH.replace("llm.invoke", "llm.with_structured_output(Score).invoke"),
+    )
+    found = sorted("".join(text.pieces) for text in read_program("app:graph").texts)
+    assert found == ["Chat.", "Points for all.", "Points of A.", "Points of B."]
+
+
+OPEN = """
+from enum import Enum
+from pathlib import Path
+
+import yaml
+
+
+class Tone(Enum):
+    kind = "Be kind."
+    brief = "Be brief."
+
+
+def load(config):
+    settings = config.get("configurable", {})
+    texts = yaml.safe_load(Path(settings.get("shop", "red") + ".yaml").read_text())
+    tones = [Tone[settings.get("tone", "kind")], Tone(settings.get("other", "Be brief."))]
+    return "\\n".join([texts["ask"], *(tone.value for tone in tones)])
+
+
+def chat(state, config):
+    return {"messages": [llm.invoke([("system", load(config)), *state["messages"]])]}
+"""
+
+
+def test_a_default_is_not_all_that_a_setting_may_be(write: Write) -> None:
+    write("red.yaml", "ask: You sell red things.\n")
+    write("blue.yaml", "ask: You sell blue things.\n")
+    head, _, rest = GRAPH.partition("def chat")
+    write("app.py", head + OPEN + rest.partition("graph = ")[1] + rest.partition("graph = ")[2])
+    found = sorted("".join(text.pieces) for text in read_program("app:graph").texts)
+    assert found == ["Be brief.", "Be kind.", "You sell blue things.", "You sell red things."]
+
+
+SENT = """
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from langgraph.types import Send
+
+STEPS = [step for step in json.loads(Path("steps.json").read_text()) if step["enabled"]]
+
+
+@dataclass
+class Job:
+    step: dict
+    number: int = 0
+
+
+def chat(job: Job):
+    return {"messages": [llm.invoke(job.step["ask"])]}
+
+
+def fan_out(state):
+    return [Send("chat", Job(step=step)) for step in STEPS]
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_conditional_edges(START, fan_out, ["chat"]).compile()
+"""
+
+
+def test_fields_of_a_sent_object_are_followed_to_the_enabled_items_of_a_file(write: Write) -> None:
+    write("steps.json", '[{"ask": "Plan it.", "enabled": true}, {"ask": "Tell jokes.", "enabled": false}]')
+    write("app.py", GRAPH.partition("def chat")[0] + SENT)
+    assert [(text.pieces, text.used_by) for text in read_program("app:graph").texts] == [
+        (("Plan it.",), ("node chat",))
+    ]
+
+
+WORKERS = """
+from dataclasses import dataclass
+
+from langchain.agents import create_agent
+from langchain_core.tools import StructuredTool, tool
+
+llm = "openai:gpt-4o"
+
+
+@tool
+def find(word: str):
+    \"""Find a word.\"""
+
+
+@tool
+def count(word: str):
+    \"""Count a word.\"""
+
+
+TOOLS = {"finder": [find], "counter": [count]}
+
+
+def make_worker(name, model):
+    return create_agent(model, tools=TOOLS[name], name=name)
+
+
+def as_tool(name, model):
+    worker = make_worker(name, model)
+
+    def ask(task: str):
+        return worker.invoke({"messages": [("user", task)]})
+
+    return StructuredTool.from_function(ask, name=f"ask_{name}", description="Ask " + name)
+
+
+@dataclass
+class Settings:
+    workers: tuple[str, ...] = ("finder", "counter")
+
+
+def make_graph(settings: Settings | None = None):
+    own = settings or Settings()
+    return create_agent(llm, tools=[as_tool(worker, llm) for worker in own.workers], name="lead")
+"""
+
+
+def test_an_agent_that_several_calls_make_has_the_tools_of_its_own_call(write: Write) -> None:
+    write("app.py", WORKERS)
+    made = sorted((agent.name, agent.tools) for agent in read_program("app:make_graph").agents)
+    assert made == [("counter", ("count",)), ("finder", ("find",)), ("lead", ("ask_finder", "ask_counter"))]
+
+
+METHODS = """
+class Desk:
+    STEPS = {"plan": {"ask": "Plan it."}, "solve": {"ask": "Solve it."}}
+
+    def make(self, step):
+        def node(state):
+            return {"messages": [llm.invoke(step["ask"])]}
+
+        return node
+
+    def build(self):
+        builder = StateGraph(MessagesState).add_edge(START, "plan").add_edge("plan", "solve")
+        for name, step in self.STEPS.items():
+            builder.add_node(name, self.make(step))
+        return builder.compile()
+
+
+graph = Desk().build()
+"""
+
+
+def test_each_node_that_one_method_makes_sends_the_texts_of_its_own_call(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + METHODS)
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == {("Plan it.",): ("node plan",), ("Solve it.",): ("node solve",)}
+
+
+SCHEMA = """
+from pydantic import BaseModel
+
+DOC = "Write a plan."
+PROMPT = "Chat."
+
+
+class Plan(BaseModel):
+    __doc__ = DOC
+    step: str
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "texts"), [("Plan", ["Chat.", "Write a plan."]), ("Plan, method='json_mode'", ["Chat."])]
+)
+def test_a_schema_is_sent_with_the_docstring_that_it_names_but_not_in_json_mode(
+    write: Write, given: str, texts: list[str]
+) -> None:
+    write("app.py", SCHEMA + GRAPH.replace("llm.invoke", f"llm.with_structured_output({given}).invoke"))
+    assert sorted("".join(text.pieces) for text in read_program("app:graph").texts) == texts
+
+
+def test_a_part_of_a_comprehension_may_be_any_of_its_texts(write: Write) -> None:
+    parts = "PARTS = [text for text in ('Plan it.', 'Solve it.') if len(text) > 2]\n"
+    write("app.py", f"{parts}PROMPT = ' '.join(PARTS[:1])\n{GRAPH}")
+    assert sorted(text.pieces for text in read_program("app:graph").texts) == [("Plan it.",), ("Solve it.",)]
+
+
+NAMED_RESULT = """
+from langchain_core.tools import tool
+
+SORRY = "There is none."
+
+
+@tool
+def find(word: str):
+    \"""Find a word.\"""
+    if not word:
+        return SORRY
+    return {"a": "1"}[word]
+
+
+def chat(state):
+    return {"messages": [llm.bind_tools([find]).invoke(state["messages"])]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+def test_a_constant_that_a_tool_returns_is_a_text(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + NAMED_RESULT)
+    assert sorted(text.pieces for text in read_program("app:graph").texts) == [("Find a word.",), ("There is none.",)]
 
 
 def make_program(helpers: int) -> str:

@@ -1,7 +1,7 @@
 """Pieces of code that a graph reaches: what each of them refers to, asks models for, and where it may lead."""
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -17,6 +17,7 @@ from selfwire.extras.adopt.source import (
     Program,
     Surroundings,
     Traced,
+    get_keywords,
     get_last_name,
     give_first,
     is_classmethod,
@@ -124,8 +125,16 @@ class CodeReader:
         return self._get_inner_code(found.node, found.at, self.program.enter_partial(found, call, at))
 
     def get_called_code(self, found: Traced, call: ast.Call, at: Surroundings) -> Code:
-        """The piece of code of a function with what a call passes, such as one in a round of a loop."""
-        return self._get_inner_code(found.node, found.at, self.program.enter_called(found, call, at))
+        """The piece of code of a function or method with what a call passes, such as one in a round of a loop."""
+        if not isinstance(found.node, BoundMethod):
+            return self._get_inner_code(found.node, found.at, self.program.enter_called(found, call, at))
+        function, owner = found.node
+        me = {} if is_static(function) else give_first(function, owner)
+        inside = self.program.enter_called(Traced(function, found.at), call, at, skip_first=bool(me))
+        if inside is None:
+            return self.get_found_code(found)
+        inside = Surroundings(found.at.file, function, found.at, {**inside.given, **me})
+        return self._get_inner_code(function, found.at, inside if inside.depth <= NESTED else None)
 
     def _get_inner_code(self, owner: Any, at: Surroundings, inside: Surroundings | None) -> Code:
         key = (owner, inside.key if inside else at.key)
@@ -249,6 +258,7 @@ class CodeReader:
                 self._read_dict(node, at, code)
             elif isinstance(node, ast.BinOp):
                 self._read_sum(node, at, code)
+                self._read_piped(node, at, code)
             elif isinstance(node, ast.Return):
                 self._read_return(node, at, code)
 
@@ -266,12 +276,19 @@ class CodeReader:
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
         if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
             code.refers.append(self.get_partial_code(found, parent, at))
-        elif call is not None and call is code.owner and code.passes and isinstance(found.node, ast.FunctionDef):
+        elif self._is_own(call, at, code) and isinstance(found.node, ast.FunctionDef | BoundMethod):
             code.refers.append(self.get_called_code(found, call, at))
         elif isinstance(found.node, ast.ClassDef) and call is not None:
             self._refer_class(found, code, Traced(Instance(found.node, call, at), found.at))
         else:
             self.refer(found, code)
+
+    def _is_own(self, call: ast.Call | None, at: Surroundings, code: Code) -> TypeGuard[ast.Call]:
+        """Whether a call is all of a piece of code, and passes nothing that callers of a function around it pass."""
+        if call is None or call is not code.owner:
+            return False
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        return not any(isinstance(found.node, Argument) for part in given for found in self.program.trace(part, at))
 
     def _list_referred(self, node: ast.Name | ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         if isinstance(node, ast.Name):
@@ -361,6 +378,21 @@ class CodeReader:
         }:
             self.ask(node.right, at, code, role="user", mode="format")
 
+    def _read_piped(self, node: ast.BinOp, at: Surroundings, code: Code) -> None:
+        """Read what a function, or a dict of functions, hands to the prompt or the model behind it in a chain."""
+        kinds = {kind for kind, _ in find_kinds(self.program, node.right, at)} if isinstance(node.op, ast.BitOr) else ()
+        left = node.left
+        while isinstance(left, ast.BinOp) and isinstance(left.op, ast.BitOr):
+            left = left.right
+        if {"model", "prompt"} & {*kinds}:
+            if isinstance(left, ast.Call) and get_last_name(left.func) == "RunnableLambda" and left.args:
+                left = left.args[0]
+            for found in self.program.trace(left, at):
+                if isinstance(found.node, Function | ast.Dict):
+                    self.ask(
+                        found.node, found.at, code, role="user" if "model" in kinds else "", whole="model" in kinds
+                    )
+
     def _read_assigned(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read what the functions in `RunnablePassthrough.assign(hole=function)` fill into a prompt."""
         for keyword in node.keywords:
@@ -442,7 +474,9 @@ class CodeReader:
         """Read what a graph or an agent is given: messages reach a model, other fields are written into its state."""
         for found in self.program.trace(part, at):
             if isinstance(found.node, ast.Dict):
-                self._read_fields(found.node, found.at, code)
+                self._read_fields(list_items(found.node), found.at, code)
+            elif isinstance(found.node, Instance) and found.node.call is not None and found.node.made_in is not None:
+                self._read_fields(get_keywords(found.node.call).items(), found.node.made_in, code)
 
     def _read_update(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         parts = [keyword.value for keyword in node.keywords if keyword.arg in ("update", "arg")]
@@ -453,12 +487,12 @@ class CodeReader:
         if node.value is not None:
             self._read_input(node.value, at, code)
 
-    def _read_fields(self, node: ast.Dict, at: Surroundings, code: Code) -> None:
-        for key, value in zip(node.keys, node.values, strict=True):
-            if is_text(key) and key.value == "messages":
+    def _read_fields(self, items: Iterable[tuple[str, ast.expr]], at: Surroundings, code: Code) -> None:
+        for key, value in items:
+            if key == "messages":
                 self.ask(value, at, code, role="user", whole=False)
-            elif is_text(key):
-                self.texts.writes.setdefault(key.value, []).append(Traced(value, at))
+            else:
+                self.texts.writes.setdefault(key, []).append(Traced(value, at))
 
     def _read_dict(self, node: ast.Dict, at: Surroundings, code: Code) -> None:
         named = dict(list_items(node))

@@ -21,7 +21,15 @@ from selfwire.extras.adopt.code import ASKING
 from selfwire.extras.adopt.graphs import GraphReader, NodeDraft
 from selfwire.extras.adopt.kinds import SAME_MODEL, find_kinds, find_strings
 from selfwire.extras.adopt.reader import read_graphs
-from selfwire.extras.adopt.source import Import, SourceFile, Surroundings, Traced, get_keywords, show_path
+from selfwire.extras.adopt.source import (
+    Import,
+    SourceFile,
+    Surroundings,
+    Traced,
+    get_keywords,
+    list_positional,
+    show_path,
+)
 from selfwire.extras.adopt.texts import quote_text
 from selfwire.graphs.insertions import (
     BOTH,
@@ -301,9 +309,9 @@ class EdgeWriter:
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             return
         at, file = draft.function.at, draft.function.at.file
-        if isinstance(at.owner, ast.ClassDef) or not function.args.args:
+        if isinstance(at.owner, ast.ClassDef) or not list_positional(function):
             return
-        state = function.args.args[0]
+        state = [*function.args.posonlyargs, *function.args.args][0]
         inside = self.program.enter(function, at)
         is_inner = at.owner is not file.tree
         end = _get_offset(file.text, function.end_lineno or 0, function.end_col_offset or 0)

@@ -117,6 +117,9 @@ class GraphReader:
             for call, at in self.list_calls(builder, method):
                 for where in self.unroll(call, at):
                     read(self, call, where, graph)
+        names = {START, *(draft.name for draft in self.nodes[first:])}
+        if not any("{" in name for name in names):  # a node that a loop skips has no edges
+            self.edges = [edge for edge in self.edges if edge.graph != graph or edge.source in names]
         for call, at in self.list_calls(builder, "compile"):
             self._read_pauses(call, at, graph)
         for draft in self.nodes[first:]:
@@ -264,6 +267,11 @@ class GraphReader:
         while (node := self.program.parents.get(child)) is not None and node is not at.owner:
             if isinstance(node, ast.For):
                 loops.insert(0, node)
+                before = node.body[: node.body.index(child)] if child in node.body else []
+                skipping = (
+                    part for part in before if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Continue)
+                )
+                tests += [ast.UnaryOp(ast.Not(), part.test) for part in skipping]
             elif isinstance(node, ast.If) and child is not node.test:
                 tests.append(node.test if child in node.body else ast.UnaryOp(ast.Not(), node.test))
             child = node

@@ -133,6 +133,13 @@ class MakerReader:
         self._read_subagents(named.get("subagents"), draft)
         return draft
 
+    def list_agents(self) -> Iterator[AgentDraft]:
+        """List the agents; of a call that several calls reach, those that these make, and no common one."""
+        most = dict[Any, int]()
+        for draft in self.agents.values():
+            most[draft.at.node] = max(draft.code.passes, most.get(draft.at.node, 0))
+        yield from (draft for draft in self.agents.values() if draft.code.passes == most[draft.at.node])
+
     def _find_agent_name(self, call: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> str:
         if name := self.find_first(named.get("name", named.get("supervisor_name")), at):
             return name
@@ -360,6 +367,9 @@ class MakerReader:
         named = get_keywords(node)
         given = [*node.args[:1], *(named[key] for key in ("tools", "schema", "pydantic_object") if key in named)]
         for part in given:
+            method = named.get("method")
+            if is_text(method) and method.value == "json_mode":
+                continue  # the schema is not sent
             if get_last_name(node.func).endswith(("with_structured_output", "OutputParser")):
                 for found in self._list_schemas(part, at):
                     self.read_schema(found, code)
@@ -374,12 +384,19 @@ class MakerReader:
             self.reader.ask(named["handle_tool_errors"], at, code, role="tool result")
 
     def _read_made_schema(self, node: ast.expr, at: Surroundings, code: Code) -> None:
-        """Read the fields of `create_model("Name", field=(type, Field(...)))`."""
+        """Read the fields of `create_model("Name", field=(type, Field(...)))`, and its docstring."""
         for found in self.program.trace(node, at):
             if isinstance(found.node, ast.Call) and get_last_name(found.node.func) == "create_model":
-                for value in get_keywords(found.node).values():
-                    for part in value.elts if isinstance(value, ast.Tuple) else []:
-                        self._read_metadata(part, found.at, code)
+                named = get_keywords(found.node)
+                if "__doc__" in named:
+                    self.reader.ask(named["__doc__"], found.at, code, role="schema", kind="docstring")
+                rest = [key.value for key in found.node.keywords if key.arg is None]
+                dicts = (inner for part in rest for inner in self.program.trace(part, found.at))
+                given = [Traced(value, found.at) for value in named.values()]
+                given += [value for inner in dicts for _, value in self.program.list_pairs(inner)]
+                for value in given:
+                    for part in value.node.elts if isinstance(value.node, ast.Tuple) else []:
+                        self._read_metadata(part, value.at, code)
 
     def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:
         """Read the descriptions in a JSON schema that the source holds as a dict."""
@@ -527,7 +544,8 @@ class MakerReader:
         for returned in self.program.list_returned(node, at, {}, None, None):
             for found in self.program.trace(returned.node, returned.at):
                 # a text outside of the function is a result of a table
-                if isinstance(found.node, RESULTS) and self.program.is_inside(found.node, node):
+                is_named = isinstance(returned.node, ast.Name | ast.Attribute) and is_text(found.node)
+                if is_named or (isinstance(found.node, RESULTS) and self.program.is_inside(found.node, node)):
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
 
         for part in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):
@@ -630,8 +648,9 @@ class MakerReader:
         is_known = node in self.schemas
         own = self.schemas.setdefault(node, Code([], inside, None))
         code.refers.append(own)
-        if docstring and (doc := get_docstring(node)) is not None:
-            self.reader.ask(doc, inside, own, role="schema", kind="docstring", changes=("cleandoc",))
+        for doc in [get_docstring(node), *inside.names.bound.get("__doc__", ())] if docstring else ():
+            if doc is not None:
+                self.reader.ask(doc, inside, own, role="schema", kind="docstring", changes=("cleandoc",))
         if is_known:
             return own
         if has_base(self.program, found, ("Enum", "StrEnum", "IntEnum")):

@@ -6,6 +6,7 @@ import json
 import re
 import textwrap
 import tomllib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from itertools import permutations
@@ -38,6 +39,8 @@ TEMPLATES: Mapping[str, Callable[[str], str]] = {
     "curly": str,
 }
 """How static text is written in a template, by how its holes are."""
+PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)+")
+"""The anchor and the tag before a text of a YAML file."""
 MODES = (*TEMPLATES, *map("+".join, permutations(TEMPLATES, 2)))
 """How the holes of a template may be written: in one way, or in two that are filled one after the other."""
 
@@ -88,7 +91,7 @@ def make_patch(
         head.append(f"{known[name][0][0].place} {name}: {' '.join(reasons.get(name, '').split())}")
         for text, place in known[name]:
             if text.setting:
-                span = _locate(Path(place.file).read_text(encoding="utf-8"), place)
+                span = _locate(_read(place.file), place)
                 edits.append(SourceEdit(place.file, *span, text.choices.get(new) or repr(text.read_value(new))))
                 continue
             described, sections = split_description(place.pieces[0]) if text.tool else ("", "")
@@ -98,7 +101,7 @@ def make_patch(
                 written = _write(place, own.shown + sections.rstrip(), own.show(text.parse(new)) + sections)
             except ValueError as error:
                 raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
-            edits.append(SourceEdit(place.file, *_locate(Path(place.file).read_text(encoding="utf-8"), place), written))
+            edits.append(SourceEdit(place.file, *_locate(_read(place.file), place), written))
     for edge, names, made in list_edge_edits(target, edges) if any(edges) else ():
         head += [f"{edge} {name}: {' '.join(reasons.get(name, '').split())}" for name in names]
         edits += made
@@ -128,7 +131,7 @@ def make_context(target: str, changed: Mapping[str, str]) -> dict[str, Any]:
                 continue
             own = LayerText.of(name, place.pieces, place.holes)
             assert own is not None, "it is one of the texts"
-            whole = Path(place.file).read_text(encoding="utf-8")
+            whole = _read(place.file)
             begin, end = _locate(whole, place)
             form = _find_form(whole[begin:end], place, own.shown)
             if form is None:
@@ -159,7 +162,7 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
         ConfigError: the old one is not the whole of what stands there.
     """
     file, where = Path(place.file), f"{place.file}:{place.line}"
-    whole, new = file.read_text(encoding="utf-8"), new.strip()
+    whole, new = _read(file), new.strip()
     begin, end = _locate(whole, place)
     old = whole[begin:end]
     if file.suffix in PLAIN and (plain := _find_template(old, place, shown)) is not None:
@@ -180,7 +183,7 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
         raise ConfigError(f"{where} has this text in a form that a patch cannot write; write it there yourself:\n{new}")
     literal, change = form
     is_docstring = place.kind == "docstring"
-    lines = literal.shown.split("\n")[1:] if change else []
+    lines = literal.shown.split("\n")[0 if change is textwrap.dedent else 1 :] if change else []
     alone = place.column if is_docstring else 0
     margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=alone)
     text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
@@ -271,6 +274,9 @@ def _list_marks(text: str, mode: str) -> list[str]:
 
 def _write_scalar(old: str, new: str, *, is_yaml: bool) -> str | None:
     """Write a text of a YAML or JSON file in the form of the old one; None if that is neither a block nor quoted."""
+    if is_yaml and (properties := PROPERTIES.match(old)):
+        written = _write_scalar(old[properties.end() :], new, is_yaml=True)
+        return None if written is None else properties[0] + written
     head, _, body = old.partition("\n")
     if is_yaml and head.startswith((">", "|")):
         head = head.replace(">", "|", 1)
@@ -330,6 +336,11 @@ def is_module(source: str) -> bool:
     return True
 
 
+def _read(file: Path | str) -> str:
+    """Read a file without its byte order mark, as the inventory counts its columns."""
+    return Path(file).read_text(encoding="utf-8-sig")
+
+
 def _locate(source: str, place: ProgramText) -> tuple[int, int]:
     lines = source.splitlines(keepends=True)
     before = sum(map(len, lines[: place.line - 1]))
@@ -340,7 +351,7 @@ def _locate(source: str, place: ProgramText) -> tuple[int, int]:
 
 def _diff(file: Path, edits: Iterable[SourceEdit]) -> str:
     """The diff of a file; later places first, so that earlier ones stay where they are."""
-    old = new = file.read_text(encoding="utf-8")
+    old = new = _read(file)
     ordered = sorted(enumerate(edits), key=lambda numbered: (numbered[1].begin, numbered[0]), reverse=True)
     for number, (_, edit) in enumerate(ordered):  # what is written at the same place keeps its order
         end, text = edit.end, edit.text
@@ -353,6 +364,8 @@ def _diff(file: Path, edits: Iterable[SourceEdit]) -> str:
     if file.suffix == ".py" and not is_module(new):
         raise ConfigError(f"the changed texts of {file} cannot be written together; export them one by one")
     name, raw = file.as_posix(), file.read_bytes()
+    if raw.startswith(BOM_UTF8):
+        old, new = (f"\ufeff{text}" for text in (old, new))
     if 0 < raw.count(b"\r\n") == raw.count(b"\n"):
         old, new = (text.replace("\n", "\r\n") for text in (old, new))
     lines = unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}")

@@ -155,6 +155,14 @@ def read_loaded(
 
 def list_loaded(program: Program, node: ast.expr, at: Surroundings) -> list[str] | range:
     """List the keys, or the indices, of a collection that a program loads from one file; none of a long one."""
+    value = load_value(program, node, at)
+    if not isinstance(value, dict | list) or len(value) > MOST_LOADED:
+        return []
+    return [key for key in value if isinstance(key, str)] if isinstance(value, dict) else range(len(value))
+
+
+def load_value(program: Program, node: ast.expr, at: Surroundings) -> Any:
+    """Load what a program takes from one file; None if it is not there."""
     found = find_loaded(program, node, at)
     opened = find_loaded_path(program, *found[0][:2]) if found else None
     files = list_files(program, *opened) if opened else []
@@ -164,10 +172,8 @@ def list_loaded(program: Program, node: ast.expr, at: Surroundings) -> list[str]
         try:
             value = value[keys[0]] if len(keys) == 1 else None
         except (LookupError, TypeError):
-            return []
-    if not isinstance(value, dict | list) or len(value) > MOST_LOADED:
-        return []
-    return [key for key in value if isinstance(key, str)] if isinstance(value, dict) else range(len(value))
+            return None
+    return value
 
 
 def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]:
@@ -303,11 +309,11 @@ PATHS: dict[type, Callable[..., list[str]]] = {
 
 
 def read_text_file(path: Path) -> str | None:
-    """Read a file; None if it is no text."""
+    """Read a file without its byte order mark; None if it is no text."""
     try:
         if path.stat().st_size > LARGEST:
             return None
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError):
         return None
 
@@ -334,7 +340,7 @@ def read_body(path: Path) -> FileText | None:
 def find_bodies(program: Program, node: Any, at: Surroundings) -> list[FileText]:
     """Find the texts behind the front matter of files, where code cuts them off.
 
-    It does so by `text.split("---", 2)`, by `re.sub` of a pattern with `---`, or by the package python-frontmatter.
+    It does so by `text.split("---", 2)` or `partition`, by `re.sub` of a pattern with `---`, or by python-frontmatter.
     """
     if isinstance(node, ast.Attribute) and node.attr == "content":
         loaded = [found for found in program.trace(node.value, at) if isinstance(found.node, ast.Call)]
@@ -361,11 +367,13 @@ def _find_cut(program: Program, node: Any, at: Surroundings) -> tuple[ast.expr, 
     if last in ((2,), (-1,)):
         for found in program.trace(node.source if isinstance(node, Element) else node.value, at):
             call = found.node
-            is_split = isinstance(call, ast.Call) and get_last_name(call.func) == "split" and len(call.args) == 2
-            if not is_split or not isinstance(call.func, ast.Attribute):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+                continue
+            if (call.func.attr, len(call.args)) not in (("split", 2), ("partition", 1)):
                 continue
             if any("---" in separator for separator in _list_texts(program, call.args[0], found.at)):
-                return call.func.value, found.at
+                whole = call.func.value
+                return whole.value if isinstance(whole, ast.Subscript) else whole, found.at
     if isinstance(node, ast.Call) and get_last_name(node.func) == "sub":
         patterns, text = find_substitution(program, node, at)
         if text is not None and any("---" in pattern for pattern in patterns):
@@ -510,13 +518,10 @@ class CsvCell(NamedTuple):
 
 @lru_cache
 def _list_rows(source: str) -> list[tuple[CsvCell, ...]]:
-    """Read the rows of a CSV file; the first, behind a byte order mark or not, names the columns.
-
-    Empty lines are left out.
-    """
+    """Read the rows of a CSV file without empty lines; the first names the columns."""
     first = source.partition("\n")[0]
     delimiter = next((mark for mark in "\t;" if mark in first and "," not in first), ",")
-    rows, row, at = list[tuple[CsvCell, ...]](), list[CsvCell](), len(source) - len(source.removeprefix("\ufeff"))
+    rows, row, at = list[tuple[CsvCell, ...]](), list[CsvCell](), 0
     while at < len(source):
         begin, quoted = at, CELL.match(source, at)
         at = quoted.end() if quoted else _find_end(source, at, delimiter)

@@ -15,7 +15,7 @@ from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import find_strings, read_known_strings, tell_kind
 from selfwire.extras.adopt.page import Inventory
-from selfwire.extras.adopt.prompt_files import find_read, list_files, list_globbed, list_loaded, read_whole
+from selfwire.extras.adopt.prompt_files import find_read, list_files, list_globbed, list_loaded, load_value, read_whole
 from selfwire.extras.adopt.settings import list_values
 from selfwire.extras.adopt.source import (
     BoundMethod,
@@ -83,6 +83,7 @@ def read_graphs(name: str) -> GraphReader:
     program, file = open_program(matched["module"])
     program.list_globbed = partial(list_globbed, program)
     program.list_loaded = partial(list_loaded, program)
+    program.load_value = partial(load_value, program)
     program.read_strings = partial(read_known_strings, program)
     graphs = GraphReader(program)
     _read_named(graphs, file, matched["name"])
@@ -236,6 +237,7 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
             context_field=fields.get(draft.node, ""), marker=marked.get(draft.node, "")
         )
         for draft in texts.drafts.values()
+        if draft.is_alone or draft.users or any(users.get(unit) for unit in draft.units)
     ]
     return Inventory(
         program=name,
@@ -252,7 +254,7 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
                 models=tuple(draft.models),
                 **place_of(draft.at.node, draft.at.at),
             )
-            for draft in makers.agents.values()
+            for draft in makers.list_agents()
         ),
         tools=_sort(
             ProgramTool(name=draft.name, kind=draft.kind, description=draft.description, **place_of(*draft.at[:2]))
@@ -295,7 +297,7 @@ def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
         add(f"node {name}", [node.code, node.action])
     for name, code in graphs.routers:
         add(f"router {name}", [code])
-    for agent in graphs.makers.agents.values():
+    for agent in graphs.makers.list_agents():
         add(f"agent {agent.name}", [agent.code])
     for tool in graphs.makers.tools.values():
         add(f"tool {tool.name}", [tool.docs, tool.body])

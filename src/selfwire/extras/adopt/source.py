@@ -135,7 +135,7 @@ class BoundNames(ast.NodeVisitor):
     Attributes:
         bound: what each name is bound to.
         added: lists, dicts and texts that are added to what a name is bound to.
-        returned: the return values.
+        returned: the return values; of a generator, what it yields, as a list.
         annotated: types by name.
         stars: imports of all names of a module that stand in a branch, beside which others may bind a name.
     """
@@ -144,6 +144,7 @@ class BoundNames(ast.NodeVisitor):
         self.bound: dict[str, list[Any]] = {}
         self.added: dict[str, list[ast.expr]] = {}
         self.returned: list[ast.expr] = []
+        self.yielded: list[ast.expr] = []
         self.annotated: dict[str, ast.expr] = {}
         self.stars: list[Import] = []
         if isinstance(owner, Function):
@@ -154,6 +155,8 @@ class BoundNames(ast.NodeVisitor):
         else:
             for statement in owner.body:
                 self.visit(statement)
+        if self.yielded:
+            self.returned = [ast.copy_location(ast.List(self.yielded, ast.Load()), owner)]
 
     def _add_arguments(self, function: Function) -> None:
         given = function.args
@@ -267,6 +270,12 @@ class BoundNames(ast.NodeVisitor):
         """Note a return value."""
         if node.value is not None:
             self.returned.append(node.value)
+            self.visit(node.value)
+
+    def visit_Yield(self, node: ast.Yield) -> None:
+        """Note what a generator yields."""
+        if node.value is not None:
+            self.yielded.append(node.value)
             self.visit(node.value)
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -443,6 +452,7 @@ class Program:
         self.taken: set[ast.expr] = set()
         self.passed: dict[tuple[ast.expr, Any], ast.expr] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
+        self.load_value: Callable[[ast.expr, Surroundings], Any] = lambda node, at: None
         self.list_loaded: Callable[[ast.expr, Surroundings], list[str] | range] = lambda node, at: []
         self.read_strings: Callable[[ast.expr, Surroundings], tuple[str, ...]] = lambda node, at: ()
 
@@ -697,8 +707,22 @@ class Program:
         for owner, value in self.registered.get(name, ()):
             owners = {self._get_own_class(found) for found in self.trace(owner, value.at)}
             if owners & {of, *(below.node for below in self.list_below(of))}:
-                known = [inside for _, inside in self.list_decorations(value.at)]
+                known = [inside for _, inside in self.list_decorations(value.at)] or self._list_makings(value.at)
                 yield from (Traced(value.node, at) for at in known or [value.at])
+
+    def _list_makings(self, at: Surroundings) -> list[Surroundings]:
+        """List the surroundings inside an `__init__` for each call that makes an object; none for another function."""
+        of = at.outer
+        if at.owner.name != "__init__" or of is None or of.outer is None or not isinstance(of.owner, ast.ClassDef):
+            return []
+        classes = [Traced(of.owner, of.outer), *self.list_below(of.owner)]
+        made = [
+            Traced(Instance(found.node, call.node, call.at), found.at)
+            for found in classes
+            for call in self.calls.get(found.node.name, ())
+            if any(value.node is found.node for value in self.trace(call.node.func, call.at))
+        ]
+        return [inside for me in made if (inside := self.enter_init(me, at.owner)) is not None]
 
     @staticmethod
     def _get_own_class(found: Traced) -> Any:
@@ -838,17 +862,17 @@ class Program:
             return self._unpack(value[path[0]], path[1:]) if path and path[0] < len(value) else []
         if not path:
             return [value]
-        if not isinstance(value.node, ast.Tuple | ast.List):
-            if isinstance(value.node, ast.Subscript) and path[0] in self.list_loaded(*value[:2]):
-                return self._unpack(Traced(self._take_loaded(value.node, path[0]), value.at), path[1:])
-            inner = [part for part in self.trace(value.node, value.at) if isinstance(part.node, ast.Tuple | ast.List)]
-        else:
-            inner = [value]
+        if isinstance(value.node, ast.Subscript) and path[0] in self.list_loaded(*value[:2]):
+            return self._unpack(Traced(self._take_loaded(value.node, path[0]), value.at), path[1:])
+        inner = [value] if isinstance(value.node, ast.Tuple | ast.List) else self.trace(value.node, value.at)
+        known = (
+            part for part in inner if isinstance(part.node, ast.Tuple | ast.List | ast.ListComp | ast.GeneratorExp)
+        )
         return [
             found
-            for part in inner
-            if path[0] < len(part.node.elts)
-            for found in self._unpack(Traced(part.node.elts[path[0]], part.at), path[1:])
+            for part in known
+            for element in islice(self.iterate(part), path[0], path[0] + 1)
+            for found in self._unpack(element, path[1:])
         ]
 
     def iterate(self, value: Traced) -> Iterator["Traced | tuple[Traced, ...]"]:
@@ -907,11 +931,10 @@ class Program:
 
     def _pick_members(self, value: Traced, call: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find the members of an Enum that `Prompt(value)` may be."""
-        given = [found.node for part in call.args[:1] for found in self.trace(part, at)]
-        known = {part.value for part in given if isinstance(part, ast.Constant)}
+        known = {key.node.value for part in call.args[:1] for key in self.list_keys(part, at)}
         members = list(self._list_members(value))
         same = [part for part in members if isinstance(part.node, ast.Constant) and part.node.value in known]
-        yield from same if len(known) == len(given) and same else members
+        yield from same or members
 
     def _is_enum(self, value: Traced) -> bool:
         return self._has_base(value, "Enum")
@@ -1046,14 +1069,34 @@ class Program:
         return Surroundings(at.file, at.owner, at.outer, given) if given != at.given else at
 
     def _list_loop_rounds(self, loop: Any, at: Surroundings) -> list[Surroundings]:
+        if self._is_empty(loop.iter, at):
+            return []
         found = self._iterate_all([loop.iter], at)
         given = [dict(self._list_targets(loop.target, part)) for part in found]
         rounds = [Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given]
         tests = getattr(loop, "ifs", ())
         return [inner for inner in rounds if not any(self.is_false(test, inner) for test in tests)] or [at]
 
+    def _is_empty(self, node: ast.expr, at: Surroundings) -> bool:
+        """Whether a collection is known to have no elements."""
+        if isinstance(node, ast.Call) and get_last_name(node.func) in (*LISTS, "enumerate"):
+            return bool(node.args) and all(self._is_empty(part, at) for part in node.args[:1])
+        found = self.trace(node, at)
+        return bool(found) and all(
+            isinstance(value.node, ast.List | ast.Tuple | ast.Set)
+            and all(isinstance(part, ast.Starred) and self._is_empty(part.value, value.at) for part in value.node.elts)
+            for value in found
+        )
+
     def is_false(self, test: ast.expr, at: Surroundings) -> bool:
         """Whether a test such as `part is not other`, or a value that is tested, is known to be false."""
+        is_not = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+        inner = test.operand if isinstance(test, ast.UnaryOp) else test
+        if is_not and isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
+            return self.is_false(inner.operand, at)
+        loaded = self.load_value(inner, at) if isinstance(inner, ast.Subscript | ast.Call) else None
+        if loaded is not None:
+            return bool(loaded) is is_not
         if not self._is_settled(test, at):
             return False
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -1065,9 +1108,11 @@ class Program:
         if len(test.ops) > 1:
             return False
         values = [[found.node for found in self.trace(side, at)] for side in (test.left, test.comparators[0])]
-        if any(len(nodes) != 1 or not isinstance(nodes[0], ast.Constant | Instance) for nodes in values):
+        if any(len(nodes) != 1 or not isinstance(nodes[0], ast.Constant | Instance | Function) for nodes in values):
             return False
-        left, right = (node.value if isinstance(node, ast.Constant) else node.call for [node] in values)
+        left, right = (
+            node.value if isinstance(node, ast.Constant) else getattr(node, "call", node) for [node] in values
+        )
         same, differ = isinstance(test.ops[0], ast.Is | ast.Eq), isinstance(test.ops[0], ast.IsNot | ast.NotEq)
         return bool((same and left != right) or (differ and left == right))
 
@@ -1085,7 +1130,7 @@ class Program:
         if isinstance(node, ast.expr):
             parts = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
             return all(self._is_settled(part, at) for part in parts)
-        return isinstance(node, Instance | Imported | ast.ClassDef)
+        return isinstance(node, Instance | Imported | ast.ClassDef | Function)
 
     def _is_settled_name(self, name: str, at: Surroundings) -> bool:
         here, found = self._find_binding(name, at), list(self.look_up(name, at))
@@ -1244,8 +1289,9 @@ class Program:
             if self._is_enum(of):
                 yield from self._list_methods(of, name, base)
         if is_super(node):
-            for parent, me in self._list_above(base.at):
-                yield from self._list_methods(parent, name, me)
+            for parents, me in self._list_above(base.at):
+                has = [of for of in parents if name in self.enter(of.node, of.at).names.bound]
+                yield from (found for of in has[:1] for found in self._list_methods(of, name, me))
         elif is_super_method(node):  # which may return the object itself
             for me, _ in filter(None, [self.find_self(base.at)]):
                 yield from self.get_member(me, name)
@@ -1274,11 +1320,24 @@ class Program:
         me = method.given.get(named[0]) or [Traced(Instance(owner, None), around)]
         return me[0], Traced(owner, around)
 
-    def _list_above(self, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
-        """Find the base classes that `super()` stands for, each with the object whose method asks."""
+    def _list_above(self, at: Surroundings) -> Iterator[tuple[list[Traced], Traced]]:
+        """Find the classes in which `super()` looks, in order, with the object whose method asks."""
         if (found := self.find_self(at)) is not None:
             me, of = found
-            yield from ((parent, me) for parent in self.list_bases(of) if isinstance(parent.node, ast.ClassDef))
+            own = Traced(me.node.of, me.at) if isinstance(me.node, Instance) else me
+            order = self.list_mro(own) if isinstance(own.node, ast.ClassDef) else []
+            nodes = [part.node for part in order]
+            yield order[nodes.index(of.node) + 1 :] if of.node in nodes else self.list_mro(of)[1:], me
+
+    def list_mro(self, of: Traced) -> list[Traced]:
+        """List a class of the program and its base classes, in the order in which Python looks for attributes."""
+        return self._list_mro(of.node, of.at)
+
+    @end_circles(list[Traced]())
+    def _list_mro(self, node: ast.ClassDef, at: Surroundings) -> list[Traced]:
+        above = [base for base in self.list_bases(Traced(node, at)) if isinstance(base.node, ast.ClassDef)]
+        order = {found.node: found for base in reversed(above) for found in reversed(self._list_mro(*base[:2]))}
+        return [Traced(node, at), *reversed(order.values())]
 
     def _get_module_member(self, base: Traced, name: str) -> Iterator[Traced]:
         file: SourceFile = base.node.file
@@ -1292,6 +1351,9 @@ class Program:
     def _get_runtime_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find the context of `get_runtime(Context).context`, or an argument by the name of the attribute."""
         yield from (Traced(part.value, base.at) for part in base.node.keywords if part.arg == name)
+        if get_last_name(base.node.func) == "SimpleNamespace":
+            rest = (part.value for part in base.node.keywords if part.arg is None)
+            yield from (Traced(self.make_item(part, name), base.at) for part in rest)
         if name in ("context", "configurable"):
             for part in [*base.node.args, *(keyword.value for keyword in base.node.keywords)]:
                 for given in self.trace(part, base.at):
@@ -1371,24 +1433,22 @@ class Program:
         return self.handed | self.calls.keys()
 
     def _get_class_member(self, base: Traced, name: str) -> Iterator[Traced]:
-        inside = self.enter(base.node, base.at)
-        found = inside.names.bound.get(name)
-        for value in found or ():
-            if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield Traced(BoundMethod(value, base), inside)
-            else:
-                yield self._open_member(value, base, inside)
-                yield from self._list_registered(base.node, name)
-        if found:
-            yield from self._list_class_assigned(base, name)
-        if not found and name in inside.names.annotated:
-            yield from self.list_annotated(inside.names.annotated[name], inside)
-        elif not found:
-            for parent in self.list_bases(base):
-                if isinstance(parent.node, ast.ClassDef):
-                    for value in self._get_class_member(parent, name):
-                        is_bound = isinstance(value.node, BoundMethod)
-                        yield value._replace(node=BoundMethod(value.node.function, base)) if is_bound else value
+        order = self.list_mro(base)
+        has = [of for of in order if name in self.enter(of.node, of.at).names.bound]
+        for owner in has[:1]:
+            inside = self.enter(owner.node, owner.at)
+            for value in inside.names.bound[name]:
+                if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield Traced(BoundMethod(value, base), inside)
+                else:
+                    yield self._open_member(value, owner, inside)
+                    yield from self._list_registered(owner.node, name)
+            yield from self._list_class_assigned(owner, name)
+        for of in order if not has else ():
+            inside = self.enter(of.node, of.at)
+            if name in inside.names.annotated:
+                yield from self.list_annotated(inside.names.annotated[name], inside)
+                return
 
     def _list_class_assigned(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find what classmethods assign to an attribute of the class, such as the only object of it."""
@@ -1401,6 +1461,9 @@ class Program:
 
     def _get_instance_member(self, base: Traced, name: str) -> Iterator[Traced]:
         instance: Instance = base.node
+        if name == "__class__":
+            yield Traced(instance.of, base.at)
+            return
         if instance.call is not None and instance.made_in is not None and not self.find_init(base):
             passed = self._get_passed_field(instance, name)
             if passed is not None:
@@ -1499,9 +1562,9 @@ class Program:
         if name in fields and fields.index(name) < len(instance.call.args):
             return instance.call.args[fields.index(name)]
         rest = [keyword.value for keyword in instance.call.keywords if keyword.arg is None]
-        return self._make_item(rest[0], name) if rest and name in fields else None
+        return self.make_item(rest[0], name) if rest and name in fields else None
 
-    def _make_item(self, owner: ast.expr, key: Any) -> ast.expr:
+    def make_item(self, owner: ast.expr, key: Any) -> ast.expr:
         """The expression of an item that `**owner` passes, or that is taken from a loaded file."""
         if (owner, key) not in self.passed:
             made = ast.copy_location(ast.Subscript(owner, ast.Constant(key), ast.Load()), owner)
@@ -1546,6 +1609,9 @@ class Program:
         found = False
         keys = self.list_keys(node.slice, at) or [Traced(None, at)]
         for base in self.trace(node.value, at):
+            for made in self._list_got(base, node, at):
+                found = True
+                yield from self.trace(made.node, made.at, made.call or base.call)
             for key in keys:
                 value = None if key.node is None else read_key(key.node)
                 for part in self._list_sliced(base, node.slice) or self.get_items(base, value):
@@ -1557,9 +1623,18 @@ class Program:
         if not found:
             yield Traced(node, at)
 
+    def _list_got(self, base: Traced, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
+        """Find what `__getitem__` of an object returns, or the class itself that stands with the types of a generic."""
+        if isinstance(base.node, ast.ClassDef) and not self._is_enum(base):
+            yield base
+        for member in self.get_member(base, "__getitem__") if isinstance(base.node, Instance | Argument) else ():
+            if isinstance(member.node, BoundMethod):
+                call = self.passed.setdefault((node, "item"), ast.Call(node.value, [node.slice], []))
+                yield from self._call_bound(member.node, member, call, at)  # type: ignore[arg-type]
+
     def _take_loaded(self, owner: ast.expr, key: Any) -> ast.expr:
         """The expression of an item of a collection that is loaded from a file."""
-        item = self._make_item(owner, key)
+        item = self.make_item(owner, key)
         self.taken.add(item)
         return item
 
@@ -1621,7 +1696,9 @@ class Program:
 
     @staticmethod
     def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:
-        """Cut a literal list, if its bounds are numbers."""
+        """Cut a literal list, if its bounds are numbers; of a comprehension any part may be meant."""
+        if isinstance(part, ast.Slice) and isinstance(base.node, ast.ListComp):
+            return [base]
         if not isinstance(part, ast.Slice) or not isinstance(base.node, ast.List | ast.Tuple):
             return []
         bounds = [None if bound is None else read_key(bound) for bound in (part.lower, part.upper, part.step)]
@@ -1706,6 +1783,9 @@ class Program:
             return self.trace(node.func.value, at)
         if name == "next" and node.args:
             return self._list_next(node, at)
+        if name == "type" and len(node.args) == 1:
+            of = self.passed.setdefault((node, "class"), ast.Attribute(node.args[0], "__class__", ast.Load()))
+            return [found for found in self.trace(of, at) if isinstance(found.node, ast.ClassDef)]
         if name not in COPIES:
             return []
         found = [value for part in node.args for value in self.trace(part, at)]
@@ -1828,13 +1908,13 @@ class Program:
                 for part in items:
                     known = True
                     yield from self.trace(part.node, part.at, base.call or key.call)
-        is_loaded = any(isinstance(base.node, ast.Subscript) for base in self.trace(node.func.value, at))
         is_dict = not isinstance(node.args[0], ast.Tuple) or any(map(self.list_pairs, self.trace(node.func.value, at)))
         is_of_dict = known or (keys[0].node is not None and is_dict)  # else a store's, whose second argument is a key
         has_default = len(node.args) > 1 and is_of_dict and (missed or not known)
         if has_default:
             yield from self.trace(node.args[1], at)
-        if not known and (is_loaded or not has_default):
+        is_shown = all(isinstance(base.node, ast.Dict | ast.DictComp) for base in self.trace(node.func.value, at))
+        if not known and not (has_default and is_shown):  # it may be another value than the default
             yield Traced(node, at)
 
     def _call(self, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
@@ -1970,7 +2050,7 @@ class Program:
         for part in dicts:
             pairs = [pair for found in self.trace(part, at) for pair in self.list_pairs(found)]
             if any(is_text(key.node) and key.node.value == name for key, _ in pairs):
-                return Traced(self._make_item(part, name), at)
+                return Traced(self.make_item(part, name), at)
         return None
 
     def list_returned(
@@ -1983,13 +2063,14 @@ class Program:
     ) -> Iterator[Traced]:
         """Find what a function returns, for certain arguments."""
         names = at.file.read_names(function)
-        if owner is not None and not is_static(function):
-            given = {**give_first(function, owner), **given}
+        own = give_first(function, owner) if owner is not None and not is_static(function) else {}
+        given = {**own, **given}
         if given and isinstance(call, ast.Call) and is_complete(call):
             given = {**list_defaults(names, at), **given}
-        inside = Surroundings(at.file, function, at, given) if given else self.enter(function, at)
-        if inside.depth > NESTED:
-            inside = self.enter(function, at)
+        for passed in (given, own, {}):  # of what is nested too deeply, the object is still known
+            inside = Surroundings(at.file, function, at, passed) if passed else self.enter(function, at)
+            if inside.depth <= NESTED:
+                break
         for value in names.returned:
             yield Traced(value, self.enter_after_loops(inside, value.lineno) if given else inside)
 

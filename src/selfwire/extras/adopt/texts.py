@@ -175,6 +175,7 @@ class TextDraft:
     Attributes:
         users: nodes, agents and tools that use it.
         units: pieces of code that use it, as long as their users are not known.
+        is_alone: whether a class of settings, or a call of `selfwire.text`, names it, so that it may have no users.
     """
 
     path: Path
@@ -189,6 +190,7 @@ class TextDraft:
     users: frozenset[str] = frozenset()
     units: list[Any] = field(default_factory=list)
     vias: set[str] = field(default_factory=set)
+    is_alone: bool = False
 
 
 class TextFinder:
@@ -274,10 +276,21 @@ class TextFinder:
         """Follow an item of the state, or of a file of keys; returns whether it is one of a file."""
         if is_text(node.slice):
             self._follow_field(node.value, node.slice.value, at, reach)
+            self._follow_written_item(node.value, node.slice.value, at, reach)
         if self._follow_file_keys(node, at, reach):
             return True
         self._follow_stored(node, at, reach)
         return False
+
+    def _follow_written_item(self, owner: ast.expr, key: str, at: Surroundings, reach: Reach) -> None:
+        """Follow `state["field"]["key"]`, or `state.field["key"]`, to the items that nodes write into the field."""
+        name = getattr(getattr(owner, "slice", None), "value", getattr(owner, "attr", ""))
+        inner = getattr(owner, "value", None)
+        if name in self.writes and isinstance(inner, ast.expr):
+            if any(isinstance(base.node, Argument | Element) for base in self.program.trace(inner, at)):
+                for written in self.writes[name]:
+                    item = self.program.make_item(written.node, key)
+                    self.follow(item, written.at, reach._replace(whole=False, kind="", is_written=True))
 
     def _follow_stored(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> None:
         """Follow `item.value["field"]`, where a store gave the item, to what the program puts there."""
@@ -402,6 +415,7 @@ class TextFinder:
         if len(draft.holes) > len(known.holes) or (known.kind == "constant" and draft.kind == "template"):
             known.kind, known.pieces, known.holes, known.value = draft.kind, draft.pieces, draft.holes, draft.value
         known.vias.add(reach.via)
+        known.is_alone |= reach.unit is None
         if reach.role and reach.role not in known.roles:
             known.roles.append(reach.role)
         if key not in self.told:
@@ -724,6 +738,7 @@ class TextFinder:
         bodies = prompt_files.find_bodies(self.program, node, at)
         for body in bodies:
             self._add_file(body, reach)
+            self.drafts.pop((body.path, 1, 0), None)  # the whole file, where code may cut the text or not
         return bool(bodies)
 
     def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
@@ -742,7 +757,12 @@ class TextFinder:
     def _add_file(self, text: FileText, reach: Reach) -> None:
         value = change(text.text, reach.changes)
         pieces, holes = split_marks(*split_template(value, reach.mode), reach.marks)
-        if LETTERS.search(value) and value not in ROLES:
+        is_cut = (
+            text.line == 1
+            and not text.key
+            and any(d.path == text.path and d.place[0] > 1 for d in self.drafts.values())
+        )
+        if LETTERS.search(value) and value not in ROLES and not is_cut:
             place = (text.line, text.end_line, text.column, text.end_column)
             self._add(TextDraft(text.path, "file", text.key, value, pieces, holes, place), reach)
 

@@ -224,7 +224,7 @@ async def aevolve(
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used; nothing was written.
-        BudgetError, OutageError, ModelError: it stopped; the same `run_name` goes on.
+        BudgetError, OutageError, ModelError, UngradedError: it stopped; the same `run_name` goes on.
         JournalError: the run of this name was started with other tasks, options or code.
     """
     from selfwire.graphs.pruning import PruningConfig
@@ -294,7 +294,7 @@ async def aprune(
 
     Raises:
         ConfigError: there are too few held-out tasks to rule a loss of the margin out; or as `evolve`.
-        LibraryError, BudgetError, OutageError, ModelError, JournalError: as `evolve`.
+        LibraryError, BudgetError, OutageError, ModelError, UngradedError, JournalError: as `evolve`.
     """
     from selfwire.graphs.pruning import PruningConfig
     from selfwire.runs.evolution import evolve_team
@@ -350,7 +350,7 @@ async def aevaluate(
         model, meta, judge, models, tools, method, budget, home: as for `run`.
 
     Raises:
-        ConfigError, LibraryError, BudgetError, OutageError, JournalError: as `evolve`.
+        ConfigError, LibraryError, BudgetError, OutageError, UngradedError, JournalError: as `evolve`.
     """
     from selfwire.runs.comparison import evaluate_team
     from selfwire.runs.open import CallOptions, TaskSets
@@ -392,7 +392,7 @@ async def acompare(
         model, meta, judge, models, tools, budget, home: as for `run`.
 
     Raises:
-        ConfigError, LibraryError, BudgetError, OutageError, JournalError: as `evolve`.
+        ConfigError, LibraryError, BudgetError, OutageError, UngradedError, JournalError: as `evolve`.
     """
     from selfwire.runs.comparison import compare_teams
     from selfwire.runs.open import CallOptions, TaskSets

@@ -11,7 +11,7 @@ import typer
 
 from selfwire.cli.commands import COMMANDS, INTERRUPTED, NO_READER, STOPPED, WRONG
 from selfwire.cli.json_output import add_result, format_in_one_line, print_error
-from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, UnansweredError, WorkerError
+from selfwire.core.errors import ModelError, SelfwireError, StoppedError, UnansweredError
 from selfwire.core.text import mask_secrets
 from selfwire.core.values import mask_controls
 
@@ -54,7 +54,7 @@ def print_before_exit(say: Callable[[bool], None], *, on_any_error: bool = False
         yield
     except UnansweredError:  # no run is left
         raise
-    except (BudgetError, OutageError, ModelError, WorkerError) as error:
+    except (StoppedError, ModelError) as error:
         typer.echo(f"stopped: {mask_controls(mask_secrets(str(error)))}", err=True)
         add_result(error=format_in_one_line(error))
         say(False)

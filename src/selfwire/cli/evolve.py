@@ -343,7 +343,7 @@ def _run_and_report(
     if answer is None:
         for notice in run.notices:
             out.print(notice)
-        of = f"seed {run.config.seed}, model {run.request.models.agent}"
+        of = f"seed {run.config.seed}, {_describe_models(run)}"
         out.print(f"run {run.run}: {run.method.name} on {run.benchmark.name}, {of}")
     result: Evolution | None = None
     question: ApprovalQuestion | None = None
@@ -373,6 +373,16 @@ def _run_and_report(
             f"try these again with: selfwire evolve --resume {run.run}{output.format_home_option(home)}"
         )
     return None
+
+
+def _describe_models(run: OpenEvolution) -> str:
+    """Name the model of the agents; a graph of the user's own brings its models, and others ask that of the command."""
+    models = run.request.models
+    if not is_graph(run.request.method):
+        return f"model {models.agent}"
+    if not run.config.iterations or run.request.config.get("method") == "router":
+        return "models of its own"
+    return f"models of its own, its critics' model {models.roles['meta']}"
 
 
 def _show_question(question: "ApprovalQuestion", run: OpenEvolution, final: EvolutionState) -> None:
@@ -421,7 +431,7 @@ def show_result(result: Evolution, run: OpenEvolution) -> None:
     agreed, judged = result.critic
     if judged:
         out.print(f"the team's opinion of its own answers was the environment's in {agreed} of {judged} cases")
-    if run.request.models.is_offline:
+    if run.request.models.is_offline and not is_graph(run.request.method):
         out.print(STAMP)
 
 

@@ -136,7 +136,7 @@ def history(
     name: Annotated[str | None, typer.Argument(help="Name of a team; without it, all names.")] = None,
     home: Home = None,
 ) -> None:
-    """List the versions of a team, from old to new; * marks the head."""
+    """List the versions of a team, from old to new; * marks the one that its name means, which is served too."""
     if name is None:
         names = with_library(home, lambda library: library.names())
         add_result(names=names)
@@ -467,5 +467,9 @@ def show_history(history: History, tested: Mapping[str, float]) -> None:
         out.print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
         for line in lines:
             out.print(f"     {line}")
+    out.print(
+        f"* is the team that {history.name!r} means, where it is asked, loaded or served; a version holds what was "
+        "accepted by then, without drafts and rejected changes"
+    )
     for move in history.rollbacks:
         out.print(f"rolled back {format_time(move.at)}: {move.source} -> {move.target}")

@@ -421,7 +421,11 @@ async def asave(team: Team, name: str, *, note: str = "", home: str | Path | Non
     """Save a team as the newest version of a name.
 
     Args:
+        name: none of a method or a baseline, but for the form "team:hiva".
         note: why, for `selfwire history`.
+
+    Raises:
+        ConfigError: it is no team, or the name cannot be used.
     """
     from selfwire.runs.systems import save_team
 

@@ -185,7 +185,7 @@ def test_an_unedited_graph_is_saved_as_a_team_of_which_all_commands_know(home: P
     assert {asked["text"] for asked in shop.asked} == texts
     again = call(home, "adopt", "shop_app.py:graph", "--name", "mine", code=2)
     assert "there is a team 'mine' already (selfwire history mine)" in " ".join(again.stderr.split())
-    assert "'hiva' is the name of a method" in call(home, "adopt", "shop_app.py:graph", "--name", "hiva", code=2).stderr
+    assert "'hiva' is a method" in call(home, "adopt", "shop_app.py:graph", "--name", "hiva", code=2).stderr
     sizes = ("--train", "3", "--gate-size", "3", "--test", "3", "--anyway")
     more = ("--benchmark", "desk.jsonl", "--iterations", "0", *sizes)
     gone_on = call(home, "evolve", "mine", "--name", "mine", *more, "--without", "tev", code=2).stderr

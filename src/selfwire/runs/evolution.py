@@ -67,7 +67,7 @@ from selfwire.runs.open import (
     TaskSets,
     Teamlike,
     choose_graph_method,
-    describe_clashes,
+    choose_team_name,
     find_kind,
     load_models,
     make_seed,
@@ -454,11 +454,9 @@ def validate_request(
             check_frozen(request.evolution.freeze, seed)
         check(method, seed)
     refuse_hopeless_gate(request)
-    clashes = describe_clashes([request.evolution.name], [request.evolution.name])
     notices = (
         *bench.notes,
         *models.notices,
-        *clashes,
         *describe_gate(request),
         *describe_models(request, seed, model.unpriced),
     )
@@ -781,7 +779,7 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, con
             config=found.config,
             models=names,
             sizes=Sizes(train=usual, gate=usual + more, test=usual),
-            evolution=parse_config("evolve", EvolutionConfig, {**config, "name": name}),
+            evolution=parse_config("evolve", EvolutionConfig, {**config, "name": choose_team_name(name)}),
             budget=setting.limits,
             seed_team=None if found.team is None else found.name,
             baselines=False,

@@ -358,6 +358,22 @@ def to_team_reference(name: str) -> str:
     return TEAM + name if find_kind(name) else name
 
 
+def choose_team_name(name: str) -> str:
+    """Choose the name under which a team is saved: the one that is given, or of team:NAME the NAME.
+
+    Raises:
+        ConfigError: it is no name, or means a method, a baseline or a group of systems by itself.
+    """
+    chosen = name.removeprefix(TEAM) if isinstance(name, str) else name
+    require_names("a team", [chosen])
+    if chosen == name and (kind := find_kind(name)):
+        raise ConfigError(
+            f"{name!r} is a {kind}, and goes on to mean that; save the team under another name, or as {TEAM}{name}, by "
+            "which it is called then"
+        )
+    return chosen
+
+
 WHOLE_TEAMS = {
     "tacomas": "adds, replaces and rewires agents while they answer",
     "dytopo": "wires agents anew in each round, by what each of them asks for and offers",

@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 
-from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError, require_names
+from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
@@ -32,6 +32,7 @@ from selfwire.runs.open import (
     FoundTeam,
     LoadedModels,
     Teamlike,
+    choose_team_name,
     describe_other_model,
     find_kind,
     load_models,
@@ -158,11 +159,11 @@ async def save_team(team: Team, name: str, note: str, home: str | Path | None) -
     """Save a team as the newest version of a name.
 
     Raises:
-        ConfigError: it is no team, or the name is none that a team can have.
+        ConfigError: it is no team, or the name is none that a team can have, or means something else.
     """
     if not isinstance(team, Team):
         raise ConfigError(f"a Team is saved, not {team!r}; selfwire.load makes one of a name or a file")
-    require_names("a team", [name])
+    name = choose_team_name(name)
     facts = {"method": team.method, **({"why": note} if note else {})}
     with await asyncio.to_thread(open_library, home) as library:
         return await library.save(name, team, run=f"saved-{secrets.token_hex(4)}", step=0, facts=facts)

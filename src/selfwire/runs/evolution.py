@@ -512,7 +512,7 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
     if settings.iterations and settings.gate != "off" and pruning and not tasks:
         raise ConfigError(
             f"of {format_count(kept, 'gate task')} none is left for the rewritings, as the pruning has {kept} for "
-            f"itself; give {kept + Sizes().gate} or more (--gate-size; in Python valset), or leave --prune out"
+            f"itself; give {kept + Sizes().gate} or more (--gate-size), or leave --prune out"
         )
     if settings.anyway:
         return
@@ -527,8 +527,8 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
     raise ConfigError(
         f"--gate {rule.gate} cannot accept anything with {format_count(tasks, 'gate task')}: at --error "
         f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof needs at least {needed}, "
-        f"all of them won; give {5 * needed + kept} or more{beside} (--gate-size; in Python valset), fewer "
-        "--iterations, or --gate mean, which takes chance for a gain; `evolve --anyway` runs and accepts nothing"
+        f"all of them won; give {5 * needed + kept} or more{beside} (--gate-size), fewer "
+        "--iterations, or --gate mean, which takes chance for a gain; --anyway runs and accepts nothing"
     )
 
 
@@ -537,7 +537,7 @@ def _refuse_few(tasks: int, rule: EvidenceRule, beside: int, instead: str) -> No
     needed = next(filter(rule.can_prove, count(tasks + 1))) + beside
     raise ConfigError(
         f"with {format_count(tasks, 'gate task')} a loss of {rule.margin:g} cannot be ruled out, even if no answer "
-        f"changes; give {needed} or more (--gate-size; in Python valset), {instead}"
+        f"changes; give {needed} or more (--gate-size), {instead}"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 
-from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError
+from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError, require_names
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
@@ -148,7 +148,10 @@ async def load_team(ref: str | Path, home: str | Path | None) -> Team:
 
     Raises:
         LibraryError: there is none.
+        ConfigError: it is neither a name nor a file.
     """
+    if not isinstance(ref, str | Path):
+        raise ConfigError(f"a team is loaded by its name or from a file, not by {ref!r}")
     if find_kind(str(ref)):
         return await asyncio.to_thread(make_seed_team, str(ref))
     with await asyncio.to_thread(open_library, home, create=False) as library:
@@ -164,6 +167,7 @@ async def save_team(team: Team, name: str, note: str, home: str | Path | None) -
     if not isinstance(team, Team):
         raise ConfigError(f"a Team is saved, not {team!r}; selfwire.load makes one of a name or a file")
     name = choose_team_name(name)
+    require_names("a team", [name])
     facts = {"method": team.method, **({"why": note} if note else {})}
     with await asyncio.to_thread(open_library, home) as library:
         return await library.save(name, team, run=f"saved-{secrets.token_hex(4)}", step=0, facts=facts)

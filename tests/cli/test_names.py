@@ -91,6 +91,18 @@ def test_where_a_saved_team_is_wanted_a_method_is_refused(home: Path, arguments:
     assert "and a saved team is wanted here; a saved team of that name is team:" in result.stderr
 
 
+def test_history_and_front_say_what_a_name_of_no_team_means(tmp_path: Path) -> None:
+    given = ("--benchmark", "archive", "--name", "mine", "--iterations", "1", "--train", "1", "--test", "1")
+    evolved = call(tmp_path, "evolve", "hiva", *given, "--batch", "1", "--gate", "off", "--gate-size", "0", "--json")
+    run = json.loads(evolved.stdout)["run"]
+    measured = json.loads(call(tmp_path, "eval", "direct", "--benchmark", "archive", "--tasks", "1", "--json").stdout)
+    for command in ("history", "front"):
+        assert f"{run!r} is a run, whose team is 'mine'" in call(tmp_path, command, run, code=2).stderr
+        assert "is a run, which has saved no team" in call(tmp_path, command, measured["run"], code=2).stderr
+        assert "'hera' is a method, and has no versions" in call(tmp_path, command, "hera", code=2).stderr
+        assert "saved there are mine\n" in call(tmp_path, command, "other", code=2).stderr
+
+
 @pytest.mark.parametrize(("name", "kind"), [("hiva", "method"), ("single", "baseline"), ("all", "word of ")])
 def test_a_team_gets_no_name_that_would_go_on_to_mean_something_else(home: Path, name: str, kind: str) -> None:
     evolved = call(home, "evolve", "hiva", "--benchmark", "archive", "--name", name, code=2)

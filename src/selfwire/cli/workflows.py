@@ -15,7 +15,7 @@ from selfwire.cli.options import Home, Ref, refuse_unused, with_library
 from selfwire.cli.trajectories import is_run, show_run
 from selfwire.cli.versions import explain_version, format_outcome, format_scores, format_time, read_test_scores
 from selfwire.core import topology
-from selfwire.core.errors import ConfigError, JournalError
+from selfwire.core.errors import ConfigError, JournalError, LibraryError
 from selfwire.core.plugins import is_graph, load_plugin
 from selfwire.core.team import Team, diff_teams
 from selfwire.core.usage import Usage, sum_usages
@@ -26,9 +26,11 @@ from selfwire.graphs.insertions import list_graph_edits
 from selfwire.graphs.own_graph import find_changed, read_texts
 from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_parts
 from selfwire.models.providers import parse_models
+from selfwire.models.sync import run_sync
 from selfwire.models.text_layer import LayerText
 from selfwire.runs.front import FrontLine, read_front
 from selfwire.runs.open import describe_clashes, find_kind, load_saved
+from selfwire.runs.record import summarise_run
 from selfwire.runs.systems import make_seed_team
 from selfwire.store.files import find_blob_references, write_team
 from selfwire.store.library import History, Library, Version
@@ -142,10 +144,32 @@ def history(
         add_result(names=names)
         typer.echo("\n".join(names) if names else "nothing has been saved yet")
         return
-    found = with_library(home, lambda library: library.history(name))
+    found = load_history(name, home)
     tested = read_test_scores(found, home)
     add_result(history=found, tested=tested)
     show_history(found, tested)
+
+
+def load_history(name: str, home: str | None) -> History:
+    """Load the versions of a team.
+
+    Raises:
+        LibraryError: there is none of this name; the message says what else the name means.
+    """
+    try:
+        return with_library(home, lambda library: library.history(name))
+    except LibraryError as error:
+        raise LibraryError(f"{error}{_describe_name(name, home)}") from None
+
+
+def _describe_name(name: str, home: str | None) -> str:
+    """Describe what a name of no team means; "" where it means nothing."""
+    if is_run(home, name):
+        team = run_sync(summarise_run(home, name)).summary.get("name")
+        has_team = team and team in with_library(home, lambda library: library.names())
+        return f"; {name!r} is a run{f', whose team is {team!r}' if has_team else ', which has saved no team'}"
+    kind = find_kind(name)
+    return f"; {name!r} is a {kind}, and has no versions" if kind else ""
 
 
 def front(
@@ -158,7 +182,7 @@ def front(
     Scores and prices are of the held-out tasks of the runs that made them; the baselines that these runs measured stand
     beside them. No model is asked.
     """
-    found = with_library(home, lambda library: library.history(name))
+    found = load_history(name, home)
     lines, notes = read_front(found, home, price)
     add_result(front=lines, price=price, head=found.head)
     output.print_table(build_front_table(found, lines, price, notes, home))

@@ -130,6 +130,17 @@ def test_the_table_says_why_tasks_ended_as_errors(tmp_path: Path, monkeypatch: p
     assert "S = 100" not in table  # offline nothing has a price, and there is no such column
 
 
+@pytest.mark.parametrize(("command", "target"), [("evolve", ("hiva", *SMALL)), ("eval", ("direct", "--tasks", "2"))])
+def test_a_finished_run_that_is_resumed_says_first_that_nothing_was_run(
+    tmp_path: Path, command: str, target: tuple[str, ...]
+) -> None:
+    begun = call(tmp_path, command, *target, "--benchmark", "archive")
+    assert "was finished already" not in begun.stdout
+    [run] = re.findall(r"^run (\S+): ", begun.stdout, re.MULTILINE)
+    again = [line for line in call(tmp_path, command, "--resume", run).stdout.splitlines() if line.startswith("run ")]
+    assert again[1] == f"run {run} was finished already: nothing was run, and this is its report"
+
+
 def write_sums(folder: Path, module: str, grader: str) -> tuple[str, ...]:
     tasks = [f'{{"input": "What is {n} + 1?", "reference": "{n + 1}"}}\n' for n in range(30)]
     (folder / "tasks.jsonl").write_text("".join(tasks))

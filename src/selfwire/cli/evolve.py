@@ -353,7 +353,8 @@ def _run_and_report(
             _print_summary(run, home, result, finished=finished)
 
     with print_before_exit(print_end):
-        with EvolutionProgress(run.config.all_iterations, out, tests=bool(run.splits.test)) as progress:
+        progress = EvolutionProgress(run.config.all_iterations, out, tests=bool(run.splits.test))
+        with output.tell_of_finished_run(run), progress:
             final = run_sync(run.execute(progress, answer))
         if question := find_question(final):
             _show_question(question, run, final)

@@ -219,6 +219,16 @@ def test_models_may_be_objects_and_a_saved_team_remembers_the_name_of_its_own() 
     assert CallOptions(model="offline").find_models(saved.model)[0].agent == "offline"
 
 
+def test_a_comparison_asks_the_model_that_its_saved_team_was_evolved_with() -> None:
+    found = selfwire.evolve("hiva", SUMS, grade, name="sums", model="offline:system", **SMALL)
+    compared = selfwire.compare({"before": found.seed, "after": "sums", "single": "single"}, SUMS, grade, limit=2)
+    assert "model offline:system," in compared.table.notes[0]
+    selfwire.evolve("hiva", SUMS, grade, name="others", model="offline:user", **SMALL)
+    with pytest.raises(selfwire.errors.ConfigError, match="evolved with offline:system and offline:user; say which"):
+        selfwire.compare(["sums", "others"], SUMS, grade)
+    assert selfwire.compare(["sums", "others"], SUMS, grade, limit=2, model="offline").scores
+
+
 def stock(item: str) -> int:
     """How many pieces of an item are in stock."""
     return {"bolt": 40}.get(item, 0)
@@ -410,6 +420,10 @@ def test_an_argument_that_cannot_be_meant_is_named_before_anything_is_asked(
         (lambda: selfwire.evolve("hiva", SUMS), r'give 55 or more \(valset\), fewer iterations, or gate="mean", which'),
         (lambda: selfwire.evolve("hiva", SUMS), "for a gain; anyway=True runs and accepts nothing$"),
         (lambda: selfwire.evolve("hiva", SUMS, prune=True), r"give 70 or more \(valset\), or leave prune=True out"),
+        (
+            lambda: selfwire.run("hiva", "Who?", model="openai:unpriced", budget={"dollars": 1}),
+            r'or set budget=\{"tokens": ...\} or budget=\{"calls": ...\} in its place$',
+        ),
         (lambda: selfwire.evolve("hiva", SUMS[:3]), "a run needs at least trainset 4, valset 4, testset 4; 3 tasks"),
         (
             lambda: selfwire.evaluate("single", "archive", "numeric"),
@@ -422,7 +436,10 @@ def test_an_argument_that_cannot_be_meant_is_named_before_anything_is_asked(
         ),
     ],
 )
-def test_errors_name_arguments_and_not_options_of_the_command_line(call: Callable[[], object], told: str) -> None:
+def test_errors_name_arguments_and_not_options_of_the_command_line(
+    call: Callable[[], object], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
     with pytest.raises(selfwire.errors.ConfigError, match=told):
         call()
 

@@ -140,9 +140,11 @@ class CallMeter(BaseCallbackHandler):
             self.failed.append(FailedCall(call.model, error))
 
     def explain(self, error: Exception) -> Exception:
-        """Make an error of a failed call that names model and address; return any other error as it is.
+        """Name model and address in the error of a failed call.
 
-        It is an OutageError where a server cannot be reached and the whole run has had no answer yet.
+        Returns:
+            Another error as it is; an OutageError where a server cannot be reached and the whole run has had no answer
+            yet; else a ModelError.
         """
         model = next((call.model for call in self.failed if call.error is error), None)
         if model is None:

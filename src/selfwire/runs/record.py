@@ -620,7 +620,7 @@ def make_run_name(*parts: str, benchmark: str) -> str:
 
 
 async def is_finished(run: OpenRun) -> bool:
-    """Whether a run has come to its end before."""
+    """Whether a run is finished."""
     return (await run.journal.get_note(SUMMARY) or {}).get("status") == "finished"
 
 

@@ -246,7 +246,7 @@ def prune(
         baselines=False,
         **grading.fields,
     )
-    sizes = {"--train": usual.train, "--gate-size": gate_size, "--test": test}
+    sizes = {"--train": None, "--gate-size": gate_size, "--test": test}
     request = options.tell(fit_evolution(request, sizes))
     if dry_run:
         output.show_estimate(estimate_evolution(request, folder))

@@ -35,6 +35,7 @@ from selfwire.evals.table import CAPPED, make_task_row
 from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.rollouts import (
+    GraderCheck,
     Keep,
     RolloutContext,
     RolloutFn,
@@ -315,6 +316,7 @@ class Experiment:
 
         Raises:
             BudgetError, OutageError: a budget is exhausted or a provider is down; the journal has the calls so far.
+            UngradedError: the grader fails on all answers.
             ConfigError: LangSmith refused or could not be reached.
         """
         if not tasks:
@@ -330,8 +332,8 @@ class Experiment:
             finally:
                 await handlers.stop()
             await asyncio.to_thread(self.client.wait_for_uploads)
-        if handlers.fault is not None:
-            raise handlers.fault
+        if fault := handlers.fault or handlers.grader.fault:
+            raise fault
 
     async def _evaluate(
         self, handlers: "_ExperimentHandlers", experiment: TracerSession | None, concurrency: int
@@ -387,6 +389,7 @@ class _ExperimentHandlers:
         self.rollout_context, self.rollout_fn, self.workflow, self.tasks = rollout_context, rollout_fn, team, tasks
         self.ctx, self.keep, self.expect, self.shares = ctx, keep, expect, TaskReservations(rollout_context)
         self.fault: BaseException | None = None
+        self.grader = GraderCheck(rollout_context.ungraded)
         self._found: dict[str, Sequence[Trajectory]] = {}
         self._reservations: dict[str, AsyncExitStack] = {}
         self._running: set[asyncio.Task[Any]] = set()
@@ -394,7 +397,7 @@ class _ExperimentHandlers:
     async def stream_examples(self, examples: Mapping[str, Example]) -> AsyncIterator[Example]:
         """Examples in the order of the tasks, until a fault; `aevaluate` takes the next one when a slot is free."""
         for name in self.tasks:
-            if self.fault is None:
+            if self.fault is None and self.grader.fault is None:
                 yield examples[name]
 
     async def target(self, inputs: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
@@ -430,6 +433,7 @@ class _ExperimentHandlers:
                 done = await gather_all(grade_trajectory(context, task, trajectory, at) for trajectory in found)
                 await self._release(task)
                 await self.keep(task, done)
+                self.grader.add(done)
         except SelfwireError:
             return {"results": []}
         feedback = make_feedback(done[0])

@@ -36,7 +36,7 @@ from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring, RewritePrompt
-from selfwire.core.errors import ConfigError, format_error, format_faults
+from selfwire.core.errors import ConfigError, OutageError, format_error, format_faults
 from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_module, load_plugin
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -545,7 +545,9 @@ class OwnGraph(Method[OwnGraphConfig]):
                 values = self._read_values(team)
                 output = await self._invoke(graph, mapped, question.input, meter, begin, values)
                 done = done.replace(answer=_read(mapped, output))
-        except Exception as error:  # noqa: BLE001 - a user's graph may raise anything
+        except Exception as raised:
+            if (error := meter.explain(raised)) is not raised and isinstance(error, OutageError):
+                raise error from raised
             done = done.as_failed(format_error(error))
         finally:
             await meter.close()

@@ -12,12 +12,14 @@ from langchain_core.runnables import RunnableConfig
 from selfwire.core.errors import (
     BudgetError,
     ConfigError,
+    GradingError,
     JournalError,
     ModelError,
     OutageError,
     SelfwireError,
     StoppedError,
     TaskBudgetError,
+    UngradedError,
     format_error,
     get_error_cost,
 )
@@ -39,6 +41,8 @@ from selfwire.store.journal_file import CallResult
 ONE_CALL = Usage(calls=1)
 JUDGED = Budget(calls=2)
 """Budget of a judge per answer: it is called again if its reply is not a score."""
+UNGRADED = 8
+"""Number of answers, the first of a phase, after which a grader that has failed on all of them stops the run."""
 Keep = Callable[[Task, Sequence[Trajectory]], Awaitable[None]]
 """Keeps a task's graded trajectories as soon as they are ready."""
 
@@ -63,6 +67,7 @@ class RolloutContext:
         replays_grades: whether grades are rows of the journal; False where trajectories are kept with their grades.
         judge: pays for a model that grades, whose calls do not count as the task's; None where `ledger` pays.
         runner: runs the tasks; None for `stream_rollouts`.
+        ungraded: the first answers on which the grader may not fail altogether; infinite where it may.
     """
 
     environment: Environment
@@ -77,6 +82,34 @@ class RolloutContext:
     replays_grades: bool = True
     judge: Ledger | None = None
     runner: RolloutRunner | None = None
+    ungraded: float = UNGRADED
+
+
+class GraderCheck:
+    """Finds out on the first answers whether the grader fails altogether, before more answers are paid for.
+
+    Args:
+        most: number of these answers.
+    """
+
+    def __init__(self, most: float) -> None:
+        self.most, self._errors, self._is_usable = most, list[str](), False
+
+    def add(self, found: Sequence[Trajectory]) -> None:
+        """Count the answers of a task."""
+        self._is_usable = self._is_usable or any(done.feedback is not None for done in found)
+        errors = (done.error for done in found if done.answer is not None and done.error is not None)
+        self._errors += (error for error in errors if error.startswith(f"{GradingError.__name__}:"))
+
+    @property
+    def fault(self) -> UngradedError | None:
+        """Why no more tasks should begin; None where they may."""
+        if self._is_usable or len(self._errors) < self.most:
+            return None
+        return UngradedError(
+            f"the grader has failed on all of the first {len(self._errors)} answers, the last time with: "
+            f"{self._errors[-1]}; mend it and resume the run: what models have answered is kept, and graded anew"
+        )
 
 
 class TaskReservations:
@@ -276,18 +309,23 @@ async def stream_rollouts(
 
     Raises:
         BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
+        UngradedError: the grader fails on all answers; the tasks that had begun by then are kept.
     """
     waiting, reservations = iter(tasks), TaskReservations(rollout_context)
+    grader = GraderCheck(rollout_context.ungraded)
 
     async def work() -> None:
-        for task in waiting:
+        while not grader.fault and (task := next(waiting, None)):
             here = ctx.where(task=task.id)
             async with reservations.reserve(here.at):
                 found = await try_rollout(rollout_context, rollout_fn, team, task, here)
             await keep(task, found)
+            grader.add(found)
 
     with freeze_gc():
         await run_together([work() for _ in range(rollout_context.concurrency)])
+    if grader.fault:
+        raise grader.fault
 
 
 @contextmanager

@@ -219,6 +219,16 @@ def test_models_may_be_objects_and_a_saved_team_remembers_the_name_of_its_own() 
     assert CallOptions(model="offline").find_models(saved.model)[0].agent == "offline"
 
 
+def test_a_comparison_asks_the_model_that_its_saved_team_was_evolved_with() -> None:
+    found = selfwire.evolve("hiva", SUMS, grade, name="sums", model="offline:system", **SMALL)
+    compared = selfwire.compare({"before": found.seed, "after": "sums", "single": "single"}, SUMS, grade, limit=2)
+    assert "model offline:system," in compared.table.notes[0]
+    selfwire.evolve("hiva", SUMS, grade, name="others", model="offline:user", **SMALL)
+    with pytest.raises(selfwire.errors.ConfigError, match="evolved with offline:system and offline:user; say which"):
+        selfwire.compare(["sums", "others"], SUMS, grade)
+    assert selfwire.compare(["sums", "others"], SUMS, grade, limit=2, model="offline").scores
+
+
 def stock(item: str) -> int:
     """How many pieces of an item are in stock."""
     return {"bolt": 40}.get(item, 0)
@@ -369,6 +379,23 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
         ),
         (lambda: UNTYPED.evolve("hiva", SUMS, freeze="edges"), "freeze: Input should be a valid tuple, not 'edges'"),
         (lambda: UNTYPED.evaluate("single", None), "there are no tasks; give dicts with input and reference, a "),
+        (lambda: UNTYPED.evaluate("single", SUMS, limit="3"), "^limit must be a whole number or None, not '3'$"),
+        (lambda: UNTYPED.evaluate("single", SUMS, seed="a"), "^seed must be a whole number, not 'a'$"),
+        (lambda: UNTYPED.run("hiva", "Who?", seed=True), "^seed must be a whole number, not True$"),
+        (lambda: UNTYPED.evolve("hiva", SUMS, on_event=3), "^on_event must be a function or None, not 3$"),
+        (lambda: UNTYPED.prune("hiva", SUMS, margin="a"), "^margin must be a number, not 'a'$"),
+        (
+            lambda: UNTYPED.prune("hiva", SUMS, margin=-1),
+            "config of prune: margin: Input should .* -1$",
+        ),
+        (lambda: UNTYPED.evolve("hiva", SUMS, anyway="yes"), "^anyway must be True or False, not 'yes'$"),
+        (lambda: UNTYPED.run("hiva", "Who?", home=3), "^home must be a path or None, not 3$"),
+        (lambda: UNTYPED.load(None), "a team is loaded by its name or from a file, not by None"),
+        (lambda: UNTYPED.run(None, "Who?"), "a team is a Team, a method, .* not None"),
+        (lambda: UNTYPED.run("hiva", "Who?", model=3), "a model is a name such as .* or a chat model, not 3"),
+        (lambda: UNTYPED.run("hiva", "Who?", models=["a"]), r"models are given by name, as .* not as \['a'\]"),
+        (lambda: UNTYPED.run("hiva", "Who?", tools=3), "tools are given in a list, not as 3"),
+        (lambda: UNTYPED.evaluate("single", 3), "tasks are a list of dicts or of Tasks, a file or a name, not 3"),
         (lambda: UNTYPED.evaluate("single", SUMS, None), r"grader 'NoneType' is NoneType, not a function of \(task"),
         (lambda: UNTYPED.evaluate("single", SUMS, len), r"takes \(obj, /\), and is called with \(task, answer\): too"),
         (lambda: UNTYPED.evaluate("single", SUMS, models={"a b": "offline"}), "models: a model is called by .* 'a b'"),
@@ -385,6 +412,36 @@ def test_an_argument_that_cannot_be_meant_is_named_before_anything_is_asked(
     with pytest.raises(selfwire.errors.ConfigError, match=told):
         call()
     assert not [*home.glob("runs/*")]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: selfwire.evolve("hiva", SUMS), r'give 55 or more \(valset\), fewer iterations, or gate="mean", which'),
+        (lambda: selfwire.evolve("hiva", SUMS), "for a gain; anyway=True runs and accepts nothing$"),
+        (lambda: selfwire.evolve("hiva", SUMS, prune=True), r"give 70 or more \(valset\), or leave prune=True out"),
+        (
+            lambda: selfwire.run("hiva", "Who?", model="openai:unpriced", budget={"dollars": 1}),
+            r'or set budget=\{"tokens": ...\} or budget=\{"calls": ...\} in its place$',
+        ),
+        (lambda: selfwire.evolve("hiva", SUMS[:3]), "a run needs at least trainset 4, valset 4, testset 4; 3 tasks"),
+        (
+            lambda: selfwire.evaluate("single", "archive", "numeric"),
+            "^grader numeric is for tasks of your own",
+        ),
+        (lambda: selfwire.evaluate("single", "archive", limit=2, rubric="Short."), 'give it with .* grader="judge"$'),
+        (
+            lambda: selfwire.run("hiva", "Who?", models={"cheap": "openai:x"}),
+            "which model they ask, as in model cheap",
+        ),
+    ],
+)
+def test_errors_name_arguments_and_not_options_of_the_command_line(
+    call: Callable[[], object], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with pytest.raises(selfwire.errors.ConfigError, match=told):
+        call()
 
 
 def test_results_have_a_cost_and_a_score_that_prints_with_its_interval() -> None:

@@ -75,7 +75,7 @@ AnyTool = TypeVar("AnyTool")
 
 
 def refuse_single_tool(tools: Iterable[AnyTool]) -> Iterable[AnyTool]:
-    """Return the tools, unless they are a single one without a list around it.
+    """Return the tools, unless they are a single one without a list around it, or no list.
 
     Raises:
         ConfigError: they are.
@@ -83,6 +83,8 @@ def refuse_single_tool(tools: Iterable[AnyTool]) -> Iterable[AnyTool]:
     if isinstance(tools, BaseTool) or callable(tools) or hasattr(tools, "spec"):
         name = getattr(tools, "name", None) or getattr(tools, "__name__", None) or "tool"
         raise ConfigError(f"tools are given in a list, also a single one: tools=[{name}]")
+    if not isinstance(tools, Iterable):
+        raise ConfigError(f"tools are given in a list, not as {tools!r}")
     return tools
 
 

@@ -98,6 +98,23 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
+def _in_python(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """A verb that refuses arguments of another kind, and whose errors name arguments in place of options."""
+
+    @wraps(call)
+    async def verb(*args: P.args, **kwargs: P.kwargs) -> T:
+        from selfwire.core.arguments import name_arguments, require_kinds
+
+        require_kinds(call.__annotations__, kwargs)
+        try:
+            return await call(*args, **kwargs)
+        except Exception as error:
+            name_arguments(error, call.__annotations__)
+            raise
+
+    return verb
+
+
 def _make_sync(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """The sync form of a verb: it runs on a background event loop, so that it works in notebooks too."""
 
@@ -111,6 +128,7 @@ def _make_sync(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     return wait
 
 
+@_in_python
 async def arun(
     team: Teamlike,
     question: str | Task,
@@ -159,6 +177,7 @@ async def arun(
     return await ask_team(team, question, options, seed=seed, config=config)
 
 
+@_in_python
 async def aevolve(
     team: Teamlike,
     trainset: Tasks,
@@ -224,7 +243,7 @@ async def aevolve(
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used; nothing was written.
-        BudgetError, OutageError, ModelError: it stopped; the same `run_name` goes on.
+        BudgetError, OutageError, ModelError, UngradedError: it stopped; the same `run_name` goes on.
         JournalError: the run of this name was started with other tasks, options or code.
     """
     from selfwire.graphs.pruning import PruningConfig
@@ -249,6 +268,7 @@ async def aevolve(
     return await evolve_team(team, tasks, options, config)
 
 
+@_in_python
 async def aprune(
     team: Teamlike,
     trainset: Tasks,
@@ -294,18 +314,20 @@ async def aprune(
 
     Raises:
         ConfigError: there are too few held-out tasks to rule a loss of the margin out; or as `evolve`.
-        LibraryError, BudgetError, OutageError, ModelError, JournalError: as `evolve`.
+        LibraryError, BudgetError, OutageError, ModelError, UngradedError, JournalError: as `evolve`.
     """
+    from selfwire.graphs.method import parse_config
     from selfwire.graphs.pruning import PruningConfig
     from selfwire.runs.evolution import evolve_team
     from selfwire.runs.open import CallOptions, TaskSets
 
     tasks = TaskSets({"train": trainset, "gate": valset, "test": testset}, grader, rubric, limit)
     options = CallOptions(model, meta, judge, tools, method, budget, home, models, run_name, on_event)
+    limits = {"iterations": iterations, "batch": batch, "sentences": sentences, "margin": margin}
     config = {
         "name": name,
         "iterations": 0,
-        "pruning": PruningConfig(iterations=iterations, batch=batch, sentences=sentences, margin=margin),
+        "pruning": parse_config("prune", PruningConfig, limits),
         "freeze": freeze,
         "seed": seed,
         "concurrency": concurrency,
@@ -313,6 +335,7 @@ async def aprune(
     return await evolve_team(team, tasks, options, config)
 
 
+@_in_python
 async def aevaluate(
     team: Teamlike,
     tasks: Tasks,
@@ -350,7 +373,7 @@ async def aevaluate(
         model, meta, judge, models, tools, method, budget, home: as for `run`.
 
     Raises:
-        ConfigError, LibraryError, BudgetError, OutageError, JournalError: as `evolve`.
+        ConfigError, LibraryError, BudgetError, OutageError, UngradedError, JournalError: as `evolve`.
     """
     from selfwire.runs.comparison import evaluate_team
     from selfwire.runs.open import CallOptions, TaskSets
@@ -361,6 +384,7 @@ async def aevaluate(
     return await evaluate_team(team, asked, options, config)
 
 
+@_in_python
 async def acompare(
     teams: Mapping[str, Teamlike] | Sequence[Teamlike],
     tasks: Tasks,
@@ -392,7 +416,7 @@ async def acompare(
         model, meta, judge, models, tools, budget, home: as for `run`.
 
     Raises:
-        ConfigError, LibraryError, BudgetError, OutageError, JournalError: as `evolve`.
+        ConfigError, LibraryError, BudgetError, OutageError, UngradedError, JournalError: as `evolve`.
     """
     from selfwire.runs.comparison import compare_teams
     from selfwire.runs.open import CallOptions, TaskSets
@@ -403,6 +427,7 @@ async def acompare(
     return await compare_teams(teams, asked, options, config)
 
 
+@_in_python
 async def aload(ref: str | Path, *, home: str | Path | None = None) -> Team:
     """Load a saved team.
 
@@ -417,11 +442,16 @@ async def aload(ref: str | Path, *, home: str | Path | None = None) -> Team:
     return await load_team(ref, home)
 
 
+@_in_python
 async def asave(team: Team, name: str, *, note: str = "", home: str | Path | None = None) -> Version:
     """Save a team as the newest version of a name.
 
     Args:
+        name: none of a method or a baseline, but for the form "team:hiva".
         note: why, for `selfwire history`.
+
+    Raises:
+        ConfigError: it is no team, or the name cannot be used.
     """
     from selfwire.runs.systems import save_team
 

@@ -205,6 +205,26 @@ def test_options_that_cannot_be_used(tmp_path: Path, arguments: tuple[str, ...],
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--workers", "0"), "--workers must be 1 or more, not '0'"),
+        (("--workers", "two"), "--workers must be a whole number, not 'two'"),
+        (("--budget-usd", "abc"), "--budget-usd must be a number, not 'abc'"),
+        (("--budget-calls", "1.5"), "--budget-calls must be a whole number, not '1.5'"),
+    ],
+)
+def test_an_option_that_is_no_number_is_told_in_our_words(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+    refused = call(tmp_path, "eval", "single", "--benchmark", "archive", *words, code=2)
+    assert refused.stderr == f"error: {told}\n"
+
+
+def test_a_page_that_is_not_there_is_told_without_an_errno(tmp_path: Path) -> None:
+    page = tmp_path / "nosuch.md"
+    told = f"error: the page {page} cannot be read: No such file or directory; name pages that are there\n"
+    assert call(tmp_path, "results", "--check", str(page), code=2).stderr == told
+
+
 @pytest.mark.parametrize("scheme", ["", "ray://"])
 def test_a_cluster_that_is_not_there_is_told_at_once(tmp_path: Path, scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:

@@ -152,12 +152,15 @@ def test_tools_of_a_workflow_are_shown_and_compared_without_control_characters(h
 
 
 def test_history_marks_the_head_and_shows_scores_reasons_and_tags(home: Path) -> None:
-    seed, grown, reasons, facts = said(home, "history", "archive").splitlines()[1:]
+    seed, grown, reasons, facts, mark = said(home, "history", "archive").splitlines()[1:]
     assert seed.split()[0] == "r1.0"
     assert grown.split()[:3] == ["*", "r1.1", "[best]"]
     assert grown.endswith(f"{GROWN.fingerprint}  gate 0.62  accepted")
     assert reasons == "     answers were wrong"
     assert 'cost={"calls":12}' in facts
+    assert mark.startswith(
+        "* is the team that 'archive' means, where it is asked, loaded or served; a version holds what"
+    )
     assert said(home, "history") == "archive\n"
 
 
@@ -177,9 +180,11 @@ def test_history_and_show_have_the_held_out_score_of_the_current_version_and_nam
     assert json.loads(said(home, "history", "archive", "--json"))["tested"] == {"r1.2": 0.5}
 
 
-def test_a_version_of_a_rejected_change_is_the_team_before_and_a_seed_is_one_word() -> None:
+def test_a_version_of_a_rejected_change_or_a_draft_is_the_team_before_and_a_seed_is_one_word() -> None:
     rejected = {"gate": {"accepted": False}, "why": "it does worse"}
     assert format_outcome(rejected) == "rejected, the team stays"
+    drafted = {"gate": {"accepted": False, "draft": True}, "why": "it does no worse"}
+    assert format_outcome(drafted) == "draft, the team stays"
     assert format_outcome({"why": "seed"}) == "seed"
 
 

@@ -2,18 +2,20 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import selfwire
-from selfwire.cli.commands import FAILED
+from selfwire.cli.commands import FAILED, STOPPED
 from selfwire.cli.evolve import list_new_powers
 from selfwire.core.edits import AddAgent, Grant, Rewiring, RewriteTool
 from selfwire.core.own_tool import OwnTool
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.instructions import paraphrases
+from selfwire.graphs.rollouts import UNGRADED
 from selfwire.models.providers import make_chat_model
 from tests.commands import call
 from tests.wire.server import WireServer, served
@@ -126,6 +128,48 @@ def test_the_table_says_why_tasks_ended_as_errors(tmp_path: Path, monkeypatch: p
     table = " ".join(result.stdout.split())
     assert "single: 1 error, such as GradingError: grader 'seven_grader:grade'" in table
     assert "S = 100" not in table  # offline nothing has a price, and there is no such column
+
+
+@pytest.mark.parametrize(("command", "target"), [("evolve", ("hiva", *SMALL)), ("eval", ("direct", "--tasks", "2"))])
+def test_a_finished_run_that_is_resumed_says_first_that_nothing_was_run(
+    tmp_path: Path, command: str, target: tuple[str, ...]
+) -> None:
+    begun = call(tmp_path, command, *target, "--benchmark", "archive")
+    assert "was finished already" not in begun.stdout
+    [run] = re.findall(r"^run (\S+): ", begun.stdout, re.MULTILINE)
+    again = [line for line in call(tmp_path, command, "--resume", run).stdout.splitlines() if line.startswith("run ")]
+    assert again[1] == f"run {run} was finished already: nothing was run, and this is its report"
+
+
+def write_sums(folder: Path, module: str, grader: str) -> tuple[str, ...]:
+    tasks = [f'{{"input": "What is {n} + 1?", "reference": "{n + 1}"}}\n' for n in range(30)]
+    (folder / "tasks.jsonl").write_text("".join(tasks))
+    (folder / f"{module}.py").write_text(f"def grade(task, answer):\n    {grader}\n")
+    return "--benchmark", str(folder / "tasks.jsonl"), "--grader", f"{module}:grade"
+
+
+def test_a_grader_that_fails_on_all_first_answers_stops_the_run_which_goes_on_with_its_replies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = write_sums(tmp_path, "failing", 'return answer["x"] == task.reference')
+    stopped = call(tmp_path / "home", "eval", "single", *given, "--concurrency", "2", "--json", code=STOPPED)
+    said = json.loads(stopped.stdout)
+    assert (said["status"], said["spend"]["calls"]) == ("stopped", UNGRADED + 1)
+    assert "the grader has failed on all of the first 9 answers, the last time with: GradingError: " in stopped.stderr
+    assert "mend it and resume the run: what models have answered is kept, and graded anew" in stopped.stderr
+
+    monkeypatch.setattr(sys.modules["failing"], "grade", lambda task, answer: 0.5)
+    done = json.loads(call(tmp_path / "home", "eval", "--resume", said["run"], "--json").stdout)
+    single = done["systems"][-1]
+    assert (single["score"], single["errors"], done["spend"]["calls"]) == (0.5, 0, 30)  # 9 of them are not paid again
+
+
+def test_a_grader_that_fails_on_most_answers_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = write_sums(tmp_path, "mostly", "return 0.5 if int(task.reference) % 5 == 0 else answer['x']")
+    said = json.loads(call(tmp_path / "home", "eval", "single", *given, "--seed", "1", "--json").stdout)
+    assert (said["status"], said["systems"][-1]["errors"]) == ("finished", 24)
 
 
 @pytest.mark.parametrize(("command", "there", "taken"), [("eval", 3, 3), ("eval", 103, 100), ("compare", 61, 60)])

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+import selfwire
 from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.models.sync import run_sync
@@ -89,9 +91,36 @@ def test_where_a_saved_team_is_wanted_a_method_is_refused(home: Path, arguments:
     assert "and a saved team is wanted here; a saved team of that name is team:" in result.stderr
 
 
+def test_history_and_front_say_what_a_name_of_no_team_means(tmp_path: Path) -> None:
+    given = ("--benchmark", "archive", "--name", "mine", "--iterations", "1", "--train", "1", "--test", "1")
+    evolved = call(tmp_path, "evolve", "hiva", *given, "--batch", "1", "--gate", "off", "--gate-size", "0", "--json")
+    run = json.loads(evolved.stdout)["run"]
+    measured = json.loads(call(tmp_path, "eval", "direct", "--benchmark", "archive", "--tasks", "1", "--json").stdout)
+    for command in ("history", "front"):
+        assert f"{run!r} is a run, whose team is 'mine'" in call(tmp_path, command, run, code=2).stderr
+        assert "is a run, which has saved no team" in call(tmp_path, command, measured["run"], code=2).stderr
+        assert "'hera' is a method, and has no versions" in call(tmp_path, command, "hera", code=2).stderr
+        assert "saved there are mine\n" in call(tmp_path, command, "other", code=2).stderr
+
+
+@pytest.mark.parametrize(("name", "kind"), [("hiva", "method"), ("single", "baseline"), ("all", "word of ")])
+def test_a_team_gets_no_name_that_would_go_on_to_mean_something_else(home: Path, name: str, kind: str) -> None:
+    evolved = call(home, "evolve", "hiva", "--benchmark", "archive", "--name", name, code=2)
+    trained = call(home, "train", "evomas", "--benchmark", "archive", "--name", name, code=2)
+    told = f"{name!r} is a {kind}"
+    assert told in evolved.stderr
+    assert told in trained.stderr
+    assert f"save the team under another name, or as team:{name}" in evolved.stderr
+    with pytest.raises(ConfigError, match=told):
+        selfwire.save(OWN, name, home=home)
+    with pytest.raises(ConfigError, match=told):
+        selfwire.evolve(OWN, "archive", name=name, home=home)
+    assert selfwire.save(OWN, f"team:{name}", home=home).name == name
+    assert selfwire.load(f"team:{name}", home=home) == OWN
+
+
 def test_a_team_that_is_saved_under_a_methods_name_is_told_how_it_is_called(home: Path) -> None:
     sizes = [option for name in ("train", "gate-size", "test", "batch") for option in (f"--{name}", "1")]
     sizes += ["--gate", "mean"]
-    result = call(home, "evolve", "hiva", "--benchmark", "archive", "--name", "hiva", "--iterations", "1", *sizes)
-    assert result.stdout.startswith(CLASH)
+    result = call(home, "evolve", "hiva", "--benchmark", "archive", "--name", "team:hiva", "--iterations", "1", *sizes)
     assert "look at it with `selfwire show team:hiva`" in result.stdout

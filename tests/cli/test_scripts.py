@@ -85,7 +85,7 @@ def test_the_json_of_a_question_and_of_errors(home: Path) -> None:
         ("evl --json", "", "No such command 'evl'"),
         ("--foo eval --json", "eval", "No such option: --foo"),
         ("eval hiva --jsn --json", "eval", "No such option: --jsn"),
-        ("eval hiva --tasks x --json", "eval", "Invalid value for '--tasks'"),
+        ("eval hiva --tasks x --json", "eval", "--tasks must be a whole number, not 'x'"),
         ("show --json", "show", "Missing argument 'ref'"),
         ("diff hiva hiva --json", "diff", "'hiva' is a method, and a saved team is wanted here"),
         ("insights lst --json", "insights", "No such command 'lst'"),

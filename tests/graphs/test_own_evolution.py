@@ -13,6 +13,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 import selfwire
+from selfwire.cli.commands import STOPPED
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.patch import make_patch
 from tests.commands import call
@@ -131,6 +132,7 @@ def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 def test_a_prompt_is_mended_and_taken_home(home: Path, shop: Shop) -> None:
     done = evolve(home)
     assert "evolved - seed, paired over 30 tasks: +1.00" in done.output
+    assert "models of its own, its critics' model openai:mine" in " ".join(done.output.split())
     assert "trivial baseline" not in done.output  # nor is a line of the table
     assert "it must end with '{wish}\\n\\n{question}', which the program fills" in done.output  # the first rewriting
     changes = call(home, "diff", "desk@0", "desk").output
@@ -161,6 +163,14 @@ def test_a_prompt_is_mended_and_taken_home(home: Path, shop: Shop) -> None:
     assert "the source of 'shop_app.py:graph'" in taken.stderr or "nothing to write" in taken.stderr
 
 
+def test_an_evolution_stops_at_once_where_the_graphs_server_cannot_be_reached(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_MODEL", "http://127.0.0.1:9/v1")
+    stopped = evolve(home, code=STOPPED).stderr
+    assert "stopped: http://127.0.0.1:9 does not answer: no connection (openai:mine, OpenAIConnection" in stopped
+
+
 def test_an_unedited_graph_is_saved_as_a_team_of_which_all_commands_know(home: Path, shop: Shop) -> None:
     saved = call(home, "adopt", "shop_app.py:graph", "--name", "mine")
     assert "selfwire evolve mine --name mine --benchmark TASKS.jsonl" in saved.output
@@ -175,7 +185,7 @@ def test_an_unedited_graph_is_saved_as_a_team_of_which_all_commands_know(home: P
     assert {asked["text"] for asked in shop.asked} == texts
     again = call(home, "adopt", "shop_app.py:graph", "--name", "mine", code=2)
     assert "there is a team 'mine' already (selfwire history mine)" in " ".join(again.stderr.split())
-    assert "'hiva' is the name of a method" in call(home, "adopt", "shop_app.py:graph", "--name", "hiva", code=2).stderr
+    assert "'hiva' is a method" in call(home, "adopt", "shop_app.py:graph", "--name", "hiva", code=2).stderr
     sizes = ("--train", "3", "--gate-size", "3", "--test", "3", "--anyway")
     more = ("--benchmark", "desk.jsonl", "--iterations", "0", *sizes)
     gone_on = call(home, "evolve", "mine", "--name", "mine", *more, "--without", "tev", code=2).stderr

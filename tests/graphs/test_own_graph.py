@@ -21,10 +21,11 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from typing_extensions import TypedDict
 
 import selfwire
+from selfwire.cli.commands import FAILED, STOPPED
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.graphs.own_graph import OwnGraphConfig, empty_cache, lacks_server, load_graph, map_graph
 from tests.commands import call
-from tests.wire.server import Body, WireServer, lying, text
+from tests.wire.server import Body, WireServer, lying, refused, text
 
 APP = """
 import os
@@ -300,6 +301,44 @@ def test_a_context_or_a_store_is_lacking_where_the_failing_line_shows_it(
     error = make_error(line, runtime=RUNTIME, langgraphs=LANGGRAPHS)
     assert lacks_server(graph.compile(), error) == is_lacking
     assert lacks_server(graph.compile(), make_error("words.tone", words=None)) == (schema is Words)
+
+
+@pytest.mark.parametrize("name", ["planner", "agent"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run own_app.py:{} what",
+        "eval own_app.py:{} --benchmark q.jsonl",
+        "compare own_app.py:{} single --benchmark q.jsonl",
+    ],
+)
+def test_a_server_that_cannot_be_reached_is_named_and_stops_every_command_at_once(
+    home: Path, monkeypatch: pytest.MonkeyPatch, words: str, name: str
+) -> None:
+    monkeypatch.setenv("MY_MODEL", "http://127.0.0.1:9/v1")
+    stopped = call(home, *words.format(name).split(), code=STOPPED).stderr
+    assert "http://127.0.0.1:9 does not answer: no connection (openai:mine, OpenAIConnectionError: " in stopped
+    assert "check the address and that a server runs there" in stopped
+
+
+def test_an_error_of_a_model_names_model_and_address(home: Path, server: WireServer) -> None:
+    server.always = refused("no such key")
+    done = call(home, "run", "own_app.py:planner", "What is 1 + 2?", code=2)
+    assert "no such key" in done.stderr
+    assert f"(openai:mine at {server.url.removesuffix('/v1')} failed)" in done.stderr
+
+
+def test_a_connection_that_fails_after_an_answer_costs_its_task(home: Path, server: WireServer) -> None:
+    lines = [
+        "elsewhere = ChatOpenAI(model='other', base_url='http://127.0.0.1:9/v1', api_key='k', max_retries=0)",
+        "def parse(state: MessagesState) -> dict:",
+        "    return {'messages': [elsewhere.invoke([model.invoke(state['messages'])])]}",
+        "parsing = StateGraph(MessagesState).add_node(parse).add_edge(START, 'parse')",
+    ]
+    Path("parsing_app.py").write_text("\n".join([APP, *lines]), encoding="utf-8")
+    found = evaluate(home, "parsing_app.py:parsing", code=FAILED)
+    assert json.loads(found.stdout)["systems"][1]["errors"] == len(server.asked) == 4
+    assert "http://127.0.0.1:9 does not answer: no connection (openai:other, " in found.output
 
 
 def test_steps_name_the_nodes_and_a_finished_task_is_not_asked_again(home: Path, server: WireServer) -> None:

@@ -588,6 +588,14 @@ def test_a_saved_team_is_pruned_and_its_parts_are_shown(tmp_path: Path) -> None:
     assert "PRUNE" in outcomes
 
 
+def test_too_few_tasks_of_ones_own_are_told_by_what_the_gate_needs(tmp_path: Path) -> None:
+    selfwire.save(selfwire.load("hiva"), "desk", home=tmp_path)
+    tasks = tmp_path / "few.jsonl"
+    tasks.write_text("".join(f'{{"input": "What is {n} + 1?", "reference": "{n + 1}"}}\n' for n in range(12)))
+    few = call(tmp_path, "prune", "desk", "--benchmark", str(tasks), code=2)
+    assert "error: with 4 gate tasks a loss of 0.05 cannot be ruled out, even if no answer changes; give " in few.stderr
+
+
 def test_the_table_of_worth_cuts_long_sentences_and_says_which_have_gone() -> None:
     gone, there = f'a: "{"Mind every word. " * 9}"', f'a: "{TWICE}"'
     parts = tuple(compute_part_worth("sentence", name, [0.0, 0.0]) for name in (gone, there))

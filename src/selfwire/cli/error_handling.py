@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
+from pydantic import ValidationError
 
 from selfwire.cli.commands import COMMANDS, INTERRUPTED, NO_READER, STOPPED, WRONG
-from selfwire.cli.json_output import add_result, format_in_one_line, print_error
-from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, UnansweredError, WorkerError
+from selfwire.cli.json_output import add_result, format_in_one_line, format_usage_error, print_error
+from selfwire.core.errors import ModelError, SelfwireError, StoppedError, UnansweredError
 from selfwire.core.text import mask_secrets
 from selfwire.core.values import mask_controls
 
@@ -33,7 +34,11 @@ def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> N
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest when it ends
         raise typer.Exit(NO_READER) from None
     ours = format_in_one_line(error) if isinstance(error, SelfwireError | ValueError) else ""
-    print_error(" ".join(error.format_message().split()) if isinstance(error, USAGE) else ours, given, COMMANDS)
+    if isinstance(error, USAGE):
+        ours = format_usage_error(error) if isinstance(error.__cause__, ValidationError) else ""
+        print_error(format_usage_error(error), given, COMMANDS)
+    else:
+        print_error(ours, given, COMMANDS)
     if isinstance(error, KeyboardInterrupt | asyncio.CancelledError | typer.Abort):
         typer.echo("stopped", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -54,7 +59,7 @@ def print_before_exit(say: Callable[[bool], None], *, on_any_error: bool = False
         yield
     except UnansweredError:  # no run is left
         raise
-    except (BudgetError, OutageError, ModelError, WorkerError) as error:
+    except (StoppedError, ModelError) as error:
         typer.echo(f"stopped: {mask_controls(mask_secrets(str(error)))}", err=True)
         add_result(error=format_in_one_line(error))
         say(False)

@@ -227,7 +227,8 @@ def run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, A
                 f"{format_count(evolving.iterations, 'iteration')} of {format_count(evolving.batch, 'task')}; "
                 "--evolve none measures their seed teams"
             )
-        lines = _measure(run, home, workers)
+        with output.tell_of_finished_run(run):
+            lines = _measure(run, home, workers)
         found = build_results_table(run, lines)
         _add_results(run, lines, found)
         output.show_standings(found)

@@ -244,7 +244,7 @@ def prune(
         baselines=False,
         **grading.fields,
     )
-    sizes = {"--train": usual.train, "--gate-size": gate_size, "--test": test}
+    sizes = {"--train": None, "--gate-size": gate_size, "--test": test}
     request = options.tell(fit_evolution(request, sizes))
     if dry_run:
         output.show_estimate(estimate_evolution(request, folder))
@@ -341,7 +341,7 @@ def _run_and_report(
     if answer is None:
         for notice in run.notices:
             out.print(notice)
-        of = f"seed {run.config.seed}, model {run.request.models.agent}"
+        of = f"seed {run.config.seed}, {_describe_models(run)}"
         out.print(f"run {run.run}: {run.method.name} on {run.benchmark.name}, {of}")
     result: Evolution | None = None
     question: ApprovalQuestion | None = None
@@ -351,7 +351,8 @@ def _run_and_report(
             _print_summary(run, home, result, finished=finished)
 
     with print_before_exit(print_end):
-        with EvolutionProgress(run.config.all_iterations, out, tests=bool(run.splits.test)) as progress:
+        progress = EvolutionProgress(run.config.all_iterations, out, tests=bool(run.splits.test))
+        with output.tell_of_finished_run(run), progress:
             final = run_sync(run.execute(progress, answer))
         if question := find_question(final):
             _show_question(question, run, final)
@@ -371,6 +372,16 @@ def _run_and_report(
             f"try these again with: selfwire evolve --resume {run.run}{output.format_home_option(home)}"
         )
     return None
+
+
+def _describe_models(run: OpenEvolution) -> str:
+    """Name the model of the agents; a graph of the user's own brings its models, and others ask that of the command."""
+    models = run.request.models
+    if not is_graph(run.request.method):
+        return f"model {models.agent}"
+    if not run.config.iterations or run.request.config.get("method") == "router":
+        return "models of its own"
+    return f"models of its own, its critics' model {models.roles['meta']}"
 
 
 def _show_question(question: "ApprovalQuestion", run: OpenEvolution, final: EvolutionState) -> None:
@@ -419,7 +430,7 @@ def show_result(result: Evolution, run: OpenEvolution) -> None:
     agreed, judged = result.critic
     if judged:
         out.print(f"the team's opinion of its own answers was the environment's in {agreed} of {judged} cases")
-    if run.request.models.is_offline:
+    if run.request.models.is_offline and not is_graph(run.request.method):
         out.print(STAMP)
 
 

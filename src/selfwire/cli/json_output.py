@@ -45,6 +45,9 @@ REASONS = {
     "less_than": "must be less than {lt:g}",
     "literal_error": "must be {expected}",
     "finite_number": "must be a finite number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
     "string_pattern_mismatch": "must be at most 64 letters, digits, _ and -, and begin with a letter or a digit",
 }
 """Reasons by the kind of fault, as pydantic names it."""
@@ -56,7 +59,18 @@ def _format_fault(title: str, found: ErrorDetails) -> str:
     if title not in OPTIONS or len(found["loc"]) > 1:
         return f"{title}.{format_validation_error(found)}"
     field = str(found["loc"][0])
-    option = OPTIONS[title].get(field) or f"--{field.replace('_', '-')}"
+    return _format_option_fault(OPTIONS[title].get(field) or f"--{field.replace('_', '-')}", found)
+
+
+def format_usage_error(error: Any) -> str:
+    """Format an error of typer in one line, and one that pydantic has found in a value as an option and its fault."""
+    fault, param = error.__cause__, getattr(error, "param", None)
+    if isinstance(fault, ValidationError) and param is not None:
+        return _format_option_fault(max(param.opts, key=len), fault.errors()[0])
+    return " ".join(str(error.format_message()).split())
+
+
+def _format_option_fault(option: str, found: ErrorDetails) -> str:
     reason = REASONS.get(found["type"])
     if reason is None:
         return f"{option}: {format_validation_error(found).partition(': ')[2]}"

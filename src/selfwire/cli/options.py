@@ -21,7 +21,7 @@ from selfwire.evals.tasks import is_own_data, resolve_name
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.models.providers import parse_models
 from selfwire.runs.comparison import USUAL
-from selfwire.runs.open import require_saved
+from selfwire.runs.open import choose_team_name, require_saved
 from selfwire.runs.record import CALLS_PER_TASK, CHANGEABLE_NAMES, ResumeChanges
 from selfwire.runs.spec import Models
 from selfwire.store.library import Library, open_library
@@ -63,7 +63,13 @@ RouterName = Annotated[
         "--router", help="How HiVA routes: kabb, learned (after `train hiva`), or auto: learned where it was trained."
     ),
 ]
-TeamName = Annotated[str | None, typer.Option(help="Name that the team is saved under; by default METHOD-BENCHMARK.")]
+TeamName = Annotated[
+    str | None,
+    typer.Option(
+        help="Name that the team is saved under; by default METHOD-BENCHMARK.",
+        callback=lambda name: name and choose_team_name(name),
+    ),
+]
 StartTeam = Annotated[
     str | None,
     typer.Option("--team", help="Saved team or .json file to start from, in place of the method's first team."),

@@ -5,6 +5,7 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import format_count, format_value, mask_controls, to_plain_json
 from selfwire.evals.table import ResultTable
 from selfwire.runs.estimates import CostEstimate
-from selfwire.runs.record import STUDIES, OpenRun
+from selfwire.runs.record import STUDIES, OpenRun, is_finished
 from selfwire.store.journal import Journal
 from selfwire.store.library import Version
 
@@ -109,6 +110,22 @@ def list_spend_by_model(journal: Journal) -> list[str]:
     by_model = run_sync(journal.spend_by_model())
     add_result(spend_by_model=by_model)
     return [f"{label}: {format_spend(usage)}" for label, usage in by_model.items()]
+
+
+@contextmanager
+def tell_of_finished_run(run: OpenRun) -> Iterator[None]:
+    """Print, after what a run does in this context, whether anything was left to do where it was finished before."""
+    from selfwire.models.sync import run_sync  # nothing that only reads needs it
+
+    was_finished, before = run_sync(is_finished(run)), run.spent.calls
+    yield
+    if was_finished and run.spent.calls == before:
+        make_console().print(f"run {run.journal.run} was finished already: nothing was run, and this is its report")
+    elif was_finished:
+        more = format_count(run.spent.calls - before, "call")
+        make_console().print(
+            f"run {run.journal.run} was finished already: {more} went to tasks that had ended as errors"
+        )
 
 
 def print_summary(run: OpenRun, home: str | Path | None, *, finished: bool) -> None:

@@ -144,9 +144,10 @@ def _run_and_report(training: OpenTraining, home: str | None) -> None:
         out.print(notice)
     out.print(f"run {run.run}: the router of {run.method.name} on {run.benchmark.name}")
     with print_before_exit(partial(_print_summary, training, home)):
-        trained = run_sync(training.execute(lambda update: _print_update(update, training.plan.train.updates)))
+        with output.tell_of_finished_run(run):
+            trained = run_sync(training.execute(lambda update: _print_update(update, training.plan.train.updates)))
+            tested = run_sync(training.tested(trained)) if run.splits.test else []
         if run.splits.test:
-            tested = run_sync(training.tested(trained))
             add_result(systems=[line.to_json() for line in tested])
             output.print_table(build_table(COLUMNS, tested))
 

@@ -74,7 +74,7 @@ def format_outcome(facts: Mapping[str, Any]) -> str:
     if (gate := facts.get("gate")) is None:
         return SEED if facts.get("why") == SEED else ""
     outcome = name_outcome(gate)
-    return "rejected, the team stays" if outcome == "rejected" else outcome
+    return f"{outcome}, the team stays" if outcome in ("draft", "rejected") else outcome
 
 
 def format_other_facts(facts: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from selfwire.cli.options import Home, Ref, refuse_unused, with_library
 from selfwire.cli.trajectories import is_run, show_run
 from selfwire.cli.versions import explain_version, format_outcome, format_scores, format_time, read_test_scores
 from selfwire.core import topology
-from selfwire.core.errors import ConfigError, JournalError
+from selfwire.core.errors import ConfigError, JournalError, LibraryError
 from selfwire.core.plugins import is_graph, load_plugin
 from selfwire.core.team import Team, diff_teams
 from selfwire.core.usage import Usage, sum_usages
@@ -29,6 +29,7 @@ from selfwire.models.providers import parse_models
 from selfwire.models.text_layer import LayerText
 from selfwire.runs.front import FrontLine, read_front
 from selfwire.runs.open import describe_clashes, find_kind, load_saved
+from selfwire.runs.record import summarise_run
 from selfwire.runs.systems import make_seed_team
 from selfwire.store.files import find_blob_references, write_team
 from selfwire.store.library import History, Library, Version
@@ -136,16 +137,38 @@ def history(
     name: Annotated[str | None, typer.Argument(help="Name of a team; without it, all names.")] = None,
     home: Home = None,
 ) -> None:
-    """List the versions of a team, from old to new; * marks the head."""
+    """List the versions of a team, from old to new; * marks the one that its name means, which is served too."""
     if name is None:
         names = with_library(home, lambda library: library.names())
         add_result(names=names)
         typer.echo("\n".join(names) if names else "nothing has been saved yet")
         return
-    found = with_library(home, lambda library: library.history(name))
+    found = load_history(name, home)
     tested = read_test_scores(found, home)
     add_result(history=found, tested=tested)
     show_history(found, tested)
+
+
+def load_history(name: str, home: str | None) -> History:
+    """Load the versions of a team.
+
+    Raises:
+        LibraryError: there is none of this name; the message says what else the name means.
+    """
+    try:
+        return with_library(home, lambda library: library.history(name))
+    except LibraryError as error:
+        raise LibraryError(f"{error}{_describe_name(name, home)}") from None
+
+
+def _describe_name(name: str, home: str | None) -> str:
+    """Describe what a name of no team means; "" where it means nothing."""
+    if is_run(home, name):
+        team = summarise_run(home, name).summary.get("name")
+        has_team = team and team in with_library(home, lambda library: library.names())
+        return f"; {name!r} is a run{f', whose team is {team!r}' if has_team else ', which has saved no team'}"
+    kind = find_kind(name)
+    return f"; {name!r} is a {kind}, and has no versions" if kind else ""
 
 
 def front(
@@ -158,7 +181,7 @@ def front(
     Scores and prices are of the held-out tasks of the runs that made them; the baselines that these runs measured stand
     beside them. No model is asked.
     """
-    found = with_library(home, lambda library: library.history(name))
+    found = load_history(name, home)
     lines, notes = read_front(found, home, price)
     add_result(front=lines, price=price, head=found.head)
     output.print_table(build_front_table(found, lines, price, notes, home))
@@ -467,5 +490,9 @@ def show_history(history: History, tested: Mapping[str, float]) -> None:
         out.print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
         for line in lines:
             out.print(f"     {line}")
+    out.print(
+        f"* is the team that {history.name!r} means, where it is asked, loaded or served; a version holds what was "
+        "accepted by then, without drafts and rejected changes"
+    )
     for move in history.rollbacks:
         out.print(f"rolled back {format_time(move.at)}: {move.source} -> {move.target}")

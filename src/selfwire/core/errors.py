@@ -85,6 +85,10 @@ class UnansweredError(ConfigError):
     """A run whose first calls a provider has refused; nothing was answered, and the run is removed."""
 
 
+class UngradedError(StoppedError):
+    """A grader fails on every answer; the run stops in a resumable state."""
+
+
 class WorkerError(StoppedError):
     """Worker processes died repeatedly at the same job; the run stops in a resumable state."""
 

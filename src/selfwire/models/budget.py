@@ -469,8 +469,7 @@ def refuse_beyond(budget: Budget, spent: Usage, wanted: Usage, where: str, reser
             option = f"--budget-{'usd' if name == 'dollars' else name}"
             raise BudgetError(
                 f"budget exhausted in {where!r}: {_format(name, have)} of {_format(name, limit)} {name} "
-                f"spent{under_way} and up to {_format(name, more)} more needed; raise the limit on {name} "
-                f"({option}, or budget={{{name!r}: ...}})"
+                f"spent{under_way} and up to {_format(name, more)} more needed; raise the limit on {name} ({option})"
             )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -13,13 +14,13 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessag
 from langchain_core.outputs import LLMResult
 
 from selfwire.core.chat import ChatMessage, Reply
-from selfwire.core.errors import BudgetError
+from selfwire.core.errors import BudgetError, ModelError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.core.values import replace_surrogates
 from selfwire.models.budget import Ledger, Prices, Reservation
 from selfwire.models.metered_chat import count_tokens, estimate_tokens
-from selfwire.models.providers import MAX_TOKENS
+from selfwire.models.providers import MAX_TOKENS, NO_SERVER, Identity, is_unsent, redact_error
 from selfwire.models.structured import describe_message
 from selfwire.models.text_layer import OFFERING
 from selfwire.store.journal import Recorder
@@ -51,6 +52,13 @@ class MeteredCall:
     tool_calls: tuple[ToolCall, ...] = ()
 
 
+class FailedCall(NamedTuple):
+    """A call of a model, "provider:name", that raised an error."""
+
+    model: str
+    error: BaseException
+
+
 class CallUnderWay(NamedTuple):
     """A call that was sent; `sent` is its number of tokens by estimate."""
 
@@ -69,7 +77,8 @@ class CallMeter(BaseCallbackHandler):
         scope: place of the run, for the ledger's task and the journal's rows.
         loop: on which the journal is written.
         find_texts: names the texts that a call carries, by its messages and the tools that it offers.
-        calls: in the order in which they ended.
+        calls: those that were answered, in the order in which they ended.
+        failed: the others.
         results: what tools returned to models, by the id of the tool call.
         refusal: the first refusal, which the code that made the call may have caught.
     """
@@ -81,6 +90,7 @@ class CallMeter(BaseCallbackHandler):
     loop: asyncio.AbstractEventLoop
     find_texts: Callable[[Sequence[BaseMessage], Any], tuple[str, ...]] = lambda messages, offered: ()
     calls: list[MeteredCall] = field(default_factory=list)
+    failed: list[FailedCall] = field(default_factory=list)
     results: dict[str, ToolMessage] = field(default_factory=dict)
     refusal: BudgetError | None = None
     raise_error = True
@@ -124,9 +134,26 @@ class CallMeter(BaseCallbackHandler):
         self._recorded.append(asyncio.run_coroutine_threadsafe(row, self.loop))
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        """Give back what a failed call has reserved."""
+        """Give back what a failed call has reserved, and note the call."""
         if call := self._under_way.pop(run_id, None):
             call.reservation.settle(ZERO_USAGE)
+            self.failed.append(FailedCall(call.model, error))
+
+    def explain(self, error: Exception) -> Exception:
+        """Name model and address in the error of a failed call.
+
+        Returns:
+            Another error as it is; an OutageError where a server cannot be reached and the whole run has had no answer
+            yet; else a ModelError.
+        """
+        model = next((call.model for call in self.failed if call.error is error), None)
+        if model is None:
+            return error
+        address, fault = _find_address(error), redact_error(error)
+        if is_unsent(error):
+            kind = ModelError if self.ledger.spent.calls else OutageError
+            return kind(f"{address or model} does not answer: no connection ({model}, {fault}); {NO_SERVER}")
+        return ModelError(f"{fault} ({model}{address and f' at {address}'} failed)")
 
     async def close(self) -> None:
         """Give back what calls without an end have reserved, and wait until all others are recorded."""
@@ -160,6 +187,13 @@ class CallMeter(BaseCallbackHandler):
     def _price(self, model: str, sent: int, received: int) -> Usage:
         dollars = self.prices.cost(model, sent, received)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars)
+
+
+def _find_address(error: BaseException) -> str:
+    """Find the scheme and host of the server to which a request was made; "" where that is not known."""
+    with suppress(RuntimeError):  # httpx's, of an error without a request
+        return Identity("", "", str(getattr(getattr(error, "request", None), "url", ""))).address
+    return ""
 
 
 def _estimate(texts: Sequence[str]) -> int:

@@ -49,6 +49,7 @@ from selfwire.models.budget import Ledger, Price, Prices
 from selfwire.models.limits import CallSettings, Throttle, get_throttle
 from selfwire.models.providers import (
     MAX_TOKENS,
+    NO_SERVER,
     ErrorCatcher,
     Identity,
     find_model_error,
@@ -659,7 +660,7 @@ class MeteredChat(BaseChatModel):
         if not isinstance(answer, AIMessage) and is_unsent(answer):
             unpaid = ", and nothing was paid" if unsent else ""
             what = f"{self.identity.address} does not answer: no connection after {attempts}{unpaid} ({fault})"
-            silent, way_out = what, "check the address and that a server runs there, then resume"
+            silent, way_out = what, NO_SERVER
         refused = "" if isinstance(answer, AIMessage) else advise_on_refusal(answer, request, search)
         failed: CallError = ModelError(f"{what}; {refused or way_out}")
         doubted = self.policy.probe and not refused and not isinstance(answer, AIMessage)

@@ -156,6 +156,10 @@ def is_wrong_option(error: BaseException) -> bool:
     return get_status(error) in (401, 403, 404)
 
 
+NO_SERVER = "check the address and that a server runs there, then resume"
+"""What to do where no connection was made."""
+
+
 def is_unsent(error: BaseException | None) -> bool:
     """Whether no connection was made, so that nothing was sent and nothing is billed."""
     while error is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from textwrap import shorten
@@ -22,7 +23,7 @@ from selfwire.evals.table import (
 from selfwire.graphs.method import find_method, parse_config
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import OpenEvaluation, fit_evaluation, start_or_resume
-from selfwire.runs.open import CallOptions, FoundTeam, Given, TaskSets, Teamlike
+from selfwire.runs.open import MODEL, CallOptions, FoundTeam, Given, TaskSets, Teamlike
 from selfwire.runs.record import make_run_name, open_in_thread, shorten_name
 from selfwire.runs.results import FAULT, Comparison, Evaluation
 from selfwire.runs.spec import STAMP, EvaluateSpec, SystemSpec, require_names
@@ -101,9 +102,14 @@ def open_evaluation(
 
     Args:
         config: fields of `EvaluateSpec`.
+
+    Raises:
+        ConfigError: no model is given, and the teams were evolved with different ones.
     """
-    data, evolved_with = tasks.find(setting.tools), {team.model for team in teams.values()}
-    names, models = setting.find_models(evolved_with.pop() if len(evolved_with) == 1 else "")
+    data, evolved_with = tasks.find(setting.tools), sorted({team.model for team in teams.values() if team.model})
+    if len(evolved_with) > 1 and not (setting.model or os.environ.get(MODEL)):
+        raise ConfigError(f"the teams were evolved with {' and '.join(evolved_with)}; say which answers, with --model")
+    names, models = setting.find_models(evolved_with[0] if evolved_with else "")
     objects = {found.name: found.team for found in teams.values() if found.team and found.is_object}
     given, command = Given(data.benchmark, models, objects), str(config["command"])
     request = parse_config(

@@ -297,11 +297,15 @@ class OpenEvaluation:
 
     @property
     def _rule_context(self) -> RolloutContext:
-        """The rollout context of the benchmark's own rule; calls of its grader count for no task."""
+        """The rollout context of the benchmark's own rule; calls of its grader count for no task.
+
+        A grader may fail on all of its answers, which are empty.
+        """
+        context = replace(self.rollout_context, ungraded=math.inf)
         if self.judge:
-            return replace(self.rollout_context, capped=True, calls_per_task=0)
+            return replace(context, capped=True, calls_per_task=0)
         at_once = min(self.request.concurrency, BESIDE)
-        return replace(self.rollout_context, ledger=Ledger(), capped=False, concurrency=at_once)
+        return replace(context, ledger=Ledger(), capped=False, concurrency=at_once)
 
     async def _run(
         self, system: MeasuredSystem, number: int, context: RolloutContext, on_event: Callable[[Event], None]

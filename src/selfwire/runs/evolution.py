@@ -67,7 +67,7 @@ from selfwire.runs.open import (
     TaskSets,
     Teamlike,
     choose_graph_method,
-    describe_clashes,
+    choose_team_name,
     find_kind,
     load_models,
     make_seed,
@@ -458,11 +458,9 @@ def validate_request(
             check_frozen(request.evolution.freeze, seed)
         check(method, seed)
     refuse_hopeless_gate(request)
-    clashes = describe_clashes([request.evolution.name], [request.evolution.name])
     notices = (
         *bench.notes,
         *models.notices,
-        *clashes,
         *describe_gate(request),
         *describe_models(request, seed, model.unpriced),
     )
@@ -518,7 +516,7 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
     if settings.iterations and settings.gate != "off" and pruning and not tasks:
         raise ConfigError(
             f"of {format_count(kept, 'gate task')} none is left for the rewritings, as the pruning has {kept} for "
-            f"itself; give {kept + Sizes().gate} or more (--gate-size; in Python valset), or leave --prune out"
+            f"itself; give {kept + Sizes().gate} or more (--gate-size), or leave --prune out"
         )
     if settings.anyway:
         return
@@ -533,8 +531,8 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
     raise ConfigError(
         f"--gate {rule.gate} cannot accept anything with {format_count(tasks, 'gate task')}: at --error "
         f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof needs at least {needed}, "
-        f"all of them won; give {5 * needed + kept} or more{beside} (--gate-size; in Python valset), fewer "
-        "--iterations, or --gate mean, which takes chance for a gain; `evolve --anyway` runs and accepts nothing"
+        f"all of them won; give {5 * needed + kept} or more{beside} (--gate-size), fewer "
+        "--iterations, or --gate mean, which takes chance for a gain; --anyway runs and accepts nothing"
     )
 
 
@@ -543,7 +541,7 @@ def _refuse_few(tasks: int, rule: EvidenceRule, beside: int, instead: str) -> No
     needed = next(filter(rule.can_prove, count(tasks + 1))) + beside
     raise ConfigError(
         f"with {format_count(tasks, 'gate task')} a loss of {rule.margin:g} cannot be ruled out, even if no answer "
-        f"changes; give {needed} or more (--gate-size; in Python valset), {instead}"
+        f"changes; give {needed} or more (--gate-size), {instead}"
     )
 
 
@@ -785,7 +783,7 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, con
             config=found.config,
             models=names,
             sizes=Sizes(train=usual, gate=usual + more, test=usual),
-            evolution=parse_config("evolve", EvolutionConfig, {**config, "name": name}),
+            evolution=parse_config("evolve", EvolutionConfig, {**config, "name": choose_team_name(name)}),
             budget=setting.limits,
             seed_team=None if found.team is None else found.name,
             baselines=False,

@@ -27,7 +27,7 @@ from selfwire.evals.benchmarks.catalogue import IN_PYTHON, make_own_benchmark
 from selfwire.evals.graders import Grader
 from selfwire.evals.tasks import FORMS, OwnTasks, is_own_data, list_tasks, read_tasks, resolve_name
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method, add_method
+from selfwire.graphs.method import Method, add_method, parse_config
 from selfwire.graphs.own_graph import OwnGraphConfig, give_graph
 from selfwire.models.budget import Ledger, Prices
 from selfwire.models.embeddings import load_embedder
@@ -213,22 +213,26 @@ class CallOptions:
             known: the model that a team was evolved with, for calls that name none.
 
         Raises:
-            ConfigError: a model is called by what is no name.
+            ConfigError: a model is called by what is no name, or no model is given for a role.
         """
         given: dict[str, BaseChatModel] = {}
 
         def name(chosen: ChatModel, prefix: str = "") -> str:
             if isinstance(chosen, str):
                 return chosen
+            if not isinstance(chosen, BaseChatModel):
+                raise ConfigError(f'a model is a name such as "openai:gpt-4o-mini" or a chat model, not {chosen!r}')
             found = get_identity(chosen).name
             given[f"{prefix}{found}"] = chosen
             return found
 
+        if self.models is not None and not isinstance(self.models, Mapping):
+            raise ConfigError(f'models are given by name, as {{"cheap": "openai:gpt-4o-mini"}}, not as {self.models!r}')
         require_names("models: a model", self.models or ())
         named = {called: name(chosen, f"{called}=") for called, chosen in (self.models or {}).items()}
         roles = {role: chosen and name(chosen) for role, chosen in (("meta", self.meta), ("judge", self.judge))}
         agent = name(self.model or known or os.environ.get(MODEL) or OFFLINE)
-        return Models.model_validate({"agent": agent, **roles, "named": named}), given
+        return parse_config("the models", Models, {"agent": agent, **roles, "named": named}), given
 
 
 class Data(NamedTuple):
@@ -356,6 +360,23 @@ def find_kind(name: str) -> str:
 def to_team_reference(name: str) -> str:
     """Write the reference to the saved team of a name, for the command line."""
     return TEAM + name if find_kind(name) else name
+
+
+def choose_team_name(name: str) -> str:
+    """Choose the name under which a team is saved: the one that is given, or of team:NAME the NAME.
+
+    Raises:
+        ConfigError: the name by itself means a method, a baseline or a group of systems.
+    """
+    if not isinstance(name, str):  # which is refused where the team is saved
+        return name
+    chosen = name.removeprefix(TEAM)
+    if chosen == name and (kind := find_kind(name)):
+        raise ConfigError(
+            f"{name!r} is a {kind}, and goes on to mean that; save the team under another name, or as {TEAM}{name}, by "
+            "which it is called then"
+        )
+    return chosen
 
 
 WHOLE_TEAMS = {

@@ -624,6 +624,11 @@ def make_run_name(*parts: str, benchmark: str) -> str:
     return f"{named[:57]}-{secrets.token_hex(3)}"
 
 
+async def is_finished(run: OpenRun) -> bool:
+    """Whether a run is finished."""
+    return (await run.journal.get_note(SUMMARY) or {}).get("status") == "finished"
+
+
 async def note_status(run: OpenRun, status: str, **more: Any) -> None:
     """Note the status of a run for lists of runs; other facts of earlier phases are kept.
 

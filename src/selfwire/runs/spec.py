@@ -101,7 +101,7 @@ class Models(FrozenModel):
         if hosted and all(map(is_offline, self.roles.values())):
             raise ValueError(
                 f"agents without a model of their own, and critics, would ask the offline model beside {hosted[0]}; "
-                f"say which model they ask, as in --model {next(iter(self.named))} (in Python model=...)"
+                f"say which model they ask, as in --model {next(iter(self.named))}"
             )
         return self
 

@@ -33,6 +33,7 @@ from selfwire.runs.open import (
     FoundTeam,
     LoadedModels,
     Teamlike,
+    choose_team_name,
     describe_other_model,
     find_kind,
     load_models,
@@ -149,7 +150,10 @@ async def load_team(ref: str | Path, home: str | Path | None) -> Team:
 
     Raises:
         LibraryError: there is none.
+        ConfigError: it is neither a name nor a file.
     """
+    if not isinstance(ref, str | Path):
+        raise ConfigError(f"a team is loaded by its name or from a file, not by {ref!r}")
     if find_kind(str(ref)):
         return await asyncio.to_thread(make_seed_team, str(ref))
     with await asyncio.to_thread(open_library, home, create=False) as library:
@@ -160,10 +164,11 @@ async def save_team(team: Team, name: str, note: str, home: str | Path | None) -
     """Save a team as the newest version of a name.
 
     Raises:
-        ConfigError: it is no team, or the name is none that a team can have.
+        ConfigError: it is no team, or the name is none that a team can have, or means something else.
     """
     if not isinstance(team, Team):
         raise ConfigError(f"a Team is saved, not {team!r}; selfwire.load makes one of a name or a file")
+    name = choose_team_name(name)
     require_names("a team", [name])
     facts = {"method": team.method, **({"why": note} if note else {})}
     with await asyncio.to_thread(open_library, home) as library:

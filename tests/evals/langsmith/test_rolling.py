@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from langsmith import tracing_context
 
-from selfwire.core.errors import BudgetError, JournalError, OutageError
+from selfwire.core.errors import BudgetError, GradingError, JournalError, OutageError, UngradedError
+from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.team import Team
@@ -17,7 +18,7 @@ from selfwire.evals.baselines import Single
 from selfwire.evals.langsmith import Experiment, TaskSet, make_examples, open_local_client
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.rollouts import RolloutContext
+from selfwire.graphs.rollouts import UNGRADED, RolloutContext
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
@@ -31,6 +32,11 @@ class Lenient:
 
     async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         return Feedback(score=1.0, solved=True, text="Right.")
+
+
+class Failing(Lenient):
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        raise GradingError(f"no grade for {task.id}")
 
 
 @dataclass
@@ -59,13 +65,15 @@ class Player:
             self.ended.append(question.id)
 
 
-async def rolled(player: Player, kept: dict[str, Trajectory], unkept: str = "") -> None:
+async def rolled(
+    player: Player, kept: dict[str, Trajectory], unkept: str = "", environment: Environment = Lenient()
+) -> None:
     async def keep(task: Task, found: Sequence[Trajectory]) -> None:
         if task.id == unkept:
             raise JournalError("the disk is full")
         kept[task.id] = found[0]
 
-    rollout_context = RolloutContext(Lenient(), Journal.memory(), Ledger(), 3, 60, 1.0)
+    rollout_context = RolloutContext(environment, Journal.memory(), Ledger(), 3, 60, 1.0)
     examples = make_examples(TaskSet(benchmark="own", split="test", seed=0, tasks=TASKS))
     with open_local_client() as client, tracing_context(enabled=False):
         experiment = Experiment(client, "e", examples, upload=False)
@@ -104,6 +112,15 @@ async def test_what_must_stop_the_run_stops_it_and_what_is_underway_is_kept(
     assert {"t0", "t1", "t2"} <= set(kept)
     assert len(player.begun) < len(TASKS)
     assert caplog.records == []
+
+
+async def test_a_grader_that_fails_on_all_first_answers_stops_the_run_and_what_was_answered_is_kept() -> None:
+    kept: dict[str, Trajectory] = {}
+    player = Player()
+    with pytest.raises(UngradedError, match=r"failed on all of the first \d+ answers.*no grade for t\d"):
+        await rolled(player, kept, environment=Failing())
+    assert UNGRADED <= len(kept) < len(TASKS)
+    assert set(kept) == set(player.begun)
 
 
 async def test_a_result_that_cannot_be_kept_stops_the_run(caplog: pytest.LogCaptureFixture) -> None:

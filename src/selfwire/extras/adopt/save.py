@@ -7,7 +7,7 @@ from typing import Any
 
 from selfwire.core.errors import ConfigError
 from selfwire.graphs.method import make_method
-from selfwire.runs.open import find_kind
+from selfwire.runs.open import choose_team_name
 from selfwire.store.library import Version, open_library
 
 
@@ -21,8 +21,7 @@ def save_graph(program: str, name: str, config: Mapping[str, Any], home: str | N
     Raises:
         ConfigError: the name is taken, or the graph cannot be imported or asked.
     """
-    if kind := find_kind(name):
-        raise ConfigError(f"{name!r} is the name of a {kind}; save the graph under another name")
+    name = choose_team_name(name)
     team = make_method(program, config).seed()
 
     async def save() -> Version:

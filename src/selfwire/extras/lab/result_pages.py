@@ -147,7 +147,8 @@ def read_page(page: Path) -> str:
     try:
         return page.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the page {page} cannot be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"the page {page} cannot be read: {why}; name pages that are there") from None
 
 
 def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:

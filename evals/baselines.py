@@ -285,8 +285,8 @@ class Baseline(Method[Config]):
     """A baseline: asked as a method is, and never rewired.
 
     Args:
-        calls: most model calls per task; a lone agent spends those that its first answer leaves on further samples,
-            and votes. None for as many as an answer takes.
+        calls: most model calls per task; a lone agent that wants more samples spends on them those that its first
+            answer leaves, and votes. None for as many as an answer takes.
     """
 
     def __init__(self, config: Config | None = None, *, calls: float | None = None, **options: Any) -> None:

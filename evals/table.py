@@ -628,9 +628,14 @@ def list_seed_columns() -> tuple[Column[SeedSummary], ...]:
         return " ".join(f"{score:.2f}" for score in found.scores) if len(found.lines) > 1 else ""
 
     def evolution(found: SeedSummary) -> str:
-        if found.evolutions:
-            return f"{fmean(usage.calls for usage in found.evolutions):,.0f} calls"
-        return "unknown" if found.info.learned else "none"
+        if not found.evolutions:
+            return "unknown" if found.info.learned else "none"
+        calls = f"{fmean(usage.calls for usage in found.evolutions):,.0f} calls"
+        spent = [usage.dollars for usage in found.evolutions]
+        if None in spent:
+            return f"{calls}, $ unknown"
+        mean = sum(filter(None, spent)) / len(spent)
+        return f"{calls}, ${mean:,.2f}" if mean else calls
 
     return (
         Column("system", lambda found: found.name),

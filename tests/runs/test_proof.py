@@ -103,6 +103,13 @@ def test_rows_are_read_again_and_the_page_says_what_they_show(tmp_path: Path) ->
     assert "80 tasks, seeds 0, 1" in page
 
 
+def test_a_verdict_of_a_single_evolution_says_that_it_is_one(tmp_path: Path) -> None:
+    write_rows(HEAD, [part(0, [1.0] * 40, evolved=9)], tmp_path / "r.jsonl")
+    table = build_proof_table(read_proof(tmp_path / "r.jsonl"), "b")
+    cells = dict(zip(table.head, table.rows[2], strict=True))
+    assert cells["from best of k"].endswith("better, for this evolution")
+
+
 def test_rows_without_votes_or_of_another_kind_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     write_rows(HEAD, [part(0, [1.0] * 40)[:5]], path)

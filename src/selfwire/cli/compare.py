@@ -18,9 +18,9 @@ from selfwire.runs.open import GROUPS
 from selfwire.runs.spec import PreEvolutionSpec, SystemSpec
 
 METHODS = tuple(name for name in method_names() if name not in CONTESTANTS)
-VOTES = {f"{name}-votes={name}": {"samples": None} for name in ("direct", "cot")}
-"""Systems that ask a baseline of one call as often as the cap allows, with the config fields that say so."""
-ALL = dict(zip(GROUPS, (METHODS, (*BASELINES, *VOTES), (*METHODS, *BASELINES, *VOTES)), strict=True))
+AT_CAP = {"direct-at-cap": "direct", "cot-at-cap": "cot"}
+"""Systems that ask a baseline of one call as often as the cap allows, and vote."""
+ALL = dict(zip(GROUPS, (METHODS, (*BASELINES, *AT_CAP), (*METHODS, *BASELINES, *AT_CAP)), strict=True))
 REFERENCE = "single"
 """The default for --against: one agent with the same tools and calls."""
 LEARN = "learning"
@@ -150,7 +150,10 @@ def parse_systems(targets: list[str], config: Mapping[str, Any], without: list[s
         own = config.get(name, {})
         if not isinstance(own, Mapping):
             raise ConfigError(f"--set names a system and its field, as {name}.field=value")
-        found.append(parse_entry(target, {**VOTES.get(target, {}), **to_plain_json(own)}, parts.get(name, [])))
+        fields = to_plain_json(own)
+        if known := AT_CAP.get(target):
+            target, fields = f"{target}={known}", {"samples": None, **fields}
+        found.append(parse_entry(target, fields, parts.get(name, [])))
     names = {entry.name for entry in found}
     if strangers := sorted({*config, *parts} - names):
         raise ConfigError(

@@ -205,6 +205,23 @@ def test_a_table_of_systems_is_over_all_seeds_of_its_rows(tmp_path: Path) -> Non
     assert fill("scores one=kept.jsonl two=kept.jsonl").count("+0.67 [-1.00, +1.00]") == 2
 
 
+def test_runs_that_differ_by_more_than_their_seed_are_no_table(tmp_path: Path) -> None:
+    page, scores = tmp_path / "page.md", {"rule": (0.0, 0.0, 0.0), "a": (1.0, 0.0, 0.0)}
+    page.write_text("<!-- table: systems rows=kept.jsonl against=a -->\n<!-- end of table -->\n")
+    first = write_results(tmp_path / "1.jsonl", scores, seed=0)
+    others = {
+        "two runs of one seed": write_results(tmp_path / "2.jsonl", scores, seed=0),
+        "different systems": write_results(tmp_path / "3.jsonl", {**scores, "b": (1.0, 1.0, 1.0)}, seed=1),
+        "runs of benchmark archive and x": tmp_path / "4.jsonl",
+    }
+    text = write_results(tmp_path / "4.jsonl", scores, seed=1).read_text()
+    (tmp_path / "4.jsonl").write_text(text.replace('"archive"', '"x"'))
+    for told, other in others.items():
+        keep_scores([first, other], tmp_path / "kept.jsonl")
+        with pytest.raises(ConfigError, match=told):
+            fill_page(page)
+
+
 def test_scores_are_kept_without_answers(tmp_path: Path) -> None:
     results, kept = tmp_path / "results.jsonl", tmp_path / "kept.jsonl"
     scores = {"a": (1.0, 0.0, None), "b": (0.5, 1.0, 1.0)}

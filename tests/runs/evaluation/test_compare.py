@@ -94,8 +94,10 @@ def test_names_words_config_fields_and_parts_of_systems() -> None:
     assert found[0].config == {}
     assert found[1].config == {"kabb": False, "routing": {"k": 3}}
     assert len({one.name for one in found}) == len(found)
-    votes = {one.name: (one.target, one.config) for one in found if one.name.endswith("-votes")}
-    assert votes == {"direct-votes": ("direct", {"samples": None}), "cot-votes": ("cot", {"samples": None})}
+    votes = {one.name: (one.target, one.config) for one in found if one.name.endswith("-at-cap")}
+    assert votes == {"direct-at-cap": ("direct", {"samples": None}), "cot-at-cap": ("cot", {"samples": None})}
+    [alone] = parse_systems(["direct-at-cap"], {"direct-at-cap": {"samples": 4}}, [])
+    assert (alone.name, alone.target, alone.config) == ("direct-at-cap", "direct", {"samples": 4})
     with pytest.raises(ConfigError, match="'c' does not take part; systems are hiva"):
         parse_systems(["hiva"], {"c": {"k": 1}}, [])
     with pytest.raises(ConfigError, match=r"as hiva\.field=value"):

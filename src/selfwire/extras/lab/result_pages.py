@@ -152,7 +152,18 @@ def read_page(page: Path) -> str:
 
 
 def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:
-    return summarise_seeds([lines for _, lines in read_kept_runs(path)], against)
+    """Sum up the runs of a file, which differ by their seed alone."""
+    runs = read_kept_runs(path)
+    first = runs[0][0]
+    for head, lines in runs[1:]:
+        for what in ("benchmark", "model", "calls_per_task"):
+            if getattr(head, what) != getattr(first, what):
+                raise ConfigError(f"{path} holds runs of {what} {getattr(first, what)} and {getattr(head, what)}")
+        if [line.info.name for line in lines] != [line.info.name for line in runs[0][1]]:
+            raise ConfigError(f"{path} holds runs of different systems, in seeds {first.seed} and {head.seed}")
+    if len({head.seed for head, _ in runs}) < len(runs):
+        raise ConfigError(f"{path} holds two runs of one seed; keep one of each")
+    return summarise_seeds([lines for _, lines in runs], against)
 
 
 def _format_systems(page: Path, given: Mapping[str, str]) -> str:
@@ -172,12 +183,14 @@ def _format_paired(page: Path, given: Mapping[str, str]) -> str:
 
 def _format_scores(page: Path, given: Mapping[str, str]) -> str:
     files = {title: file for title, file in given.items() if title not in ("against", "systems", "costs")}
-    shown = {"score [95 %]": "score [95 %]", "difference [95 %]": f"from {given['against']}"}
-    shown |= {"calls/task": "calls/task", "evolution": "evolution"} if "costs" in given else {}
+    costs = ("calls/task", "evolution") if "costs" in given else ()
     columns: list[Column[str]] = [Column("system", lambda name: name)]
     names = given["systems"].split(",") if "systems" in given else []
     for title, file in files.items():
-        by_name = {line.info.name: line for line in _summarise(page.parent / file, given["against"])}
+        found = _summarise(page.parent / file, given["against"])
+        by_name = {line.info.name: line for line in found}
+        shown = {"score [95 %]": "score [95 %]", "difference [95 %]": f"from {found[0].others[0].name}"}
+        shown |= {cost: cost for cost in costs}
         names = names or [*by_name]
         columns += [
             Column(f"{title}: {shown[column.name]}", partial(_format_named, column, by_name))
@@ -199,6 +212,8 @@ def _format_evolutions(page: Path, given: Mapping[str, str]) -> str:
     }
 
     def share(title: str, field: str, name: str) -> str:
+        if name not in found[title]:
+            return "-"
         spent = [getattr(usage, field) for usage in found[title][name].evolutions]
         return f"{fmean(spent) / int(given['iterations']):,.0f}"
 

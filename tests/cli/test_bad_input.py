@@ -73,7 +73,7 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--budget-calls", "-1"), "--budget-calls must be 0 or more, not -1"),
         ((*EVOLVE, "--budget-usd", "-0.5"), "--budget-usd must be 0 or more, not -0.5"),
         ((*EVOLVE, "--budget-seconds", "nan"), "--budget-seconds must be a"),
-        ((*EVOLVE, "--budget-calls", "many"), "should be a valid integer"),
+        ((*EVOLVE, "--budget-calls", "many"), "must be a whole number"),
         (
             (*EVOLVE, "--model", "openai:local", "--base-url", "http://127.0.0.1:9/v1", "--budget-usd", "1"),
             "the price of openai:local is not known",

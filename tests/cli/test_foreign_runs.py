@@ -23,7 +23,15 @@ from selfwire.graphs.rollouts import TRAJECTORIES, keep_trajectories
 from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import SEED, OpenEvolution, load_seed
 from selfwire.runs.front import read_phases
-from selfwire.runs.record import JOURNAL, REQUEST, SUMMARY, get_runs_folder, load_request, make_summary, refuse_other_request
+from selfwire.runs.record import (
+    JOURNAL,
+    REQUEST,
+    SUMMARY,
+    get_runs_folder,
+    load_request,
+    make_summary,
+    refuse_other_request,
+)
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.systems import TEAM_DIGESTS, load_noted_teams
 from selfwire.store import journal_file

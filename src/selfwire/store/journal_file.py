@@ -495,11 +495,11 @@ class JournalReader:
         """Add up the billed cost by model."""
         return parse_stored(self._name, read_spend_by_model, self._read(BY_MODEL))
 
-    def replies(self, kind: str, phase: str, run: str) -> dict[str, Any]:
-        """Read settled replies of a kind and phase by task, with `run` as in the scopes of the calls."""
-        where, values = make_condition({"kind": kind, "phase": phase, "state": "settled", "run": run})
+    def replies(self, kind: str, **place: str | int) -> list[tuple[str, Any]]:
+        """Read settled replies of a kind at a place, such as a phase or a run, each with its task."""
+        where, values = make_condition({"kind": kind, "state": "settled", **place})
         rows = self._read(f"SELECT task, reply FROM calls WHERE {where} ORDER BY rowid", *values)
-        return {task: parse_stored(self._name, json.loads, reply) for task, reply in rows}
+        return [(task, parse_stored(self._name, json.loads, reply)) for task, reply in rows]
 
     def _read(self, statement: str, *values: Any) -> list[Any]:
         with _explain_unreadable(self._path):

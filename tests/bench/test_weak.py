@@ -2,6 +2,7 @@
 
 import json
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from bench.weak import read_counts
@@ -20,7 +21,7 @@ def test_counts_are_read_beside_a_run_that_is_at_work(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     with closing(Journal.create(path, run="r")) as journal:
         for number, again in enumerate((False, False, True)):
-            run_sync(journal.call_once("model", Scope(task=f"t{number}"), "q", lambda again=again: answer(again)))
+            run_sync(journal.call_once("model", Scope(task=f"t{number}"), "q", partial(answer, again)))
         run_sync(journal.put_note(f"{INVALID_NOTE}once t1", "no year"))
         before = path.read_bytes()
         assert read_counts(path) == (3, ObjectCounts(at_once=1, again=1))

@@ -15,7 +15,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +23,10 @@ from selfwire.core.errors import LibraryError
 from selfwire.core.plugins import own_methods
 from selfwire.evals.table import read_results
 from selfwire.graphs.method import find_method
-from selfwire.models.metered_chat import ObjectCounts, count_objects
+from selfwire.models.metered_chat import INVALID_NOTE, ObjectCounts
 from selfwire.models.sync import run_sync
 from selfwire.runs.record import JOURNAL
-from selfwire.store.journal import Journal
+from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import open_library
 
 MODEL, CONTEXT = "smollm2", 8192
@@ -66,9 +66,8 @@ class Bench:
         journals = list(home.glob(f"runs/*/{JOURNAL}"))
         spent, counts = 0, ObjectCounts()
         for path in journals:
-            with closing(Journal.open(path)) as journal:
-                spent += journal.spend().calls
-                counts = counts + run_sync(count_objects(journal))
+            calls, own = read_counts(path)
+            spent, counts = spent + calls, counts + own
         rows = [row for row in read_results(out)[1] if row.target != "trivial"] if out.exists() else []
         scores = [row.score for row in rows if row.score is not None]
         score = f"{sum(scores) / len(scores):.2f}" if scores else "–"
@@ -112,6 +111,14 @@ class Bench:
             status = subprocess.run(line, stdout=log, stderr=log, check=False).returncode
         sys.stderr.write(f"{command} {method}: exit {status} after {time.monotonic() - began:.0f} s; {log.name}\n")
         return status
+
+
+def read_counts(path: Path) -> tuple[int, ObjectCounts]:
+    """Read from a journal the number of calls, and of structured requests by outcome."""
+    with JournalReader(path) as journal:
+        replies = [reply for _, reply in journal.replies("model")]
+        doubted, invalid = (len(journal.notes(f"{INVALID_NOTE}{which}")) for which in ("once", "again"))
+        return journal.spend().calls, ObjectCounts.from_replies(replies, doubted=doubted, invalid=invalid)
 
 
 def write_tasks(folder: Path) -> str:

@@ -8,7 +8,7 @@
 
 A judge or meta-model that fails ends the run with what was answered until then, from whichever of the three nodes.
 `refine` is the fast loop F^C, `birth_death` the slow loop F^T. The state knows a question and never a task. Equations,
-prompts and budgets are in `selfwire.evolvers.tacomas`, where the departures D1 to D24 stand too.
+prompts and budgets are in `selfwire.evolvers.tacomas`, where the departures D1 to D25 stand too.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence

@@ -1,6 +1,7 @@
 """A run that somebody else made, or damaged, beside a run of ours: lists and pages go on."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -11,20 +12,35 @@ from typing import Any
 import pytest
 
 from selfwire.cli.commands import WRONG
+from selfwire.cli.trajectories import read_trajectories
 from selfwire.core.agent import Agent
 from selfwire.core.errors import JournalError
 from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
+from selfwire.graphs.rollouts import TRAJECTORIES, keep_trajectories
 from selfwire.models.sync import run_sync
-from selfwire.runs.evolution import OpenEvolution
-from selfwire.runs.record import JOURNAL, REQUEST, SUMMARY, get_runs_folder, make_summary
+from selfwire.runs.evolution import SEED, OpenEvolution, load_seed
+from selfwire.runs.front import read_phases
+from selfwire.runs.record import (
+    JOURNAL,
+    REQUEST,
+    SUMMARY,
+    get_runs_folder,
+    load_request,
+    make_summary,
+    refuse_other_request,
+)
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
+from selfwire.runs.systems import TEAM_DIGESTS, load_noted_teams
 from selfwire.store import journal_file
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import CallResult, JournalReader, read_header, read_spend
 from selfwire.store.library import LIBRARY_FILE, open_library
 from tests.commands import call
 from tests.extras.pages.test_view import TEAM, ask, serving
+from tests.journals import read_journal
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
 COLUMNS = (
@@ -127,6 +143,77 @@ def test_a_journal_with_other_tables_is_refused_before_they_are_read(
     for read in (read_header, read_spend, Journal.open, JournalReader):
         with pytest.raises(JournalError, match="is not as selfwire makes it"):
             read(path)
+
+
+async def keep(journal: Journal, done: Trajectory) -> str:
+    """A trajectory of task t1 in the gate of the first iteration; returns the hash of its body."""
+    await keep_trajectories(journal, [done], Scope(run="r", iteration=0, phase="gate"), {})
+    (name,) = await journal.list_note_names(TRAJECTORIES)
+    (digest,) = (await journal.get_note(name)).values()
+    return str(digest)
+
+
+@pytest.mark.parametrize("damaged", ["{1: 2}", '{"question": 3}', "[" * 5000])
+def test_a_damaged_body_names_its_file_and_the_way_out(tmp_path: Path, damaged: str) -> None:
+    done = Trajectory(question=Question(id="t1", input="Who?"), workflow="f", answer="Ada")
+    path = make_run(tmp_path, "theirs")
+    with closing(Journal.open(path)) as journal:
+        digest = run_sync(keep(journal, done))
+        run_sync(journal.put_note(SEED, digest))
+        run_sync(journal.put_note(TEAM_DIGESTS, {"hiva": digest}))
+    change(path, f"UPDATE bodies SET body = '{damaged}' WHERE hash = '{digest}'")
+    says = re.escape(f"journal {path} is damaged: ") + ".*; start a new run, or restore the file"
+    shown = call(tmp_path, "show", "theirs", code=None)
+    assert re.search(says, " ".join(shown.output.split())), shown.output
+    with pytest.raises(JournalError, match=says):
+        load_seed(path)
+    with JournalReader(path) as reader, pytest.raises(JournalError, match=says):
+        load_noted_teams(reader)
+    with JournalReader(path) as reader, pytest.raises(JournalError, match=says):
+        list(read_phases(reader, Trajectory))
+
+
+def test_a_trajectory_with_deep_notes_is_read_again(tmp_path: Path) -> None:
+    deep: list[Any] = []
+    for _ in range(230):
+        deep = [deep]
+    done = Trajectory(question=Question(id="t1", input="Who?"), workflow="f", answer="Ada", notes={"tree": deep})
+    with closing(Journal.open(make_run(tmp_path, "deep"))) as journal:
+        run_sync(keep(journal, done))
+    ((_, read),) = read_trajectories(str(tmp_path), "deep")
+    assert read == done
+
+
+def test_reading_a_cost_or_the_facts_of_a_run_does_not_check_the_whole_file(tmp_path: Path) -> None:
+    path = make_run(tmp_path, "large")
+    with closing(Journal.open(path)) as journal:
+        run_sync(journal.put_body("x" * 20_000))
+    request = load_request(path, EvaluateSpec)
+    with closing(sqlite3.connect(path)) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'bodies'").fetchone()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * journal_file.PAGE)
+        file.write(b"\xff" * journal_file.PAGE)
+    with pytest.raises(JournalError, match="is corrupt"):
+        JournalReader(path)
+    assert read_spend(path).calls == 1
+    with pytest.raises(JournalError, match="goes on only under the code"):  # and not that it is corrupt
+        refuse_other_request(path, request.replace(tasks=3))
+
+
+def test_prices_add_up_exactly_in_any_order(tmp_path: Path) -> None:
+    path = make_run(tmp_path, "priced")
+    for number, price in enumerate((0.1, 1e9, 0.2, -0.0, 0.3)):
+        change(path, f"INSERT INTO calls SELECT 'k{number}', {COLUMNS.split(', ', 1)[1]} FROM calls LIMIT 1")
+        change(path, f"UPDATE calls SET dollars = {price} WHERE key = 'k{number}'")
+    change(path, "UPDATE calls SET dollars = 1e-7 WHERE substr(key, 1, 1) != 'k'")
+    with closing(read_journal(path)) as journal:
+        assert read_spend(path) == journal.spend()
+    change(path, "UPDATE calls SET dollars = NULL WHERE key = 'k1'")
+    assert read_spend(path).dollars is None
+    change(path, "UPDATE calls SET input_tokens = 'many'")
+    with pytest.raises(JournalError, match="is damaged"):
+        read_spend(path)
 
 
 def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

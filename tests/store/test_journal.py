@@ -1,5 +1,4 @@
 import asyncio
-import json
 import os
 import sqlite3
 import stat
@@ -234,11 +233,11 @@ async def test_bodies_and_notes_outlive_the_process(path: Path) -> None:
     await journal.put_note("status", {"stopped": "budget"})
     journal.close()
     with JournalReader(path) as reading:
-        assert json.loads(reading.body(digest)) == {"steps": [1, 2]}
+        assert reading.body(digest, dict) == {"steps": [1, 2]}
         assert reading.note("status") == {"stopped": "budget"}
         assert reading.note("nothing") is None
         with pytest.raises(JournalError, match="no body 'abc'"):
-            reading.body("abc")
+            reading.body("abc", dict)
     with closing(Journal.open(path)) as journal:
         assert await journal.get_body(digest) == {"steps": [1, 2]}
         assert await journal.get_note("nothing") is None

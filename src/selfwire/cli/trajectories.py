@@ -136,14 +136,14 @@ def _trajectories(journal: JournalReader, task: str | None, where: str | None) -
     for name in sorted(rows, key=lambda name: name.startswith(f"{ROWS}/{TRIVIAL}/")):
         _, place, own = name.split("/", 2)
         if task in (None, own) and (not where or where in place):
-            yield place, Trajectory.model_validate_json(journal.body(rows[name]["trajectory"]))
+            yield place, journal.body(rows[name]["trajectory"], Trajectory.model_validate)
     for name in sorted(phases, key=_when):
         place = name.removeprefix(TRAJECTORIES).rstrip("/")
         if where and where not in place:
             continue
         for own, body in phases[name].items():
             if task in (None, own):
-                yield place, Trajectory.model_validate_json(journal.body(body))
+                yield place, journal.body(body, Trajectory.model_validate)
 
 
 def _when(name: str) -> tuple[bool, int, bool, str, str]:

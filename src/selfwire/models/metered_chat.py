@@ -282,6 +282,13 @@ class ObjectCounts(NamedTuple):
     invalid: int = 0
     unanswered: int = 0
 
+    @classmethod
+    def from_replies(cls, replies: Iterable[Any], *, doubted: int, invalid: int) -> "ObjectCounts":
+        """Count by the replies of a run, and by its notes: how many first and second replies were invalid."""
+        asked = [reply["metadata"].get(ASKED) for reply in replies]
+        first, again = ([note for note in asked if note and note["again"] is kind] for kind in (False, True))
+        return cls(len(first) - doubted, len(again) - invalid, invalid, doubted - len(again))
+
     def __add__(self, other: object) -> "ObjectCounts":
         """Add the counts of another run."""
         return ObjectCounts(*map(sum, zip(self, other, strict=True))) if isinstance(other, ObjectCounts) else self
@@ -301,11 +308,9 @@ async def count_invalid_replies(journal: Journal) -> int:
 
 async def count_objects(journal: Journal) -> ObjectCounts:
     """Count the structured requests of a run by outcome."""
-    asked = [row.reply["metadata"].get(ASKED) for row in await journal.rows(kind="model", state="settled")]
-    first, again = ([note for note in asked if note and note["again"] is kind] for kind in (False, True))
-    doubted = len(await journal.list_note_names(f"{INVALID_NOTE}once"))
-    invalid = await count_invalid_replies(journal)
-    return ObjectCounts(len(first) - doubted, len(again) - invalid, invalid, doubted - len(again))
+    replies = [row.reply for row in await journal.rows(kind="model", state="settled")]
+    doubted, invalid = len(await journal.list_note_names(f"{INVALID_NOTE}once")), await count_invalid_replies(journal)
+    return ObjectCounts.from_replies(replies, doubted=doubted, invalid=invalid)
 
 
 async def describe_unusable_replies(journal: Journal) -> str:

@@ -309,6 +309,6 @@ def read_phases(
         iteration, phase, side = name.removeprefix(TRAJECTORIES).split("/", 2)
         if phase == without:
             continue
-        found = journal.bodies([*note.values()])
-        runs = [schema.model_validate_json(found[digest]) for digest in note.values() if digest in found]
+        found = journal.bodies([*note.values()], schema.model_validate)
+        runs = [found[digest] for digest in note.values() if digest in found]
         yield int(iteration), phase, side, runs

@@ -312,7 +312,7 @@ def refuse_foreign_run(
         ConfigError: the run takes something that the user has not agreed to, or that is not what the user names.
     """
     refuse_other_request(path, request)
-    with JournalReader(path) as journal:
+    with JournalReader(path, check=False) as journal:
         out, mark = journal.note(OUT), journal.note(MARK)
         text, taken = _describe_for_mark(journal.run, request, out), list_taken(request, out)
     if names is not None:
@@ -342,7 +342,7 @@ def refuse_other_request(path: Path, request: RunSpec) -> None:
         JournalError: the run began with another request, or under other code.
     """
     now = {CODE: compute_code_hash(), "config": compute_config_hash(request), VERSION: get_version()}
-    then = read_header(path).facts
+    then = read_header(path, check=False).facts
     refuse_other_facts(path, {name: then[name] for name in ("run", *now) if name in then}, now)
 
 

@@ -1,10 +1,10 @@
 """Systems that answer questions: methods, baselines, saved teams, the trivial one; and a single question."""
 
 import asyncio
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -309,7 +309,7 @@ def load_noted_teams(journal: JournalReader) -> dict[str, LoadedTeam]:
     bodies = journal.note(TEAM_DIGESTS)
     if bodies is None:
         raise JournalError(f"run {journal.run!r} ended before it had begun; start a new run")
-    teams = {name: LoadedTeam.model_validate_json(journal.body(body)) for name, body in bodies.items()}
+    teams = {name: journal.body(body, LoadedTeam.model_validate) for name, body in bodies.items()}
     for loaded in teams.values():
         load_noted_blobs(journal, loaded.workflow)
     return teams
@@ -430,9 +430,4 @@ def load_noted_blobs(journal: JournalReader, team: Team) -> None:
     for reference in find_blob_references(team.memory):
         digest = journal.note(f"{BLOBS}/{reference}")
         if digest is not None and find_blob(reference) is None:
-            try:
-                load_blob(reference, json.loads(journal.body(digest)))
-            except (ValueError, TypeError):
-                raise JournalError(
-                    f"the bytes {reference[:19]}... of a team have been changed in run {journal.run!r}"
-                ) from None
+            journal.body(digest, partial(load_blob, reference))

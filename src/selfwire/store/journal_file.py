@@ -12,6 +12,7 @@ so a kill -9 never blocks a resume, and neither clocks nor process ids matter.
 import asyncio
 import contextlib
 import json
+import math
 import os
 import sqlite3
 import threading
@@ -26,7 +27,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from selfwire.core.errors import JournalError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
+from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.store.files import make_draft, place_draft
 
 APPLICATION_ID = 0x73776A6C  # "swjl"
@@ -123,7 +124,7 @@ def choose_read_mode(path: Path) -> str:
     return "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
 
 
-def open_checked(path: Path) -> sqlite3.Connection:
+def open_unchecked(path: Path) -> sqlite3.Connection:
     """Open a journal for reading, without checking its pages; raises JournalError if it is missing or foreign."""
     _refuse_missing(path)
     connection = open_connection(str(path), choose_read_mode(path))
@@ -156,14 +157,15 @@ def open_as_holder(path: str) -> sqlite3.Connection:
     return connection
 
 
-def read_header(path: Path) -> JournalHeader:
-    """Read a file's header; raises JournalError if the file is missing, foreign, too new or corrupt."""
-    _refuse_missing(path)
+def read_header(path: Path, *, check: bool = True) -> JournalHeader:
+    """Read a file's header; raises JournalError if the file is missing, foreign, too new or corrupt.
+
+    Args:
+        check: whether all pages of the file are checked, which takes most of a second for 400 MB.
+    """
     # by SQLite even for the header: closing another handle of the file would drop the locks of this process
-    with _explain_unreadable(path), closing(open_connection(str(path), choose_read_mode(path))) as connection:
-        _limit_reading(connection)
-        _refuse_foreign(path, connection)
-        state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    with _explain_unreadable(path), closing(open_unchecked(path)) as connection:
+        state = connection.execute("PRAGMA quick_check(1)").fetchone()[0] if check else "ok"
         facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
         holder = connection.execute("SELECT value FROM notes WHERE name = 'holder'").fetchone()
     if state != "ok":
@@ -216,7 +218,7 @@ def copy_rows(
     """
     for path in (source, into):
         with _explain_unreadable(path):
-            open_checked(path).close()
+            open_unchecked(path).close()
     named = " OR ".join("substr(name, 1, length(?)) = ?" for _ in notes) or "FALSE"
     columns = {"json_extract(scope, '$.run')": runs, "task": tasks}
     among = [f"{name} IN (SELECT value FROM json_each(?))" for name, some in columns.items() if some is not None]
@@ -344,6 +346,13 @@ def to_usage(columns: Any) -> Usage:
     return Usage(calls=calls, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 
 
+def sum_rows(rows: Sequence[tuple[Any, ...]]) -> Usage:
+    """Add up rows of the columns of `USAGE`; prices are added exactly, so that their order does not matter."""
+    calls, sent, received, dollars, seconds = zip(*rows, strict=True) if rows else ((),) * 5
+    price = None if None in dollars else math.fsum(dollars)
+    return to_usage((sum(calls), sum(sent), sum(received), price, sum(seconds)))
+
+
 T = TypeVar("T")
 State = Literal["reserved", "settled", "failed"]
 
@@ -420,12 +429,19 @@ def read_spend_by_model(rows: Sequence[Any]) -> dict[str, Usage]:
 
 
 class JournalReader:
-    """A reader of a journal that another process may write; blocks, and raises JournalError for a damaged file."""
+    """A reader of a journal that another process may write; blocks, and raises JournalError for a damaged file.
 
-    def __init__(self, path: Path) -> None:
-        self.run = read_header(path).facts["run"]
+    Args:
+        check: whether all pages of the file are checked first; without that, a damaged page is found when it is read,
+            and nothing can be read later than `READING` seconds from now.
+    """
+
+    def __init__(self, path: Path, *, check: bool = True) -> None:
+        self.run = read_header(path, check=check).facts["run"]
         self._path, self._name = path, f"journal {path}"
         self._connection = open_connection(str(path), choose_read_mode(path))
+        if not check:
+            _limit_reading(self._connection)
 
     def __enter__(self) -> Self:
         return self
@@ -444,20 +460,21 @@ class JournalReader:
         found = self._read("SELECT value FROM notes WHERE name = ?", name)
         return parse_stored(self._name, json.loads, found[0][0]) if found else None
 
-    def body(self, digest: str) -> str:
-        """A body as JSON text.
+    def body(self, digest: str, read: Callable[[Any], T]) -> T:
+        """Read the JSON value of a body by `read`.
 
         Raises:
-            JournalError: there is no such body.
+            JournalError: there is no such body, or it is damaged.
         """
-        if not (found := self.bodies([digest])):
+        if digest not in (found := self.bodies([digest], read)):
             raise JournalError(f"{self._name} has no body {digest!r}; it belongs to another run")
         return found[digest]
 
-    def bodies(self, digests: Sequence[str]) -> dict[str, str]:
-        """Read bodies as JSON texts by hash; missing bodies are left out."""
+    def bodies(self, digests: Sequence[str], read: Callable[[Any], T]) -> dict[str, T]:
+        """Read the JSON values of bodies by `read`, by hash; missing bodies are left out."""
         statement = "SELECT hash, body FROM bodies WHERE hash IN (SELECT value FROM json_each(?))"
-        return dict(self._read(statement, json.dumps([*digests])))
+        found = self._read(statement, json.dumps([*digests]))
+        return {digest: parse_stored(self._name, lambda text: read(json.loads(text)), body) for digest, body in found}
 
     def list_states(self) -> list[tuple[str, str, int]]:
         """Every call's key, state, and most tokens that it may have cost unnoted."""
@@ -465,10 +482,8 @@ class JournalReader:
 
     def spend(self) -> Usage:
         """The cost of all calls."""
-        spent = UsageAccumulator()
-        for row in self._read(f"SELECT {USAGE} FROM calls WHERE calls IS NOT NULL"):
-            spent.add(parse_stored(self._name, to_usage, row))
-        return spent.usage
+        rows = self._read(f"SELECT {USAGE} FROM calls WHERE calls IS NOT NULL")
+        return parse_stored(self._name, sum_rows, rows)
 
     def spend_by_place(self) -> dict[tuple[str, str], Usage]:
         """Add up the billed cost by phase and node."""
@@ -480,11 +495,11 @@ class JournalReader:
         """Add up the billed cost by model."""
         return parse_stored(self._name, read_spend_by_model, self._read(BY_MODEL))
 
-    def replies(self, kind: str, phase: str, run: str) -> dict[str, Any]:
-        """Read settled replies of a kind and phase by task, with `run` as in the scopes of the calls."""
-        where, values = make_condition({"kind": kind, "phase": phase, "state": "settled", "run": run})
+    def replies(self, kind: str, **place: str | int) -> list[tuple[str, Any]]:
+        """Read settled replies of a kind at a place, such as a phase or a run, each with its task."""
+        where, values = make_condition({"kind": kind, "state": "settled", **place})
         rows = self._read(f"SELECT task, reply FROM calls WHERE {where} ORDER BY rowid", *values)
-        return {task: parse_stored(self._name, json.loads, reply) for task, reply in rows}
+        return [(task, parse_stored(self._name, json.loads, reply)) for task, reply in rows]
 
     def _read(self, statement: str, *values: Any) -> list[Any]:
         with _explain_unreadable(self._path):
@@ -492,8 +507,8 @@ class JournalReader:
 
 
 def read_spend(path: Path) -> Usage:
-    """Read the cost of a journal's calls; raises JournalError as `JournalReader`."""
-    with JournalReader(path) as journal:
+    """Read the cost of a journal's calls, without checking the whole file; raises JournalError as `JournalReader`."""
+    with JournalReader(path, check=False) as journal:
         return journal.spend()
 
 

@@ -221,7 +221,7 @@ def test_a_comparison_shows_differences_and_what_methods_noted(tmp_path: Path, m
     noted = [text for chunk in read_trails(page) for done in chunk for text in done["notes"]]
     assert len(noted) >= 4
     assert 'id="team"' not in page
-    monkeypatch.setattr(JournalReader, "bodies", lambda journal, digests: {})
+    monkeypatch.setattr(JournalReader, "bodies", lambda journal, digests, read: {})
     result = call(tmp_path, "report", folder.name)
     assert (result.exit_code, "has no trajectory of task" in result.output) == (2, True)
 

@@ -35,7 +35,7 @@ from selfwire.evolvers.router.decisions import LayeredWorkflow
 from selfwire.evolvers.tacomas.judge import Contribution, RubricItem
 from selfwire.evolvers.tacomas.rounds import TacomasRound, compute_figures
 from selfwire.extras.pages.layout import lay_out_team
-from selfwire.extras.pages.pack import PANELS, ROWS, dump_panels, pack_panels_of_versions, pack_team
+from selfwire.extras.pages.pack import PANELS, ROWS, dump_panels, pack, pack_panels_of_versions, pack_team
 from selfwire.extras.pages.page import render_page
 from selfwire.extras.pages.pictures import draw_learning, draw_run
 from selfwire.extras.pages.question import describe_question
@@ -328,6 +328,21 @@ def test_a_stage_in_which_nobody_worked_is_shown_too() -> None:
     assert (version.nodes, version.links) == ({}, ())
     assert "The planner or the evaluator failed: the planner is down" in version.why
     assert "The planner or the evaluator failed" in json.dumps(pack_team(report, lay_out_team(report.versions)))
+
+
+def test_a_prompt_that_differs_beyond_the_cut_is_marked_as_rewritten() -> None:
+    versions = [make_version(0, ["a", "b"], text="x" * 5000), make_version(1, ["a", "b", "c"], text=f"{'x' * 4999}y")]
+    versions.append(versions[1].replace(number=2))
+    report = make_report(versions, [])
+    packed = pack_team(report, lay_out_team(versions))["value"]["versions"]
+    assert [version["rewritten"] for version in packed] == [[], ["a", "b"], []]
+
+
+@pytest.mark.parametrize(
+    ("number", "kept"), [(1_234_567.0, 1_234_567), (1_234_567.8, 1_234_568), (123.4567891, 123.457), (1e-9, 1e-9)]
+)
+def test_a_page_has_all_digits_before_the_point(number: float, kept: float) -> None:
+    assert pack(number)["value"] == pack(-number)["value"] * -1 == kept
 
 
 def test_notes_that_a_method_cannot_read_give_no_picture() -> None:

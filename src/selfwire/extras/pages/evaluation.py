@@ -27,18 +27,17 @@ def read_systems_on_tasks(journal: JournalReader, split: str) -> tuple[Place, ..
 def _read_methods(journal: JournalReader) -> dict[str, str]:
     """Method by system, of those that are teams."""
     digests = journal.notes(TEAM_DIGESTS).get(TEAM_DIGESTS, {})
-    bodies = journal.bodies([*digests.values()])
-    found = {name: bodies[digest] for name, digest in digests.items() if digest in bodies}
-    return {name: LoadedTeam.model_validate_json(body).workflow.method for name, body in found.items()}
+    teams = journal.bodies([*digests.values()], LoadedTeam.model_validate)
+    return {name: teams[digest].workflow.method for name, digest in digests.items() if digest in teams}
 
 
 def _make_place(journal: JournalReader, name: str, split: str, rows: list[TaskRow], method: str) -> Place:
-    bodies = journal.bodies([row.trajectory for row in rows if row.trajectory])
+    bodies = journal.bodies([row.trajectory for row in rows if row.trajectory], StoredTrajectory.model_validate)
     trails = []
     for row in rows:
         if row.trajectory not in bodies:
             raise JournalError(f"run {journal.run!r} has no trajectory of task {row.task!r}; it was damaged")
-        trails.append(StoredTrajectory.model_validate_json(bodies[row.trajectory]))
+        trails.append(bodies[row.trajectory])
     return Place(
         key=name,
         title=f"{name_system(name)}, on {split} tasks",

@@ -259,7 +259,7 @@ def read_systems(journal: JournalReader, places: Iterable[Place]) -> tuple[Syste
         for place in places
         if place.key.endswith(name)
     ]
-    graded = journal.replies("environment", "baseline", f"{journal.run}/trivial")
+    graded = dict(journal.replies("environment", phase="baseline", run=f"{journal.run}/trivial"))
     scores = [Feedback.model_validate(reply).score for reply in graded.values()]
     if scores:
         interval = compute_score_interval(scores)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.store import journal_file as sql
-from selfwire.store.journal_file import open_checked, parse_stored
+from selfwire.store.journal_file import open_unchecked, parse_stored
 
 _NEW = f"SELECT rowid, kind, iteration, phase, task, scope, state, {sql.USAGE} FROM calls WHERE rowid > ? OR rowid IN "
 _NEW += "(SELECT value FROM json_each(?)) ORDER BY rowid"
@@ -70,7 +70,7 @@ class JournalFollower:
             sqlite3.Error: it cannot be read now.
         """
         holder, self._holder = self._holder, None
-        with closing(open_checked(self.path)) as connection:
+        with closing(open_unchecked(self.path)) as connection:
             notes = self._read_notes(connection, ("holder", *names))
             if holder is None or notes.get("holder") != holder:
                 self._forget()

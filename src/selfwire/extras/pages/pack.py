@@ -65,7 +65,7 @@ def cut_line(text: str, limit: int = 100) -> str:
 
 
 def pack(value: Any) -> dict[str, Any]:
-    """Separate a JSON value from its long texts; six digits of a number stay."""
+    """Separate a JSON value from its long texts; of a number six digits stay, and all digits before the point."""
     places: dict[str, int] = {}
 
     def place(part: Any) -> Any:
@@ -73,7 +73,7 @@ def pack(value: Any) -> dict[str, Any]:
             case str():
                 return {"$text": places.setdefault(part, len(places))} if len(part) >= LONG else cut_text(part)
             case float():
-                return float(f"{part:.6g}")
+                return float(f"{part:.0f}" if abs(part) >= 100_000 else f"{part:.6g}")
             case dict():
                 return {key: place(inside) for key, inside in part.items()}
             case list() | tuple():
@@ -86,12 +86,16 @@ def pack(value: Any) -> dict[str, Any]:
 def pack_team(report: RunReport, layout: TeamLayout) -> dict[str, Any]:
     """Versions, agents, edits and places of nodes."""
     largest = report.largest_gain
-    versions = [_dump_version(version) for version in report.versions]
+    before = (None, *report.versions)
+    versions = [_dump_version(version, last) for version, last in zip(report.versions, before, strict=False)]
     return pack({**layout.model_dump(), "versions": versions, "largest": largest.number if largest else None})
 
 
-def _dump_version(version: TeamVersion) -> dict[str, Any]:
+def _dump_version(version: TeamVersion, last: TeamVersion | None) -> dict[str, Any]:
+    """A version, with the nodes whose agent is not as in the version before; a page has texts that are cut."""
+    now, then = _describe_agents(version), _describe_agents(last) if last else {}
     return {
+        "rewritten": [node for node in now if node in then and now[node] != then[node]],
         **version.model_dump(exclude={"panels"}),
         "label": cut_line(version.label),
         "tag": cut_line(version.tag, 14),
@@ -99,6 +103,12 @@ def _dump_version(version: TeamVersion) -> dict[str, Any]:
         "captions": {node: cut_line(text, 28) for node, text in version.captions.items()},
         "agents": {agent.id: agent.model_dump() for agent in version.agents},
     }
+
+
+def _describe_agents(version: TeamVersion) -> dict[str, tuple[str, str, tuple[str, ...]]]:
+    """What is compared of an agent, by node."""
+    agents = {agent.id: (agent.id, agent.prompt, agent.tools) for agent in version.agents}
+    return {node: agents[agent] for node, agent in version.nodes.items() if agent in agents}
 
 
 def pack_panels_of_versions(report: RunReport) -> str:

@@ -85,9 +85,7 @@ function startTeam() {
     if (!before) return "";
     if (there === undefined) return "added";
     if (isRun) return here === there ? "" : "added"; // a place with another agent
-    const [one, other] = [now.agents[here], before.agents[there]];
-    const same = here === there && one.prompt === other.prompt && String(one.tools) === String(other.tools);
-    return same ? "" : "rewritten";
+    return now.rewritten.includes(name) ? "rewritten" : "";
   }
 
   const MARKS = { added: "+", removed: "−", rewritten: "✎" };

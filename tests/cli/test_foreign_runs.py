@@ -21,6 +21,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.graphs.rollouts import TRAJECTORIES, keep_trajectories
 from selfwire.models.sync import run_sync
+from selfwire.runs.evaluation import get_start_notes
 from selfwire.runs.evolution import SEED, OpenEvolution, load_seed
 from selfwire.runs.front import read_phases
 from selfwire.runs.record import (
@@ -197,6 +198,8 @@ def test_reading_a_cost_or_the_facts_of_a_run_does_not_check_the_whole_file(tmp_
     with pytest.raises(JournalError, match="is corrupt"):
         JournalReader(path)
     assert read_spend(path).calls == 1
+    with pytest.raises(JournalError, match="ended before it had begun"):
+        get_start_notes(path)
     with pytest.raises(JournalError, match="goes on only under the code"):  # and not that it is corrupt
         refuse_other_request(path, request.replace(tasks=3))
 

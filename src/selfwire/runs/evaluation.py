@@ -647,7 +647,7 @@ def get_start_notes(path: Path) -> tuple[dict[str, LoadedTeam], ContaminatedTask
     Raises:
         JournalError: there are none.
     """
-    with JournalReader(path) as journal:
+    with JournalReader(path, check=False) as journal:
         return load_noted_teams(journal), ContaminatedTasks.load(journal)
 
 

@@ -279,7 +279,7 @@ class Journal:
         Args:
             spent: cost of the copied calls that this journal did not have.
         """
-        with JournalReader(path) as other:
+        with JournalReader(path, check=False) as other:
             for key, state, at_most in other.list_states():
                 self._open[key] = 0 if state == "settled" else at_most  # what is settled costs no more
                 if state == "settled":

@@ -106,7 +106,7 @@ def _dump_version(version: TeamVersion, last: TeamVersion | None) -> dict[str, A
 
 
 def _describe_agents(version: TeamVersion) -> dict[str, tuple[str, str, tuple[str, ...]]]:
-    """What is compared of an agent, by node."""
+    """Id, prompt and tools of an agent, by node."""
     agents = {agent.id: (agent.id, agent.prompt, agent.tools) for agent in version.agents}
     return {node: agents[agent] for node, agent in version.nodes.items() if agent in agents}
 

@@ -239,7 +239,10 @@ def _list_references(reference: Any, ordinary: Set[str]) -> Iterator[tuple[str, 
 
 def _list_readings(text: str) -> set[str]:
     """A text with each reading of its dates in digits, whose day and month may be changed about."""
-    return {_DATE_SIGNS.sub(lambda found, at=at: _list_dates(found)[at], text) for at in (0, -1)}
+    return {
+        _DATE_SIGNS.sub(lambda found: _list_dates(found)[0], text),
+        _DATE_SIGNS.sub(lambda found: _list_dates(found)[-1], text),
+    }
 
 
 def _is_round(word: str) -> bool:
@@ -305,7 +308,7 @@ def _write_scaled(found: re.Match[str]) -> str:
 
 
 def _list_dates(found: re.Match[str]) -> list[str]:
-    """List what a date in digits may mean, with its month's name; the date itself if it is none."""
+    """List the readings of a date in digits, each with its month's name; the digits themselves if there is none."""
     year, orders = (
         (found[1], [(found[3], found[4])]) if found[1] else (found[8], [(found[5], found[7]), (found[7], found[5])])
     )
@@ -417,6 +420,6 @@ class _Words(NamedTuple):
 
 
 def _read_words(text: str) -> tuple[_Words, ...]:
-    """Read the words of a text, in the usual form and as they are written."""
+    """Read the words of a text, in the usual form and as written."""
     forms = (_list_words(text, as_written) for as_written in (False, True))
     return tuple(_Words(_pad(words), "".join(words), [0, *accumulate(map(len, words))]) for words in forms)

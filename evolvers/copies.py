@@ -56,22 +56,25 @@ _MONTH_NUMBERS = {name: at % 12 for at, name in enumerate([*_MONTHS, *(month[:3]
 _MONTH_NUMBERS |= {"sept": 8}
 _COMMON_NAMES = {*_MONTHS, *"monday tuesday wednesday thursday friday saturday sunday true false none".split()}
 _ROUND = {"100", "1000"}
-_METRIC = re.compile(r"(kilo|centi|milli)?(met|gram|lit)(?:re|er)?s?")
+_METRIC = re.compile(r"(kilo|centi|milli)?(gram|(?:met|lit)(?:re|er))s?")
 _TIMES = {"minute": "min", "minutes": "min", "mins": "min", "hour": "h", "hours": "h", "hr": "h", "hrs": "h"}
 _FILLERS = {"and", "an", "the"}
+_SIZES = {"word", "token", "character", "sentence", "line", "step"}
 _ESCAPE = re.compile(r"\\(?:[nrt]|u[0-9a-fA-F]{4})")
 _WORD = re.compile(r"[^\W_]+")
-_PART = re.compile(r"[^\W\d_]+|\d+")
+_PART = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)*")
+_ARTICLE = re.compile(r"\W*(an?|the)\s+", re.IGNORECASE)
 _GROUP = re.compile(r"(?<=\d)[ ,._](?=\d{3}\b)")
 _ZEROS = re.compile(r"(?<=\d)[.,]0+\b|(?<=\d)(?:st|nd|rd|th)\b")
 _SCALED = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)(?: (hundred|thousand|million)|k)\b")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_LIMIT = re.compile(r"(?<![\d,])\d[\d,]*+(?= (?:words|tokens|characters|sentences|lines)\b)")
+_COMMA = re.compile(r"(?<=\d),(?=\d)")
+_POINT = re.compile(r"(?<=\d) point (?=\d)")
 _HYPHENATED = re.compile(r"(?<=[^\W\d_])-\n\s*(?=[^\W\d_])")
 _PLACE = re.compile(r"^[ \t]*\d\d?[.)][ \t]+", re.MULTILINE)
-_DATE_SIGNS = re.compile(r"(?<!\d)(?:(\d{4})([-/.]|, )(\d\d?)\2(\d\d?)|(\d\d?)([-/.])(\d\d?)\6(\d{4}))(?!\d)")
+_DATE_CALL = re.compile(r"(\bdate(?:time)?)\((\d{4}), ?(\d\d?), ?(\d\d?)\b")
+_DATE_SIGNS = re.compile(r"(?<!\d)(?:(\d{4})([-/.])(\d\d?)\2(\d\d?)|(\d\d?)([-/.])(\d\d?)\6(\d{4}))(?!\d)")
 _NAMES_OF_MONTHS = "|".join(_MONTH_NUMBERS)
-_DATE = re.compile(rf"(?<= )(?:(\d\d?)(?: of)? ({_NAMES_OF_MONTHS})|({_NAMES_OF_MONTHS}) (\d\d?)) (\d{{4}})(?= )")
+_DATE = re.compile(rf"(?<= )(?:(\d\d?)(?: of)? ({_NAMES_OF_MONTHS})|({_NAMES_OF_MONTHS}) (\d\d?))( \d{{4}})?(?= )")
 _SENTENCE_END = re.compile(r"(?<=[.!?;:])\s+|\n+")
 
 
@@ -92,7 +95,8 @@ class TaskTexts:
         """Collect the runs and references of tasks."""
         most = max(1, int(SHARED * len(tasks)))
         runs = Counter(run for task in tasks for run in _collect_runs(task))
-        ordinary = {word for task in tasks for word in _WORD.findall(task.input) if word.islower()}
+        mixed = (task.input for task in tasks if not task.input.islower())
+        ordinary = {word for text in mixed for word in _WORD.findall(text) if word.islower()}
         references = Counter(words for task in tasks for words in {*_list_references(task.reference, ordinary)})
         return cls(
             frozenset(run for run, count in runs.items() if count <= most),
@@ -100,7 +104,7 @@ class TaskTexts:
         )
 
     def find_copy(self, text: str, known: str = "") -> str:
-        """Find the first passage of a text that is copied from a task; "" if none is.
+        """Find a passage of a text that is copied from a task; "" if none is.
 
         Args:
             known: what the team says already, which is no copy.
@@ -115,9 +119,9 @@ class TaskTexts:
         if passage := said[0].find_run(self.runs, known):
             return passage
         found = [words for words in self.references if any(form.holds(words) for form in said)]
-        found = [words for words in found if not _is_round(words) or _is_alone(words, text)]
+        found = [words for words in found if _is_proof(words, text)]
         before = _read_words(known) if found else ()
-        return next((" ".join(words) for words in found if not any(form.holds(words) for form in before)), "")
+        return min((" ".join(words) for words in found if not any(form.holds(words) for form in before)), default="")
 
 
 def list_task_sentences(before: Team, after: Team, tasks: Sequence[Task]) -> list[tuple[str, str]]:
@@ -130,8 +134,8 @@ def list_task_sentences(before: Team, after: Team, tasks: Sequence[Task]) -> lis
     for agent in after.agents:
         for sentence in _split_sentences(agent.prompt):
             if sentence not in known and len(_WORD.findall(sentence)) >= SENTENCE:
-                new[agent.id, sentence] = _pad(_list_words(sentence))
-    texts = [_pad(_list_words(task.input)) for task in tasks] if new else []
+                new[agent.id, sentence] = _pad(_WORD.findall(_fold(sentence)))
+    texts = [_pad(_WORD.findall(_fold(task.input))) for task in tasks] if new else []
     most = max(1, SHARED * len(tasks))
     return [place for place, sentence in new.items() if 0 < sum(sentence in text for text in texts) <= most]
 
@@ -218,49 +222,84 @@ def _list_references(reference: Any, ordinary: Set[str]) -> Iterator[tuple[str, 
         ordinary: words that tasks write small, which are no names.
     """
     for text in iterate_texts(f"{reference}" if isinstance(reference, int | float) else reference):
-        words = tuple(_list_words(text))
-        if len(words) > 1 and words[0] == "a":
-            words = words[1:]
+        article = _ARTICLE.match(text)
+        bare = text[article.end() :] if article else text
         letters = sum(map(str.isalpha, text))
-        numbers = [re.sub(r"\D", "", number).lstrip("0") for number in _NUMBER.findall(_prepare(text))]
-        has_number = any(len(number) > 2 and number not in _ROUND for number in (*numbers, *filter(str.isdigit, words)))
-        is_name = letters > 3 and (len(words) > 1 or (any(map(str.isupper, text)) and not {*words} & ordinary))
-        is_count = len(words) == 2 and words[0].isdigit() and (len(words[0]) == 1 or words[0].endswith("0"))
-        if words and (has_number or (is_name and not is_count and " ".join(words) not in _COMMON_NAMES)):
-            yield words
-            if len(words) == 2 and text.istitle() and all(map(str.isalpha, words)):
-                yield words[::-1]  # the last name first
+        for words in {tuple(_list_words(reading)) for reading in _list_readings(bare)}:
+            digits = [re.sub(r"\D", "", word).lstrip("0") for word in words]
+            has_number = any(len(number) > 2 and number not in _ROUND for number in digits)
+            has_capital = any(map(str.isupper, bare)) and not {*words} & ordinary
+            is_size = _is_count(words) and words[-1].removesuffix("s") in _SIZES
+            is_name = letters > 3 and (len(words) > 1 or has_capital) and " ".join(words) not in _COMMON_NAMES
+            if has_number or (words and is_name and not is_size):
+                yield (article[1].lower(), *words) if article and len(words) == 1 and not has_number else words
+                if len(words) == 2 and bare.istitle() and all(map(str.isalpha, words)):
+                    yield words[::-1]  # the last name first
 
 
-def _is_round(words: Sequence[str]) -> bool:
-    """Whether a reference is a number such as 200 or 1500, which examples of one's own have too."""
-    return len(words) == 1 and words[0].isdigit() and len(words[0]) < 5 and len(words[0].rstrip("0")) < 3
+def _list_readings(text: str) -> set[str]:
+    """A text with each reading of its dates in digits, whose day and month may be changed about."""
+    return {
+        _DATE_SIGNS.sub(lambda found: _list_dates(found)[0], text),
+        _DATE_SIGNS.sub(lambda found: _list_dates(found)[-1], text),
+    }
 
 
-def _is_alone(words: Sequence[str], text: str) -> bool:
-    """Whether a number is the only one of a sentence: no part of a calculation or of a range."""
-    return any([*filter(str.isdigit, _list_words(sentence))] == [*words] for sentence in _SENTENCE_END.split(text))
+def _is_round(word: str) -> bool:
+    """Whether a word is a number such as 20, 200 or 1500, which examples of one's own have too."""
+    return word.isdigit() and len(word) < 5 and len(word.rstrip("0")) < 3
 
 
-def _list_words(text: str, groups: bool = True) -> list[str]:
+def _is_count(words: Sequence[str]) -> bool:
+    """Whether a reference is a number such as 20 or 1500 of something."""
+    return len(words) == 2 and _is_round(words[0]) and words[1] not in _MONTHS
+
+
+def _is_proof(words: Sequence[str], text: str) -> bool:
+    """Whether a reference that stands in a text is no number that prompts have of their own too.
+
+    A round number, or a count by one, must be the only number of a sentence: no part of a calculation, of a range or of
+    a limit. A year must stand elsewhere than in a date that shows how dates are written.
+    """
+    if len(words) > 1 and not _is_count(words):
+        return True
+    sentences = [said for part in _SENTENCE_END.split(text) if words[0] in (said := _list_words(part))]
+    if not _is_round(words[0]):
+        shown = [
+            said for said in sentences if {"dates", "format"} & {*said} and words[0] not in _DATE.sub("", _pad(said))
+        ]
+        return not sentences or len(shown) < len(sentences)
+    for said in sentences:
+        numbers = [
+            word
+            for word, after in zip(said, [*said[1:], ""], strict=True)
+            if word[0].isdigit() and (len(words) == 2 or after.removesuffix("s") not in _SIZES)
+        ]
+        if numbers == [words[0]] and _pad(words) in _pad(said):
+            return True
+    return False
+
+
+def _list_words(text: str, as_written: bool = False) -> list[str]:
     """List the words of a text in the usual form; numbers by their digits, dates and units in one way.
 
     Args:
-        groups: whether digits in groups of three are one number, "3k" is 3000 and a word goes on after a hyphen at the
-            end of a line.
+        as_written: with articles, and with digits in groups of three as several numbers; else these are one number,
+            "3k" is 3000 and a word goes on after a hyphen at the end of a line.
     """
-    words = [word for word in _iterate_words(_prepare(text, groups)) if word not in _FILLERS]
+    words = [word for word in _iterate_words(_prepare(text, as_written)) if as_written or word not in _FILLERS]
     for at in range(1, len(words)):
-        if words[at - 1].isdigit():
+        if words[at - 1][0].isdigit():
             words[at] = _find_unit(words[at])
-    return _DATE.sub(_join_date, _pad(words)).split()
+    return _DATE.sub(_order_date, _POINT.sub(".", _pad(words))).split()
 
 
-def _prepare(text: str, groups: bool = True) -> str:
-    """Fold a text and write its numbers and dates in one way, without limits and numbers of list items."""
-    text = _LIMIT.sub("", _DATE_SIGNS.sub(_write_date, _PLACE.sub("", _fold(text))))
-    if groups:
-        text = _SCALED.sub(_write_scaled, _GROUP.sub("", _HYPHENATED.sub("", text)))
+def _prepare(text: str, as_written: bool) -> str:
+    """Fold a text and write its numbers and dates in one way, without numbers of list items."""
+    text = _DATE_CALL.sub(r"\1 \2-\3-\4", _PLACE.sub("", _fold(text)))
+    text = _DATE_SIGNS.sub(lambda found: ", ".join(_list_dates(found)), text)
+    if not as_written:
+        text = _COMMA.sub(".", _SCALED.sub(_write_scaled, _GROUP.sub("", _HYPHENATED.sub("", text))))
     return _ZEROS.sub("", text)
 
 
@@ -268,8 +307,8 @@ def _write_scaled(found: re.Match[str]) -> str:
     return f"{float(found[1]) * _SCALES[found[2] or 'thousand']:.0f}"
 
 
-def _write_date(found: re.Match[str]) -> str:
-    """Write a date in digits with its month's name; twice where day and month may be changed about."""
+def _list_dates(found: re.Match[str]) -> list[str]:
+    """List the readings of a date in digits, each with its month's name; the digits themselves if there is none."""
     year, orders = (
         (found[1], [(found[3], found[4])]) if found[1] else (found[8], [(found[5], found[7]), (found[7], found[5])])
     )
@@ -278,13 +317,13 @@ def _write_date(found: re.Match[str]) -> str:
         for month, day in orders
         if 0 < int(month) <= 12 and 0 < int(day) <= 31
     )
-    return ", ".join(dates) or found[0]
+    return [*dates] or [found[0]]
 
 
-def _join_date(found: re.Match[str]) -> str:
-    """Join a date into one word, whichever part comes first."""
+def _order_date(found: re.Match[str]) -> str:
+    """Write a date's day, month and year in this order."""
     month = _MONTHS[_MONTH_NUMBERS[found[2] or found[3]]]
-    return f"{int(found[1] or found[4])}-{month}-{found[5]}"
+    return f"{int(found[1] or found[4])} {month}{found[5] or ''}"
 
 
 def _find_unit(word: str) -> str:
@@ -311,8 +350,7 @@ def _iterate_words(text: str) -> Iterator[str]:
             pending = []
             continue
         yield from _to_digits(pending)
-        if word != "point" or not pending:  # which stands for the sign that a number's digits have
-            yield word
+        yield word
         pending = []
     yield from _to_digits(pending)
 
@@ -362,8 +400,10 @@ class _Words(NamedTuple):
 
     def find_run(self, runs: Collection[str], known: str) -> str:
         """Find the words of the first run that stands in them and not in a known text; "" if none does."""
-        for at in range(len(self.joined) - RUN + 1):
-            if (run := self.joined[at : at + RUN]) in runs and run not in "".join(_list_words(known)):
+        hits = [at for at in range(len(self.joined) - RUN + 1) if self.joined[at : at + RUN] in runs]
+        own = "".join(_list_words(known)) if hits else ""
+        for at in hits:
+            if self.joined[at : at + RUN] not in own:
                 places = zip(self.spaced.split(), self.ends, self.ends[1:], strict=False)
                 return " ".join(word for word, start, end in places if end > at and start < at + RUN)[:SHOWN]
         return ""
@@ -380,6 +420,6 @@ class _Words(NamedTuple):
 
 
 def _read_words(text: str) -> tuple[_Words, ...]:
-    """Read the words of a text, with groups of digits as one number and each by itself."""
-    forms = (_list_words(text, groups) for groups in (True, False))
+    """Read the words of a text, in the usual form and as written."""
+    forms = (_list_words(text, as_written) for as_written in (False, True))
     return tuple(_Words(_pad(words), "".join(words), [0, *accumulate(map(len, words))]) for words in forms)

@@ -152,6 +152,25 @@ def test_what_a_tenth_of_the_tasks_share_is_no_copy(text: str) -> None:
         ("Otto Brand", "Brand, Otto"),
         ("the hall and the mill of Otto", "hall, mill of Otto"),
         ("copper, zinc, gallium", "copper, zinc and gallium"),
+        ("1.50", "one point five zero"),
+        ("1,50", "1.50"),
+        ("The Times", "It stood in the Times and"),
+        ("1969", "Apollo 11 landed on 20 July 1969. It"),
+        ("July 1969", "Apollo 11 landed on 20 July 1969. It"),
+        ("July 1969", "1969-07-20"),
+        ("1842", "Take 1842, 7, 12"),
+        ("1842", "The answer is 1842 words. It"),
+        ("1842 tokens", "1842 tokens in 12 rows or"),
+        ("350 lines", "It has 350 lines. This"),
+        ("20 boxes", "There are 20 boxes. This"),
+        ("9 beavers", "The river has nine beavers. This"),
+        ("100 metres", "Run 100 m. This"),
+        ("Twenty horses", "Use 20 horses. This"),
+        ("about 47 litres", "about 47 l"),
+        ("03/04/1999", "3 April 1999"),
+        ("03/04/1999", "March 4th, 1999"),
+        ("March 12", "12 March"),
+        ("12 March", "Mar. 12th"),
     ],
 )
 def test_a_reference_is_found_however_its_words_and_numbers_are_written(reference: str, text: str) -> None:
@@ -181,10 +200,29 @@ def test_a_reference_is_found_however_its_words_and_numbers_are_written(referenc
         ("Clerk", "Ask which clerk the question names."),
         ("150 words", "Use few words."),
         ("the", ""),
+        ("1.50", "Choose a number between 1 and 50."),
+        ("12.5", "Do steps 12, 5 and 7."),
+        ("3.14", "Versions 3, 14 differ."),
+        ("1,2,3", "Do steps 1, 2 and 3."),
+        ("A dog", "Treat each dog alike."),
+        ("The Who", "Say who did it."),
+        ("The Times", "Check three times."),
+        ("1842 met", "Walk 1842 m to the north."),
+        ("Twelve lit rooms", "Fill 12 l rooms."),
+        ("20 boxes", "Of 30 parcels 20 boxes are left."),
+        ("20 tokens", "Write at most 20 tokens."),
     ],
 )
 def test_what_chance_or_a_list_makes_of_words_is_no_copy(reference: str, text: str) -> None:
     assert not TaskTexts.of([Task(id="t", input="Who is the clerk?", reference=reference)]).find_copy(text)
+
+
+@pytest.mark.parametrize(
+    ("task", "refused"), [("how far is paris from london", True), ("How do I plaster with paris?", False)]
+)
+def test_a_word_that_tasks_write_small_is_a_name_only_where_they_have_no_capitals(task: str, refused: bool) -> None:
+    known = TaskTexts.of([Task(id="t", input=task, reference="Paris")])
+    assert bool(known.find_copy("It is paris.")) == refused
 
 
 def test_a_task_that_differs_from_others_by_its_numbers_is_found() -> None:
@@ -193,6 +231,11 @@ def test_a_task_that_differs_from_others_by_its_numbers_is_found() -> None:
     assert "23 rows of books" in known.find_copy(f"Known: {several[23].upper()}")
     assert not known.find_copy("A shelf has 50 rows of books; a clerk brings 7 more.")
     assert not known.find_copy(f"Known: {several[23]}", known=several[23])
+
+
+def test_of_several_references_always_the_same_is_shown() -> None:
+    tasks = [Task(id=f"{number}", input="?", reference=f"Eskfield {number}") for number in range(300, 330)]
+    assert TaskTexts.of(tasks).find_copy(", ".join(str(task.reference) for task in tasks)) == "eskfield 300"
 
 
 def test_a_part_of_a_long_reference_is_found() -> None:
@@ -206,6 +249,16 @@ def test_a_part_of_a_long_reference_is_found() -> None:
 def test_a_text_of_any_form_is_read_soon(text: str) -> None:
     began = time.process_time()
     assert not KNOWN.find_copy(text)
+    assert time.process_time() - began < 5
+
+
+def test_a_long_known_text_is_read_once_for_all_runs() -> None:
+    """A long copy has a run at each of its letters, and the known text has them all."""
+    passage = " ".join(f"{word} {number + 200}" for number, word in enumerate((NOUNS + VERBS) * 4))
+    known = f"{passage}\n{'Read the text with care and name its source. ' * 900}"
+    texts = TaskTexts.of([Task(id="t", input=passage, reference="?")])
+    began = time.process_time()
+    assert not texts.find_copy(passage, known)
     assert time.process_time() - began < 5
 
 
@@ -226,6 +279,12 @@ def test_sentences_that_stand_in_few_tasks_are_listed_for_a_person() -> None:
     assert list_task_sentences(seed, seed, tasks) == []
     added = seed.replace(agents=(*seed.agents, Agent(id="b", prompt="Say nothing else.")))
     assert list_task_sentences(seed, added, tasks) == [("b", "Say nothing else.")]
+
+
+@pytest.mark.parametrize("sentence", ["Use the saw and hammer.", "Write at most 50 words.", "Walk two metres on."])
+def test_a_sentence_with_other_small_words_or_numbers_does_not_stand_in_a_task(sentence: str) -> None:
+    task = Task(id="t", input="Use saw, hammer. Write at most words. Walk 2 m on.", reference="?")
+    assert list_task_sentences(TEAM, TEAM.replace(agents=(Agent(id="a", prompt=sentence),)), [task]) == []
 
 
 def test_what_the_team_says_already_is_no_copy() -> None:

@@ -829,7 +829,6 @@ def test_an_edge_whose_test_reads_what_the_program_changes_is_kept(
         ("def connect(builder, then):\n    if then is None:\n        EDGE", "connect(builder, solve)"),
         ("def connect(builder, then=()):\n    for part in [*then]:\n        EDGE", "connect(builder)"),
         ("WAYS = [('plan', 'solve', False)]", "for a, b, kept in WAYS:\n    if not kept:\n        continue\n    EDGE"),
-        ("", "builder.add_edge('check', 'solve')"),
     ],
 )
 def test_an_edge_whose_test_is_false_at_all_times_is_none(write: Write, before: str, calls: str) -> None:
@@ -1238,3 +1237,111 @@ def test_a_validated_dict_is_parsed_once_for_all_calls(write: Write, monkeypatch
     monkeypatch.setattr(ast, "parse", parse)
     assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",)]
     assert modes.count("eval") == 1
+
+
+LOOP = """
+import bisect
+import os
+from itertools import chain
+
+import registry
+import yaml
+from pathlib import Path
+
+CONFIG = yaml.safe_load(Path("config.yaml").read_text())
+STEPS = []
+
+
+def plan(state):
+    return {"messages": [llm.invoke("Plan it.")]}
+
+
+def add_step(steps, name):
+    steps.append(name)
+
+
+%s
+
+builder = StateGraph(MessagesState)
+builder.add_node("first", plan)
+for name in %s:
+    builder.add_node(name, plan)
+    builder.add_edge("first", name)
+graph = builder.compile()
+"""
+
+
+def list_nodes(write: Write, before: str, loop: str) -> list[str]:
+    write("config.yaml", "review: false\n")
+    write("registry.py", "STEPS = []\n")
+    write("app.py", GRAPH.partition("def chat")[0] + LOOP % (before, loop))
+    return [node.name for node in read_program("app:graph").nodes]
+
+
+@pytest.mark.parametrize(
+    ("before", "loop"),
+    [
+        ("NAMES = ['review']", "chain(STEPS, NAMES)"),
+        ("add_step(STEPS, os.environ['STEP'])", "STEPS"),
+        ("registry.STEPS.append(os.environ['STEP'])", "registry.STEPS"),
+        ("bisect.insort(STEPS, os.environ['STEP'])", "STEPS"),
+        ("push = STEPS.append\npush(os.environ['STEP'])", "STEPS"),
+    ],
+)
+def test_a_list_that_other_code_may_fill_is_not_empty(write: Write, before: str, loop: str) -> None:
+    assert len(list_nodes(write, before, loop)) == 2
+
+
+@pytest.mark.parametrize("loop", ["[]", "STEPS", "chain(STEPS, ())"])
+def test_a_loop_over_an_empty_list_adds_no_node(write: Write, loop: str) -> None:
+    assert list_nodes(write, "", loop) == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "nodes"),
+    [
+        ("", ["plan"]),
+        ("if os.getenv('REVIEW'):\n    CONFIG['review'] = True\n", ["plan", "review"]),
+        ("def configure(**more):\n    CONFIG.update(more)\n", ["plan", "review"]),
+        ("def override(config):\n    config['review'] = True\noverride(CONFIG)\n", ["plan", "review"]),
+        ("def load():\n    global CONFIG\n    CONFIG = {'review': True}\n", ["plan", "review"]),
+        ("if os.getenv('REVIEW'):\n    CONFIG = {'review': True}\n", ["plan", "review"]),
+    ],
+)
+def test_a_switch_of_a_file_is_known_unless_the_program_changes_it(
+    write: Write, changes: str, nodes: list[str]
+) -> None:
+    write("config.yaml", "review: false\n")
+    head = (
+        "import os\nimport yaml\nfrom pathlib import Path\nCONFIG = yaml.safe_load(Path('config.yaml').read_text())\n"
+    )
+    build = "builder = StateGraph(MessagesState)\nbuilder.add_node('plan', chat)\nif CONFIG['review']:\n"
+    build += "    builder.add_node('review', chat)\ngraph = builder.compile()\n"
+    write("app.py", head + changes + GRAPH.partition("graph = ")[0].replace("PROMPT", "'Chat.'") + build)
+    assert [node.name for node in read_program("app:graph").nodes] == nodes
+
+
+EDGES = """
+from library import install
+
+STEPS = [{"name": "plan", "on": True}, {"name": "review", "on": False}]
+
+
+def plan(state):
+    return {"messages": [llm.invoke("Plan it.")]}
+
+
+builder = StateGraph(MessagesState)
+for step in STEPS:
+    if step["on"]:
+        builder.add_node(step["name"], plan)
+builder.nodes["third"] = plan
+install(builder)
+builder.add_edge("plan", "review").add_edge("review", "plan").add_edge("third", "plan").add_edge("guard", "plan")
+graph = builder.compile()
+"""
+
+
+def test_only_edges_of_nodes_that_a_loop_skips_are_left_out(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + EDGES)
+    assert [edge.source for edge in read_program("app:graph").edges] == ["plan", "third", "guard"]

@@ -15,7 +15,14 @@ from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import find_strings, read_known_strings, tell_kind
 from selfwire.extras.adopt.page import Inventory
-from selfwire.extras.adopt.prompt_files import find_read, list_files, list_globbed, list_loaded, load_value, read_whole
+from selfwire.extras.adopt.prompt_files import (
+    find_read,
+    list_files,
+    list_globbed,
+    list_loaded,
+    load_settled,
+    read_whole,
+)
 from selfwire.extras.adopt.settings import list_values
 from selfwire.extras.adopt.source import (
     BoundMethod,
@@ -83,7 +90,7 @@ def read_graphs(name: str) -> GraphReader:
     program, file = open_program(matched["module"])
     program.list_globbed = partial(list_globbed, program)
     program.list_loaded = partial(list_loaded, program)
-    program.load_value = partial(load_value, program)
+    program.load_value = partial(load_settled, program)
     program.read_strings = partial(read_known_strings, program)
     graphs = GraphReader(program)
     _read_named(graphs, file, matched["name"])

@@ -1345,3 +1345,137 @@ graph = builder.compile()
 def test_only_edges_of_nodes_that_a_loop_skips_are_left_out(write: Write) -> None:
     write("app.py", GRAPH.partition("def chat")[0] + EDGES)
     assert [edge.source for edge in read_program("app:graph").edges] == ["plan", "third", "guard"]
+
+
+FRONT = """---
+name: desk
+---
+You help at the desk.
+"""
+DESK = """
+from pathlib import Path
+
+import yaml
+
+TEXT = Path("desk.md").read_text()
+POLICY = yaml.safe_load(Path("policy.yaml").read_text())
+
+
+def part(state):
+    return {"messages": [llm.invoke(TEXT.split("---", 2)[2] + POLICY["tone"])]}
+
+
+def whole(state):
+    return {"messages": [llm.invoke(TEXT + Path("policy.yaml").read_text())]}
+
+
+graph = StateGraph(MessagesState).add_node(part).add_node(whole).add_edge(START, "part").compile()
+"""
+
+
+@pytest.mark.parametrize(("first", "second"), [("part", "whole"), ("whole", "part")])
+def test_a_whole_file_is_listed_beside_the_parts_that_others_send(write: Write, first: str, second: str) -> None:
+    write("desk.md", FRONT)
+    write("policy.yaml", "name: shop\ntone: Be kind to all.\n")
+    nodes = f"add_node({first}).add_node({second})"
+    write("app.py", GRAPH.partition("def chat")[0] + DESK.replace("add_node(part).add_node(whole)", nodes))
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == {
+        (FRONT,): ("node whole",),
+        ("You help at the desk.\n",): ("node part",),
+        ("Be kind to all.",): ("node part",),
+        ("name: shop\ntone: Be kind to all.\n",): ("node whole",),
+    }
+
+
+def test_an_agent_that_a_call_of_another_function_makes_is_not_left_out(write: Write) -> None:
+    head = WORKERS.partition("def as_tool")[0].replace('"counter": [count]', '"counter": [count], "plain": [find]')
+    nodes = "from langgraph.graph import StateGraph, MessagesState\nclass Team:\n    def __init__(self, name):\n"
+    nodes += "        self.agent = make_worker(name, llm)\n    def work(self, state):\n"
+    nodes += "        return self.agent.invoke(state)\ndef other(state):\n"
+    nodes += "    return make_worker('plain', llm).invoke(state)\nbuilder = StateGraph(MessagesState)\n"
+    nodes += "builder.add_node('a', Team('finder').work).add_node('b', Team('counter').work).add_node(other)\n"
+    write("app.py", head + nodes + "graph = builder.compile()\n")
+    assert {agent.name for agent in read_program("app:graph").agents} >= {"finder", "counter", "plain"}
+
+
+def test_a_model_that_sends_the_schema_in_json_mode_has_its_texts(write: Write) -> None:
+    given = GRAPH.replace("langchain_openai", "langchain_anthropic").replace("ChatOpenAI", "ChatAnthropic")
+    asked = given.replace("llm.invoke", "llm.with_structured_output(Plan, method='json_mode').invoke")
+    write("app.py", SCHEMA + asked)
+    assert sorted("".join(text.pieces) for text in read_program("app:graph").texts) == ["Chat.", "Write a plan."]
+
+
+UNSENT = """
+from dataclasses import dataclass
+
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.tools import tool
+
+CITIES = ["Paris text.", "Berlin text."]
+ROWS = [{"log": {"topic": "Row topic."}}]
+
+
+@dataclass
+class LogEntry:
+    topic: str
+
+
+def make_entry():
+    return LogEntry(topic="Internal log topic.")
+
+
+@tool
+def find(word: str):
+    \"""Find a word.\"""
+    for city in CITIES:
+        if city in word:
+            return city
+
+
+def chat(state):
+    print(make_entry().topic)
+    for row in ROWS:
+        print(row["log"]["topic"])
+    chain = {"topic": lambda _: "Sent topic.", "note": lambda _: "Unsent note."} | PROMPT | llm
+    return {"topic": "x", "log": {"topic": "Written topic."}, "messages": [chain.invoke(state)]}
+
+
+def end(state):
+    for row in load():
+        llm.bind_tools([find]).invoke(row["log"]["topic"] + state["topic"])
+    return state
+
+
+PROMPT = ChatPromptTemplate.from_template("Talk of {topic}.")
+graph = StateGraph(MessagesState).add_node(chat).add_node(end).add_edge(START, "chat").compile()
+"""
+
+
+def test_what_no_model_is_sent_is_no_text(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + UNSENT)
+    found = sorted("{}".join(text.pieces) for text in read_program("app:graph").texts)
+    assert found == ["Find a word.", "Sent topic.", "Talk of {}.", "x"]
+
+
+def test_items_that_nodes_add_to_each_other_are_followed_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = "def n{0}(state):\n    text = state['plan']['text']\n    llm.invoke(text)\n"
+    node += "    return {{'plan': {{'text': text + 'Plus {0}.'}}}}\nbuilder.add_node(n{0})\n"
+    nodes = "".join(node.format(number) for number in range(150))
+    head = GRAPH.partition("def chat")[0] + "builder = StateGraph(MessagesState)\n"
+    write("app.py", head + nodes + "graph = builder.compile()\n")
+    found = read_program("app:graph").texts
+    assert len(found) == 150
+    assert {len(text.used_by) for text in found} == {150}
+
+
+def test_a_class_of_many_diamonds_is_ordered_at_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    diamond = "class A{1}(A{0}): pass\nclass B{1}(A{0}): pass\nclass A{2}(A{1}, B{1}): pass\n"
+    classes = "class A0:\n    text = 'Chat.'\n" + "".join(diamond.format(n, n + 1, n + 2) for n in range(0, 24, 2))
+    write("app.py", f"{classes}PROMPT = A24().text\n{GRAPH}")
+    asked = list[object]()
+    monkeypatch.setattr(
+        Program, "list_bases", lambda self, of, known=Program.list_bases: asked.append(of) or known(self, of)
+    )
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",)]
+    assert len(asked) < 2000

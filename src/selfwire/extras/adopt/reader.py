@@ -65,7 +65,7 @@ def read_program(name: str) -> Inventory:
         for call, at in markers:
             graphs.reader.ask(call.args[1], at, None, kind="marked", via="marker")
         users, _ = _list_users(graphs)
-        graphs.reader.follow_texts(users, _list_own(users))
+        graphs.reader.follow_texts(users, _list_own(users), _list_entries(graphs))
         for call in _list_threads(graphs.program):
             graphs.note(
                 call.node,
@@ -309,6 +309,13 @@ def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
     for tool in graphs.makers.tools.values():
         add(f"tool {tool.name}", [tool.docs, tool.body])
     return users, order
+
+
+def _list_entries(graphs: GraphReader) -> set[Any]:
+    """List the functions of nodes, routers and tools."""
+    codes = [node.code for node in graphs.nodes] + [code for _, code in graphs.routers]
+    codes += [tool.body for tool in graphs.makers.tools.values()]
+    return {code.owner for code in codes if code is not None}
 
 
 def _list_own(users: Mapping[Code, Sequence[str]]) -> set[Code]:

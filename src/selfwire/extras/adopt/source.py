@@ -1510,17 +1510,19 @@ class Program:
 
     def _list_assigned(self, owner: Traced, name: str, me: Traced) -> Iterator[Traced]:
         """Find what the methods of a class assign to an attribute of an object."""
-        inside = self.enter(owner.node, owner.at)
-        for method, value in self._read_assigned(owner.node).get(name, ()):
+        for of in self.list_mro(owner):
+            yield from self._list_assigned_in(of, name, me)
+
+    def _list_assigned_in(self, of: Traced, name: str, me: Traced) -> Iterator[Traced]:
+        """Find what the methods of a class itself assign to an attribute of an object."""
+        inside = self.enter(of.node, of.at)
+        for method, value in self._read_assigned(of.node).get(name, ()):
             made: list[Surroundings | None] = [self.enter_init(me, method)] if method.name == "__init__" else []
             if method.name == "__init_subclass__":
                 made = [at for _, at in self.list_decorations(self.enter(method, inside))]
             elif method.name == "__post_init__" and isinstance(me.node, Instance) and me.node.call is not None:
                 made = [Surroundings(inside.file, method, inside, give_first(method, me))]
             yield from (Traced(value, at) for at in [*filter(None, made)] or self._list_around(value, method, inside))
-        for parent in self.list_bases(owner):
-            if isinstance(parent.node, ast.ClassDef):
-                yield from self._list_assigned(parent, name, me)
 
     def _list_around(self, node: ast.expr, method: Any, at: Surroundings) -> list[Surroundings]:
         """List the surroundings of a node of a method; of one in a decorator those for each function it decorates."""

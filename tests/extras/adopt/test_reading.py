@@ -2,7 +2,7 @@
 
 import ast
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt import reader
 from selfwire.extras.adopt.reader import read_program
-from selfwire.extras.adopt.source import Program, SourceFile, open_program
+from selfwire.extras.adopt.source import Program, SourceFile, Traced, open_program
 
 GRAPH = """
 from langchain_openai import ChatOpenAI
@@ -1458,7 +1458,7 @@ def test_what_no_model_is_sent_is_no_text(write: Write) -> None:
     assert found == ["Find a word.", "Sent topic.", "Talk of {}.", "x"]
 
 
-def test_items_that_nodes_add_to_each_other_are_followed_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_that_nodes_add_to_each_other_are_followed_once(write: Write) -> None:
     node = "def n{0}(state):\n    text = state['plan']['text']\n    llm.invoke(text)\n"
     node += "    return {{'plan': {{'text': text + 'Plus {0}.'}}}}\nbuilder.add_node(n{0})\n"
     nodes = "".join(node.format(number) for number in range(150))
@@ -1473,9 +1473,51 @@ def test_a_class_of_many_diamonds_is_ordered_at_once(write: Write, monkeypatch: 
     diamond = "class A{1}(A{0}): pass\nclass B{1}(A{0}): pass\nclass A{2}(A{1}, B{1}): pass\n"
     classes = "class A0:\n    text = 'Chat.'\n" + "".join(diamond.format(n, n + 1, n + 2) for n in range(0, 24, 2))
     write("app.py", f"{classes}PROMPT = A24().text\n{GRAPH}")
-    asked = list[object]()
-    monkeypatch.setattr(
-        Program, "list_bases", lambda self, of, known=Program.list_bases: asked.append(of) or known(self, of)
-    )
+    asked, known = list[str](), Program.list_bases
+
+    def list_bases(program: Program, of: Traced) -> Iterator[Traced]:
+        asked.append(of.node.name)
+        return known(program, of)
+
+    monkeypatch.setattr(Program, "list_bases", list_bases)
     assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",)]
     assert len(asked) < 2000
+
+
+PLACED = """
+from dataclasses import dataclass
+
+from langgraph.types import Send
+
+
+@dataclass
+class Job:
+    number: int
+    ask: str
+
+
+def list_more():
+    yield "Judge it."
+
+
+def list_asked():
+    yield "Plan it."
+    yield from list_more()
+
+
+def chat(job: Job):
+    return {"messages": [llm.invoke(job.ask)]}
+
+
+def fan_out(state):
+    return [Send("chat", Job(1, "Solve it.")), *(Send("chat", Job(2, ask)) for ask in list_asked())]
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_conditional_edges(START, fan_out, ["chat"]).compile()
+"""
+
+
+def test_what_a_sent_object_is_given_by_place_and_a_generator_of_another_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + PLACED)
+    found = sorted(text.pieces for text in read_program("app:graph").texts)
+    assert found == [("Judge it.",), ("Plan it.",), ("Solve it.",)]

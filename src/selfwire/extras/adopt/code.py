@@ -21,6 +21,7 @@ from selfwire.extras.adopt.source import (
     get_last_name,
     give_first,
     is_classmethod,
+    is_field,
     is_main_guard,
     is_static,
     is_text,
@@ -512,8 +513,14 @@ class CodeReader:
 
     def _read_object(self, found: Traced, code: Code) -> None:
         """Read the fields of an object that is written into the state."""
-        if isinstance(found.node, Instance) and found.node.call is not None and found.node.made_in is not None:
-            self._read_fields(get_keywords(found.node.call).items(), found.node.made_in, code)
+        made = found.node
+        if not isinstance(made, Instance) or made.call is None or made.made_in is None:
+            return
+        is_alone = len(self.program.list_mro(Traced(made.of, found.at))) == 1  # else fields of others come first
+        fields = [part.target.id for part in made.of.body if is_field(part)] if is_alone else []  # type: ignore[attr-defined]
+        passed = {name: self.program.get_passed_field(made, name) for name in [*get_keywords(made.call), *fields]}
+        known = [(name, value) for name, value in passed.items() if value is not None]
+        self._read_fields(known, made.made_in, code)
 
     def _read_update(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         parts = [keyword.value for keyword in node.keywords if keyword.arg in ("update", "arg")]

@@ -280,6 +280,11 @@ class BoundNames(ast.NodeVisitor):
             self.yielded.append(node.value)
             self.visit(node.value)
 
+    def visit_YieldFrom(self, node: ast.YieldFrom) -> None:
+        """Note what a generator yields of another."""
+        self.yielded.append(ast.copy_location(ast.Starred(node.value, ast.Load()), node.value))
+        self.visit(node.value)
+
     def visit_Call(self, node: ast.Call) -> None:
         """Note what `append`, `insert`, `extend` and `update` add to a list or a dict."""
         self._add(node)
@@ -1498,7 +1503,7 @@ class Program:
             yield Traced(instance.of, base.at)
             return
         if instance.call is not None and instance.made_in is not None and not self.find_init(base):
-            passed = self._get_passed_field(instance, name)
+            passed = self.get_passed_field(instance, name)
             if passed is not None:
                 made = list(self._list_parsed(base, name, Traced(passed, instance.made_in)))
                 yield from made or [Traced(passed, instance.made_in, instance.call)]
@@ -1588,7 +1593,8 @@ class Program:
                                 return found
         return None
 
-    def _get_passed_field(self, instance: Instance, name: str) -> ast.expr | None:
+    def get_passed_field(self, instance: Instance, name: str) -> ast.expr | None:
+        """Get what the call that makes an object passes for a field; None if it passes nothing."""
         assert instance.call is not None
         for keyword in instance.call.keywords:
             if keyword.arg == name:

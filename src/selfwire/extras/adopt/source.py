@@ -2330,7 +2330,7 @@ def list_changed(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def is_looped(node: ast.expr, parent: Any) -> bool:
-    """Whether a loop iterates over an expression, as it is or in `list(...)` and its like."""
+    """Whether a loop iterates over an expression, directly or through `list(...)`."""
     if isinstance(parent, ast.Call):
         return node in parent.args and get_last_name(parent.func) in (*LISTS, "enumerate", "len")
     return isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension) and parent.iter is node

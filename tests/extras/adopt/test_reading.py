@@ -2,7 +2,7 @@
 
 import ast
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt import reader
 from selfwire.extras.adopt.reader import read_program
-from selfwire.extras.adopt.source import Program, SourceFile, open_program
+from selfwire.extras.adopt.source import Program, SourceFile, Traced, open_program
 
 GRAPH = """
 from langchain_openai import ChatOpenAI
@@ -829,7 +829,6 @@ def test_an_edge_whose_test_reads_what_the_program_changes_is_kept(
         ("def connect(builder, then):\n    if then is None:\n        EDGE", "connect(builder, solve)"),
         ("def connect(builder, then=()):\n    for part in [*then]:\n        EDGE", "connect(builder)"),
         ("WAYS = [('plan', 'solve', False)]", "for a, b, kept in WAYS:\n    if not kept:\n        continue\n    EDGE"),
-        ("", "builder.add_edge('check', 'solve')"),
     ],
 )
 def test_an_edge_whose_test_is_false_at_all_times_is_none(write: Write, before: str, calls: str) -> None:
@@ -1238,3 +1237,287 @@ def test_a_validated_dict_is_parsed_once_for_all_calls(write: Write, monkeypatch
     monkeypatch.setattr(ast, "parse", parse)
     assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",)]
     assert modes.count("eval") == 1
+
+
+LOOP = """
+import bisect
+import os
+from itertools import chain
+
+import registry
+import yaml
+from pathlib import Path
+
+CONFIG = yaml.safe_load(Path("config.yaml").read_text())
+STEPS = []
+
+
+def plan(state):
+    return {"messages": [llm.invoke("Plan it.")]}
+
+
+def add_step(steps, name):
+    steps.append(name)
+
+
+%s
+
+builder = StateGraph(MessagesState)
+builder.add_node("first", plan)
+for name in %s:
+    builder.add_node(name, plan)
+    builder.add_edge("first", name)
+graph = builder.compile()
+"""
+
+
+def list_nodes(write: Write, before: str, loop: str) -> list[str]:
+    write("config.yaml", "review: false\n")
+    write("registry.py", "STEPS = []\n")
+    write("app.py", GRAPH.partition("def chat")[0] + LOOP % (before, loop))
+    return [node.name for node in read_program("app:graph").nodes]
+
+
+@pytest.mark.parametrize(
+    ("before", "loop"),
+    [
+        ("NAMES = ['review']", "chain(STEPS, NAMES)"),
+        ("add_step(STEPS, os.environ['STEP'])", "STEPS"),
+        ("registry.STEPS.append(os.environ['STEP'])", "registry.STEPS"),
+        ("bisect.insort(STEPS, os.environ['STEP'])", "STEPS"),
+        ("push = STEPS.append\npush(os.environ['STEP'])", "STEPS"),
+    ],
+)
+def test_a_list_that_other_code_may_fill_is_not_empty(write: Write, before: str, loop: str) -> None:
+    assert len(list_nodes(write, before, loop)) == 2
+
+
+@pytest.mark.parametrize("loop", ["[]", "STEPS", "chain(STEPS, ())"])
+def test_a_loop_over_an_empty_list_adds_no_node(write: Write, loop: str) -> None:
+    assert list_nodes(write, "", loop) == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "nodes"),
+    [
+        ("", ["plan"]),
+        ("if os.getenv('REVIEW'):\n    CONFIG['review'] = True\n", ["plan", "review"]),
+        ("def configure(**more):\n    CONFIG.update(more)\n", ["plan", "review"]),
+        ("def override(config):\n    config['review'] = True\noverride(CONFIG)\n", ["plan", "review"]),
+        ("def load():\n    global CONFIG\n    CONFIG = {'review': True}\n", ["plan", "review"]),
+        ("if os.getenv('REVIEW'):\n    CONFIG = {'review': True}\n", ["plan", "review"]),
+    ],
+)
+def test_a_switch_of_a_file_is_known_unless_the_program_changes_it(
+    write: Write, changes: str, nodes: list[str]
+) -> None:
+    write("config.yaml", "review: false\n")
+    head = (
+        "import os\nimport yaml\nfrom pathlib import Path\nCONFIG = yaml.safe_load(Path('config.yaml').read_text())\n"
+    )
+    build = "builder = StateGraph(MessagesState)\nbuilder.add_node('plan', chat)\nif CONFIG['review']:\n"
+    build += "    builder.add_node('review', chat)\ngraph = builder.compile()\n"
+    write("app.py", head + changes + GRAPH.partition("graph = ")[0].replace("PROMPT", "'Chat.'") + build)
+    assert [node.name for node in read_program("app:graph").nodes] == nodes
+
+
+EDGES = """
+from library import install
+
+STEPS = [{"name": "plan", "on": True}, {"name": "review", "on": False}]
+
+
+def plan(state):
+    return {"messages": [llm.invoke("Plan it.")]}
+
+
+builder = StateGraph(MessagesState)
+for step in STEPS:
+    if step["on"]:
+        builder.add_node(step["name"], plan)
+builder.nodes["third"] = plan
+install(builder)
+builder.add_edge("plan", "review").add_edge("review", "plan").add_edge("third", "plan").add_edge("guard", "plan")
+graph = builder.compile()
+"""
+
+
+def test_only_edges_of_nodes_that_a_loop_skips_are_left_out(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + EDGES)
+    assert [edge.source for edge in read_program("app:graph").edges] == ["plan", "third", "guard"]
+
+
+FRONT = """---
+name: desk
+---
+You help at the desk.
+"""
+DESK = """
+from pathlib import Path
+
+import yaml
+
+TEXT = Path("desk.md").read_text()
+POLICY = yaml.safe_load(Path("policy.yaml").read_text())
+
+
+def part(state):
+    return {"messages": [llm.invoke(TEXT.split("---", 2)[2] + POLICY["tone"])]}
+
+
+def whole(state):
+    return {"messages": [llm.invoke(TEXT + Path("policy.yaml").read_text())]}
+
+
+graph = StateGraph(MessagesState).add_node(part).add_node(whole).add_edge(START, "part").compile()
+"""
+
+
+@pytest.mark.parametrize(("first", "second"), [("part", "whole"), ("whole", "part")])
+def test_a_whole_file_is_listed_beside_the_parts_that_others_send(write: Write, first: str, second: str) -> None:
+    write("desk.md", FRONT)
+    write("policy.yaml", "name: shop\ntone: Be kind to all.\n")
+    nodes = f"add_node({first}).add_node({second})"
+    write("app.py", GRAPH.partition("def chat")[0] + DESK.replace("add_node(part).add_node(whole)", nodes))
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == {
+        (FRONT,): ("node whole",),
+        ("You help at the desk.\n",): ("node part",),
+        ("Be kind to all.",): ("node part",),
+        ("name: shop\ntone: Be kind to all.\n",): ("node whole",),
+    }
+
+
+def test_an_agent_that_a_call_of_another_function_makes_is_not_left_out(write: Write) -> None:
+    head = WORKERS.partition("def as_tool")[0].replace('"counter": [count]', '"counter": [count], "plain": [find]')
+    nodes = "from langgraph.graph import StateGraph, MessagesState\nclass Team:\n    def __init__(self, name):\n"
+    nodes += "        self.agent = make_worker(name, llm)\n    def work(self, state):\n"
+    nodes += "        return self.agent.invoke(state)\ndef other(state):\n"
+    nodes += "    return make_worker('plain', llm).invoke(state)\nbuilder = StateGraph(MessagesState)\n"
+    nodes += "builder.add_node('a', Team('finder').work).add_node('b', Team('counter').work).add_node(other)\n"
+    write("app.py", head + nodes + "graph = builder.compile()\n")
+    assert {agent.name for agent in read_program("app:graph").agents} >= {"finder", "counter", "plain"}
+
+
+def test_a_model_that_sends_the_schema_in_json_mode_has_its_texts(write: Write) -> None:
+    given = GRAPH.replace("langchain_openai", "langchain_anthropic").replace("ChatOpenAI", "ChatAnthropic")
+    asked = given.replace("llm.invoke", "llm.with_structured_output(Plan, method='json_mode').invoke")
+    write("app.py", SCHEMA + asked)
+    assert sorted("".join(text.pieces) for text in read_program("app:graph").texts) == ["Chat.", "Write a plan."]
+
+
+UNSENT = """
+from dataclasses import dataclass
+
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.tools import tool
+
+CITIES = ["Paris text.", "Berlin text."]
+ROWS = [{"log": {"topic": "Row topic."}}]
+
+
+@dataclass
+class LogEntry:
+    topic: str
+
+
+def make_entry():
+    return LogEntry(topic="Internal log topic.")
+
+
+@tool
+def find(word: str):
+    \"""Find a word.\"""
+    for city in CITIES:
+        if city in word:
+            return city
+
+
+def chat(state):
+    print(make_entry().topic)
+    for row in ROWS:
+        print(row["log"]["topic"])
+    chain = {"topic": lambda _: "Sent topic.", "note": lambda _: "Unsent note."} | PROMPT | llm
+    return {"topic": "x", "log": {"topic": "Written topic."}, "messages": [chain.invoke(state)]}
+
+
+def end(state):
+    for row in load():
+        llm.bind_tools([find]).invoke(row["log"]["topic"] + state["topic"])
+    return state
+
+
+PROMPT = ChatPromptTemplate.from_template("Talk of {topic}.")
+graph = StateGraph(MessagesState).add_node(chat).add_node(end).add_edge(START, "chat").compile()
+"""
+
+
+def test_what_no_model_is_sent_is_no_text(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + UNSENT)
+    found = sorted("{}".join(text.pieces) for text in read_program("app:graph").texts)
+    assert found == ["Find a word.", "Sent topic.", "Talk of {}.", "x"]
+
+
+def test_items_that_nodes_add_to_each_other_are_followed_once(write: Write) -> None:
+    node = "def n{0}(state):\n    text = state['plan']['text']\n    llm.invoke(text)\n"
+    node += "    return {{'plan': {{'text': text + 'Plus {0}.'}}}}\nbuilder.add_node(n{0})\n"
+    nodes = "".join(node.format(number) for number in range(150))
+    head = GRAPH.partition("def chat")[0] + "builder = StateGraph(MessagesState)\n"
+    write("app.py", head + nodes + "graph = builder.compile()\n")
+    found = read_program("app:graph").texts
+    assert len(found) == 150
+    assert {len(text.used_by) for text in found} == {150}
+
+
+def test_a_class_of_many_diamonds_is_ordered_at_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    diamond = "class A{1}(A{0}): pass\nclass B{1}(A{0}): pass\nclass A{2}(A{1}, B{1}): pass\n"
+    classes = "class A0:\n    text = 'Chat.'\n" + "".join(diamond.format(n, n + 1, n + 2) for n in range(0, 24, 2))
+    write("app.py", f"{classes}PROMPT = A24().text\n{GRAPH}")
+    asked, known = list[str](), Program.list_bases
+
+    def list_bases(program: Program, of: Traced) -> Iterator[Traced]:
+        asked.append(of.node.name)
+        return known(program, of)
+
+    monkeypatch.setattr(Program, "list_bases", list_bases)
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",)]
+    assert len(asked) < 2000
+
+
+PLACED = """
+from dataclasses import dataclass
+
+from langgraph.types import Send
+
+
+@dataclass
+class Job:
+    number: int
+    ask: str
+
+
+def list_more():
+    yield "Judge it."
+
+
+def list_asked():
+    yield "Plan it."
+    yield from list_more()
+
+
+def chat(job: Job):
+    return {"messages": [llm.invoke(job.ask)]}
+
+
+def fan_out(state):
+    return [Send("chat", Job(1, "Solve it.")), *(Send("chat", Job(2, ask)) for ask in list_asked())]
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_conditional_edges(START, fan_out, ["chat"]).compile()
+"""
+
+
+def test_what_a_sent_object_is_given_by_place_and_a_generator_of_another_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + PLACED)
+    found = sorted(text.pieces for text in read_program("app:graph").texts)
+    assert found == [("Judge it.",), ("Plan it.",), ("Solve it.",)]

@@ -21,6 +21,7 @@ from selfwire.extras.adopt.source import (
     get_last_name,
     give_first,
     is_classmethod,
+    is_field,
     is_main_guard,
     is_static,
     is_text,
@@ -108,6 +109,7 @@ class CodeReader:
         self.by_owner: dict[Any, Code] = {}
         self.pending: list[Code] = []
         self.asked: list[tuple[Any, Surroundings, Reach]] = []
+        self.returned: list[tuple[Traced, Code]] = []
         self.texts = TextFinder(program, self.find_code, self.is_reply)
 
     # pieces
@@ -197,26 +199,32 @@ class CodeReader:
         while self.pending:
             self._read(self.pending.pop())
 
-    def follow_texts(self, users: Mapping[Code, Sequence[str]], own: Collection[Code]) -> None:
+    def follow_texts(
+        self, users: Mapping[Code, Sequence[str]], own: Collection[Code], entries: Collection[Any]
+    ) -> None:
         """Follow what models are asked to the texts in the source.
 
         Args:
             users: nodes, agents and tools by the pieces of code that they use.
             own: pieces of code that tell who uses a text; others do so for a text that is found by them alone.
+            entries: functions of nodes, routers and tools.
         """
         self.program.live = {code.owner for code in self.codes.values() if isinstance(code.owner, Function)}
         self.program.traced.clear()  # arguments of calls that nothing reaches are left out from now on
         all_users = dict[Any, frozenset[str]]()
         for code, labels in users.items():  # a call in a loop is a piece of code for each round
             all_users[code.owner] = all_users.get(code.owner, frozenset()) | frozenset(labels)
-        self.texts.users = all_users
+        self.texts.users, self.texts.entries = all_users, entries
+        for found, code in self.returned:
+            if code.owner in entries:
+                self._read_object(found, code)
         for is_first in (True, False):
             self.texts.told = set() if is_first else set(self.texts.drafts)
             for node, at, reach in self.asked:
                 if (reach.unit is None or reach.unit in own) is is_first:
                     whole = frozenset(users.get(reach.unit, ()))
                     for inside, callers in self._list_callers(at, whole):
-                        self.texts.follow(node, inside, reach._replace(users=callers))
+                        self.texts.follow_asked(node, inside, reach._replace(users=callers))
 
     def _list_callers(
         self, at: Surroundings, users: frozenset[str], depth: int = 0
@@ -252,7 +260,7 @@ class CodeReader:
             elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 if is_filled(node, self.program.parents.get(node)):
                     continue
-                for found in self._list_referred(node, at):
+                for found in self.list_referred(node, at):
                     self._refer_name(found, node, at, code)
             elif isinstance(node, ast.Dict):
                 self._read_dict(node, at, code)
@@ -290,7 +298,8 @@ class CodeReader:
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         return not any(isinstance(found.node, Argument) for part in given for found in self.program.trace(part, at))
 
-    def _list_referred(self, node: ast.Name | ast.Attribute, at: Surroundings) -> Iterator[Traced]:
+    def list_referred(self, node: ast.Name | ast.Attribute, at: Surroundings) -> Iterator[Traced]:
+        """List what a name or an attribute is bound to."""
         if isinstance(node, ast.Name):
             yield from self.program.look_up(node.id, at)
         else:
@@ -351,7 +360,7 @@ class CodeReader:
 
     def _read_hub(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read a prompt that is pulled from a hub, which the source does not show."""
-        self.texts.follow(node, at, Reach(code, role="system"))
+        self.texts.follow_asked(node, at, Reach(code, role="system"))
 
     def _read_agent(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         if agent := self.makers.read_agent(Traced(node, at)):
@@ -388,10 +397,34 @@ class CodeReader:
             if isinstance(left, ast.Call) and get_last_name(left.func) == "RunnableLambda" and left.args:
                 left = left.args[0]
             for found in self.program.trace(left, at):
-                if isinstance(found.node, Function | ast.Dict):
-                    self.ask(
-                        found.node, found.at, code, role="user" if "model" in kinds else "", whole="model" in kinds
-                    )
+                if "model" in kinds and isinstance(found.node, Function):
+                    self.ask(found.node, found.at, code, role="user")
+                elif "model" not in kinds and isinstance(found.node, Function | ast.Dict):
+                    self._read_filling(found, Traced(node.right, at), code)
+
+    def _read_filling(self, filling: Traced, prompt: Traced, code: Code) -> None:
+        """Read what a dict, or a function that returns one, fills into the holes of a prompt."""
+        holes = self._list_holes(prompt)
+        parts = [filling]
+        if isinstance(filling.node, Function):
+            parts = [*self.program.list_returned(filling.node, filling.at, {}, None, None)]
+        for found in (found for part in parts for found in self.program.trace(*part[:2])):
+            if isinstance(found.node, ast.Dict) and holes:
+                values = [value for key, value in list_items(found.node) if key in holes]
+            else:
+                values = [found.node]
+            for value in values:
+                self.ask(value, found.at, code, whole=False)
+
+    def _list_holes(self, prompt: Traced) -> set[str]:
+        """List the names that a prompt asks for; none if the source does not show all of its texts."""
+        finder = TextFinder(self.program, self.find_code, self.is_reply)
+        finder.follow_asked(*prompt[:2], Reach(None))
+        names = {hole.partition(".")[0].partition("[")[0] for draft in finder.drafts.values() for hole in draft.holes}
+        for found in self.program.trace(*prompt[:2]):
+            if isinstance(found.node, ast.AST):
+                names |= {part.value for part in ast.walk(found.node) if is_text(part)}  # of a placeholder
+        return set() if finder.opaque else names
 
     def _read_assigned(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read what the functions in `RunnablePassthrough.assign(hole=function)` fill into a prompt."""
@@ -475,8 +508,19 @@ class CodeReader:
         for found in self.program.trace(part, at):
             if isinstance(found.node, ast.Dict):
                 self._read_fields(list_items(found.node), found.at, code)
-            elif isinstance(found.node, Instance) and found.node.call is not None and found.node.made_in is not None:
-                self._read_fields(get_keywords(found.node.call).items(), found.node.made_in, code)
+            else:
+                self._read_object(found, code)
+
+    def _read_object(self, found: Traced, code: Code) -> None:
+        """Read the fields of an object that is written into the state."""
+        made = found.node
+        if not isinstance(made, Instance) or made.call is None or made.made_in is None:
+            return
+        is_alone = len(self.program.list_mro(Traced(made.of, found.at))) == 1  # else fields of others come first
+        fields = [part.target.id for part in made.of.body if is_field(part)] if is_alone else []  # type: ignore[attr-defined]
+        passed = {name: self.program.get_passed_field(made, name) for name in [*get_keywords(made.call), *fields]}
+        known = [(name, value) for name, value in passed.items() if value is not None]
+        self._read_fields(known, made.made_in, code)
 
     def _read_update(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         parts = [keyword.value for keyword in node.keywords if keyword.arg in ("update", "arg")]
@@ -484,8 +528,11 @@ class CodeReader:
             self._read_input(part, at, code)
 
     def _read_return(self, node: ast.Return, at: Surroundings, code: Code) -> None:
-        if node.value is not None:
-            self._read_input(node.value, at, code)
+        for found in self.program.trace(node.value, at) if node.value is not None else ():
+            if isinstance(found.node, ast.Dict):
+                self._read_fields(list_items(found.node), found.at, code)
+            elif isinstance(found.node, Instance):
+                self.returned.append((found, code))  # it is a state only if a node returns it
 
     def _read_fields(self, items: Iterable[tuple[str, ast.expr]], at: Surroundings, code: Code) -> None:
         for key, value in items:

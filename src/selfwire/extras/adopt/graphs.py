@@ -117,9 +117,8 @@ class GraphReader:
             for call, at in self.list_calls(builder, method):
                 for where in self.unroll(call, at):
                     read(self, call, where, graph)
-        names = {START, *(draft.name for draft in self.nodes[first:])}
-        if not any("{" in name for name in names):  # a node that a loop skips has no edges
-            self.edges = [edge for edge in self.edges if edge.graph != graph or edge.source in names]
+        skipped = self._list_skipped(builder) - {draft.name for draft in self.nodes[first:]}
+        self.edges = [edge for edge in self.edges if edge.graph != graph or edge.source not in skipped]
         for call, at in self.list_calls(builder, "compile"):
             self._read_pauses(call, at, graph)
         for draft in self.nodes[first:]:
@@ -262,6 +261,21 @@ class GraphReader:
 
         Rounds in which a test around the call is known to be false are left out.
         """
+        rounds, tests = self._list_rounds(call, at)
+        return [inner for inner in rounds if not any(self.program.is_false(test, inner) for test in tests)]
+
+    def _list_skipped(self, builder: Traced) -> set[str]:
+        """List the names of nodes in rounds of loops that a test skips, which have no edges."""
+        names = set[str]()
+        for call, at in self.list_calls(builder, "add_node"):
+            rounds, tests = self._list_rounds(call, at)
+            for inner in rounds if len(rounds) > 1 and len(call.args) > 1 else ():
+                if any(self.program.is_false(test, inner) for test in tests):
+                    names.update(find_strings(self.program, call.args[0], inner).values)
+        return names
+
+    def _list_rounds(self, call: ast.expr, at: Surroundings) -> tuple[list[Surroundings], list[ast.expr]]:
+        """List the surroundings of a call for all rounds of the loops around it, and the tests around it."""
         loops, tests = list[ast.For](), list[ast.expr]()
         child: Any = call
         while (node := self.program.parents.get(child)) is not None and node is not at.owner:
@@ -278,7 +292,7 @@ class GraphReader:
         rounds = [self.program.enter_after_loops(at, call.lineno)]
         for loop in loops:
             rounds = [inner for outer in rounds for inner in self._list_carried(loop, call, outer)]
-        return [inner for inner in rounds if not any(self.program.is_false(test, inner) for test in tests)]
+        return rounds, tests
 
     def _list_carried(self, loop: ast.For, call: Any, at: Surroundings) -> list[Surroundings]:
         """Find the surroundings for each round of a loop, with what the round before has left in names."""

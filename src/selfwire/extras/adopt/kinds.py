@@ -151,12 +151,8 @@ def is_tool_class(program: Program, found: Traced) -> bool:
 
 def has_base(program: Program, found: Traced, names: tuple[str, ...]) -> bool:
     """Whether a class has, directly or not, a base class of one of some names."""
-    for base in program.list_bases(found):
-        if isinstance(base.node, Outside) and base.node.name.rpartition(".")[2] in names:
-            return True
-        if isinstance(base.node, ast.ClassDef) and has_base(program, base, names):
-            return True
-    return False
+    bases = (base.node for of in program.list_mro(found) for base in program.list_bases(of))
+    return any(isinstance(base, Outside) and base.name.rpartition(".")[2] in names for base in bases)
 
 
 @end_circles(Strings((), False))

@@ -43,6 +43,8 @@ ASKING = re.compile(r"Summarization|ModelFallback")
 """Names of middleware whose arguments without a name are models."""
 RESULTS = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.List, ast.Tuple, ast.Dict)
 """Expressions of what a tool returns whose texts a model reads."""
+JSON_MODELS = ("ChatOpenAI", "AzureChatOpenAI", "ChatDeepSeek", "ChatXAI", "ChatTogether")
+"""Models of OpenAI and those built on its class, which send no schema in `json_mode`."""
 INJECTED = re.compile(r"\b(Injected\w+|RunnableConfig|ToolRuntime|BaseStore)\b")
 """Types of arguments that no model sees."""
 
@@ -134,11 +136,32 @@ class MakerReader:
         return draft
 
     def list_agents(self) -> Iterator[AgentDraft]:
-        """List the agents; of a call that several calls reach, those that these make, and no common one."""
-        most = dict[Any, int]()
+        """List the agents; no common one of a call, where each call that reaches it has an agent of its own."""
         for draft in self.agents.values():
-            most[draft.at.node] = max(draft.code.passes, most.get(draft.at.node, 0))
-        yield from (draft for draft in self.agents.values() if draft.code.passes == most[draft.at.node])
+            own = [
+                other
+                for other in self.agents.values()
+                if other.at.node is draft.at.node and other.code.passes > draft.code.passes
+            ]
+            if not own or not self._are_all(own):
+                yield draft
+
+    def _are_all(self, drafts: list[AgentDraft]) -> bool:
+        """Whether every call of the functions around some agents has made one of them."""
+        made, functions = set[Any](), dict[Any, None]()
+        for draft in drafts:
+            here: Surroundings | None = draft.at.at
+            while here is not None:
+                given = [value.node for values in here.given.values() for value in values]
+                made.update(node.call if isinstance(node, Instance) else node for node in given)
+                functions.update({here.owner: None} if given else {})
+                here = here.outer
+        for function in functions:
+            for call in self.program.calls.get(getattr(function, "name", ""), ()):
+                parts = {call.node, *call.node.args, *(keyword.value for keyword in call.node.keywords)}
+                if not parts & made and self.program.find_called(function, call.node, call.at):
+                    return False
+        return True
 
     def _find_agent_name(self, call: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> str:
         if name := self.find_first(named.get("name", named.get("supervisor_name")), at):
@@ -367,9 +390,8 @@ class MakerReader:
         named = get_keywords(node)
         given = [*node.args[:1], *(named[key] for key in ("tools", "schema", "pydantic_object") if key in named)]
         for part in given:
-            method = named.get("method")
-            if is_text(method) and method.value == "json_mode":
-                continue  # the schema is not sent
+            if self._is_silent(node, at):
+                continue
             if get_last_name(node.func).endswith(("with_structured_output", "OutputParser")):
                 for found in self._list_schemas(part, at):
                     self.read_schema(found, code)
@@ -382,6 +404,15 @@ class MakerReader:
                 self._read_json_schema(found.node, found.at, code)
         if "handle_tool_errors" in named:
             self.reader.ask(named["handle_tool_errors"], at, code, role="tool result")
+
+    def _is_silent(self, node: ast.Call, at: Surroundings) -> bool:
+        """Whether a model is asked for JSON without the schema, which other models send all the same."""
+        method = get_keywords(node).get("method")
+        if not is_text(method) or method.value != "json_mode" or not isinstance(node.func, ast.Attribute):
+            return False
+        found = list(find_kinds(self.program, node.func.value, at))
+        makers = [get_last_name(getattr(value.node, "func", None)) for _, value in found]
+        return bool(makers) and all(maker in JSON_MODELS for maker in makers)
 
     def _read_made_schema(self, node: ast.expr, at: Surroundings, code: Code) -> None:
         """Read the fields of `create_model("Name", field=(type, Field(...)))`, and its docstring."""
@@ -544,14 +575,20 @@ class MakerReader:
         for returned in self.program.list_returned(node, at, {}, None, None):
             for found in self.program.trace(returned.node, returned.at):
                 # a text outside of the function is a result of a table
-                is_named = isinstance(returned.node, ast.Name | ast.Attribute) and is_text(found.node)
-                if is_named or (isinstance(found.node, RESULTS) and self.program.is_inside(found.node, node)):
+                is_inside = isinstance(found.node, RESULTS) and self.program.is_inside(found.node, node)
+                if is_inside or (is_text(found.node) and self._is_bound(returned, found.node)):
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
 
         for part in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):
             if get_last_name(getattr(part, "func", None)) == "ToolException":
                 for text in part.args[:1]:  # type: ignore[union-attr]
                     self.reader.ask(text, self.program.enter(node, at), draft.body, role="tool result", whole=False)
+
+    def _is_bound(self, named: Traced, text: ast.Constant) -> bool:
+        """Whether a name is bound to a text itself, not to an element of a collection."""
+        if not isinstance(named.node, ast.Name | ast.Attribute):
+            return False
+        return any(found.node is text for found in self.reader.list_referred(*named[:2]))
 
     def _read_class(self, node: ast.ClassDef, at: Surroundings) -> ToolDraft | None:
         found = Traced(node, at)

@@ -176,6 +176,49 @@ def load_value(program: Program, node: ast.expr, at: Surroundings) -> Any:
     return value
 
 
+def load_settled(program: Program, node: ast.expr, at: Surroundings) -> Any:
+    """Load what a program takes from one file and changes nowhere; None if it is not there, or may be another."""
+    found = find_loaded(program, node, at)
+    if found is None or found[0].node in _list_changed_loads(program) or not _has_one_source(program, node, at):
+        return None
+    return load_value(program, node, at)
+
+
+def _list_changed_loads(program: Program) -> set[Any]:
+    """List the calls that load what code of the program changes; all calls that load, while it is asked."""
+    if program.changed_loads is None:
+        program.changed_loads = {call.node for calls in program.calls.values() for call in calls}
+        parts = [part for target in program.changing for part in program.trace(*target[:2])]
+        loads = [find_loaded(program, *part[:2]) for part in parts if isinstance(part.node, ast.expr | Element)]
+        program.changed_loads = {load[0].node for load in loads if load is not None}
+    return program.changed_loads
+
+
+def _has_one_source(program: Program, node: Any, at: Surroundings) -> bool:
+    """Whether each name on the way from an item to the file that it is loaded from has one value."""
+    where = at
+    for _ in range(DEEPEST):
+        if isinstance(node, ast.Call) and is_prompt_loader(get_last_name(node.func)):
+            return True
+        if isinstance(node, ast.Name | ast.Attribute):
+            found = program.trace(node, where)
+            if len(found) != 1 or found[0].node is node or get_last_name(node) in program.rebound | program.replaced:
+                return False
+            node, where = found[0].node, found[0].at
+        elif isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and get_last_name(node.func) == "get":
+            node = getattr(node.func, "value", None)
+        elif isinstance(node, ast.Call):
+            found = program.trace(node, where)
+            if len(found) != 1 or found[0].node is node:
+                return False
+            node, where = found[0].node, found[0].at
+        else:
+            return False
+    return False
+
+
 def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]:
     """Find the files of the program that an expression names; several where a part of the name is computed."""
     found: list[Path] = []

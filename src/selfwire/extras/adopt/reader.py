@@ -15,7 +15,14 @@ from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import find_strings, read_known_strings, tell_kind
 from selfwire.extras.adopt.page import Inventory
-from selfwire.extras.adopt.prompt_files import find_read, list_files, list_globbed, list_loaded, load_value, read_whole
+from selfwire.extras.adopt.prompt_files import (
+    find_read,
+    list_files,
+    list_globbed,
+    list_loaded,
+    load_settled,
+    read_whole,
+)
 from selfwire.extras.adopt.settings import list_values
 from selfwire.extras.adopt.source import (
     BoundMethod,
@@ -58,7 +65,7 @@ def read_program(name: str) -> Inventory:
         for call, at in markers:
             graphs.reader.ask(call.args[1], at, None, kind="marked", via="marker")
         users, _ = _list_users(graphs)
-        graphs.reader.follow_texts(users, _list_own(users))
+        graphs.reader.follow_texts(users, _list_own(users), _list_entries(graphs))
         for call in _list_threads(graphs.program):
             graphs.note(
                 call.node,
@@ -83,7 +90,7 @@ def read_graphs(name: str) -> GraphReader:
     program, file = open_program(matched["module"])
     program.list_globbed = partial(list_globbed, program)
     program.list_loaded = partial(list_loaded, program)
-    program.load_value = partial(load_value, program)
+    program.load_value = partial(load_settled, program)
     program.read_strings = partial(read_known_strings, program)
     graphs = GraphReader(program)
     _read_named(graphs, file, matched["name"])
@@ -302,6 +309,13 @@ def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
     for tool in graphs.makers.tools.values():
         add(f"tool {tool.name}", [tool.docs, tool.body])
     return users, order
+
+
+def _list_entries(graphs: GraphReader) -> set[Any]:
+    """List the functions of nodes, routers and tools."""
+    codes = [node.code for node in graphs.nodes] + [code for _, code in graphs.routers]
+    codes += [tool.body for tool in graphs.makers.tools.values()]
+    return {code.owner for code in codes if code is not None}
 
 
 def _list_own(users: Mapping[Code, Sequence[str]]) -> set[Code]:

@@ -32,6 +32,8 @@ CHANGING = ("replace", "_replace", "model_copy", "evolve")
 """Functions that make an object with some other fields of another."""
 VALIDATING = ("model_validate", "parse_obj", "validate_python")
 """Methods of pydantic that make objects of dicts."""
+REMOVING = ("update", "pop", "popitem", "clear", "remove", "__setitem__", "__delitem__")
+"""Methods by which items of a collection are replaced or removed."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
 """Functions that make a dict of an object's fields."""
 OPERATORS = {ast.Add: "__add__", ast.BitOr: "__or__", ast.Mod: "__mod__"}
@@ -278,6 +280,11 @@ class BoundNames(ast.NodeVisitor):
             self.yielded.append(node.value)
             self.visit(node.value)
 
+    def visit_YieldFrom(self, node: ast.YieldFrom) -> None:
+        """Note what a generator yields of another."""
+        self.yielded.append(ast.copy_location(ast.Starred(node.value, ast.Load()), node.value))
+        self.visit(node.value)
+
     def visit_Call(self, node: ast.Call) -> None:
         """Note what `append`, `insert`, `extend` and `update` add to a list or a dict."""
         self._add(node)
@@ -406,6 +413,9 @@ class Program:
         rebound: names that `global` and `nonlocal` statements list.
         replaced: attributes that are set by other code than methods of their class; None if that code computes which.
         loaded: names that are read somewhere; `handed` are those that are not called there.
+        shared: names that are imported, or read by more than a loop, so that other code may change their values.
+        changing: expressions whose items code adds, replaces or removes.
+        changed_loads: calls that load files whose items code changes; None until they are known.
         live: functions that the graph can reach; None until they are known.
         unread: files whose imports are not read yet.
         traced: what expressions stand for, as far as it is known.
@@ -438,6 +448,9 @@ class Program:
         self.replaced: set[str | None] = set()
         self.loaded: set[str] = set()
         self.handed: set[str] = set()
+        self.shared: set[str] = set()
+        self.changing: list[Traced] = []
+        self.changed_loads: set[Any] | None = None
         self.found: dict[tuple[str, str], SourceFile | None] = {}
         self.live: set[Any] | None = None
         self.traced: dict[Any, list[Traced]] = {}
@@ -522,6 +535,7 @@ class Program:
         pending: list[tuple[ast.AST, Surroundings]] = [(file.tree, file.top)]
         imports = [node for node in ast.walk(file.tree) if isinstance(node, ast.ImportFrom)]
         other_names = {alias.asname: alias.name for node in imports for alias in node.names if alias.asname}
+        self.shared.update(alias.name for node in imports for alias in node.names)
         while pending:
             node, at = pending.pop()
             if isinstance(node, ast.If) and at is file.top and is_main_guard(node):
@@ -535,6 +549,8 @@ class Program:
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 self.loaded.add(get_last_name(node))
                 parent = self.parents.get(node)
+                if not is_looped(node, parent):
+                    self.shared.add(get_last_name(node))
                 is_base = isinstance(parent, ast.ClassDef) and node in parent.bases
                 if not is_base and not (isinstance(parent, ast.Call) and parent.func is node):
                     self.handed.add(get_last_name(node))
@@ -551,6 +567,7 @@ class Program:
         for decorator in getattr(node, "decorator_list", ()):
             name = get_last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
             self.decorated.setdefault(name, []).append((found, decorator))
+        self.changing += [Traced(target, at) for target in list_changed(node)]
         for target, value in list_additions(node) if isinstance(at.owner, Function) else ():
             if isinstance(target, ast.Name) and target.id not in at.names.bound:
                 self.additions.setdefault(target.id, []).append(Traced(value, at))
@@ -1077,16 +1094,33 @@ class Program:
         tests = getattr(loop, "ifs", ())
         return [inner for inner in rounds if not any(self.is_false(test, inner) for test in tests)] or [at]
 
+    @end_circles(False)
     def _is_empty(self, node: ast.expr, at: Surroundings) -> bool:
         """Whether a collection is known to have no elements."""
-        if isinstance(node, ast.Call) and get_last_name(node.func) in (*LISTS, "enumerate"):
-            return bool(node.args) and all(self._is_empty(part, at) for part in node.args[:1])
         found = self.trace(node, at)
-        return bool(found) and all(
-            isinstance(value.node, ast.List | ast.Tuple | ast.Set)
-            and all(isinstance(part, ast.Starred) and self._is_empty(part.value, value.at) for part in value.node.elts)
-            for value in found
+        return bool(found) and all(self._is_empty_value(value, node) for value in found)
+
+    def _is_empty_value(self, value: Traced, asked: ast.expr) -> bool:
+        node = value.node
+        if isinstance(node, ast.Call) and (name := get_last_name(node.func)) in (*LISTS, "enumerate"):
+            return bool(node.args) and all(
+                not isinstance(part, ast.Starred) and self._is_empty(part, value.at)
+                for part in (node.args if name == "chain" else node.args[:1])
+            )
+        if not isinstance(node, ast.List | ast.Tuple | ast.Set):
+            return False
+        is_fixed = isinstance(node, ast.Tuple) or node is asked or self._is_never_filled(value)
+        return is_fixed and all(
+            isinstance(part, ast.Starred) and self._is_empty(part.value, value.at) for part in node.elts
         )
+
+    def _is_never_filled(self, value: Traced) -> bool:
+        """Whether a literal list has one name, and the program does nothing with the name but iterate over it."""
+        parent = self.parents.get(value.node)
+        targets = parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
+        name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+        is_once = len(value.at.names.bound.get(name, ())) == 1 and name not in value.at.names.added
+        return bool(name) and is_once and name not in self.shared | self.rebound | self.replaced
 
     def is_false(self, test: ast.expr, at: Surroundings) -> bool:
         """Whether a test such as `part is not other`, or a value that is tested, is known to be false."""
@@ -1331,13 +1365,17 @@ class Program:
 
     def list_mro(self, of: Traced) -> list[Traced]:
         """List a class of the program and its base classes, in the order in which Python looks for attributes."""
-        return self._list_mro(of.node, of.at)
+        return self._list_mro(of, {})
 
-    @end_circles(list[Traced]())
-    def _list_mro(self, node: ast.ClassDef, at: Surroundings) -> list[Traced]:
-        above = [base for base in self.list_bases(Traced(node, at)) if isinstance(base.node, ast.ClassDef)]
-        order = {found.node: found for base in reversed(above) for found in reversed(self._list_mro(*base[:2]))}
-        return [Traced(node, at), *reversed(order.values())]
+    def _list_mro(self, of: Traced, orders: dict[Any, list[Traced]]) -> list[Traced]:
+        """List the order of a class once for all classes below it; `orders` has those that are known."""
+        key = (of.node, of.at.key)
+        if key not in orders:
+            orders[key] = []  # a class that is its own base class
+            above = [base for base in self.list_bases(of) if isinstance(base.node, ast.ClassDef)]
+            order = {found.node: found for base in reversed(above) for found in reversed(self._list_mro(base, orders))}
+            orders[key] = [Traced(of.node, of.at), *reversed(order.values())]
+        return orders[key]
 
     def _get_module_member(self, base: Traced, name: str) -> Iterator[Traced]:
         file: SourceFile = base.node.file
@@ -1465,7 +1503,7 @@ class Program:
             yield Traced(instance.of, base.at)
             return
         if instance.call is not None and instance.made_in is not None and not self.find_init(base):
-            passed = self._get_passed_field(instance, name)
+            passed = self.get_passed_field(instance, name)
             if passed is not None:
                 made = list(self._list_parsed(base, name, Traced(passed, instance.made_in)))
                 yield from made or [Traced(passed, instance.made_in, instance.call)]
@@ -1477,17 +1515,19 @@ class Program:
 
     def _list_assigned(self, owner: Traced, name: str, me: Traced) -> Iterator[Traced]:
         """Find what the methods of a class assign to an attribute of an object."""
-        inside = self.enter(owner.node, owner.at)
-        for method, value in self._read_assigned(owner.node).get(name, ()):
+        for of in self.list_mro(owner):
+            yield from self._list_assigned_in(of, name, me)
+
+    def _list_assigned_in(self, of: Traced, name: str, me: Traced) -> Iterator[Traced]:
+        """Find what the methods of a class itself assign to an attribute of an object."""
+        inside = self.enter(of.node, of.at)
+        for method, value in self._read_assigned(of.node).get(name, ()):
             made: list[Surroundings | None] = [self.enter_init(me, method)] if method.name == "__init__" else []
             if method.name == "__init_subclass__":
                 made = [at for _, at in self.list_decorations(self.enter(method, inside))]
             elif method.name == "__post_init__" and isinstance(me.node, Instance) and me.node.call is not None:
                 made = [Surroundings(inside.file, method, inside, give_first(method, me))]
             yield from (Traced(value, at) for at in [*filter(None, made)] or self._list_around(value, method, inside))
-        for parent in self.list_bases(owner):
-            if isinstance(parent.node, ast.ClassDef):
-                yield from self._list_assigned(parent, name, me)
 
     def _list_around(self, node: ast.expr, method: Any, at: Surroundings) -> list[Surroundings]:
         """List the surroundings of a node of a method; of one in a decorator those for each function it decorates."""
@@ -1553,7 +1593,8 @@ class Program:
                                 return found
         return None
 
-    def _get_passed_field(self, instance: Instance, name: str) -> ast.expr | None:
+    def get_passed_field(self, instance: Instance, name: str) -> ast.expr | None:
+        """Get what the call that makes an object passes for a field; None if it passes nothing."""
         assert instance.call is not None
         for keyword in instance.call.keywords:
             if keyword.arg == name:
@@ -2275,6 +2316,24 @@ def _list_direct_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]
             yield node.func.value, node.args[-1]
         elif node.func.attr == "setdefault" and len(node.args) > 1:
             yield node.func.value, ast.Dict([node.args[0]], [node.args[1]])
+
+
+def list_changed(node: ast.AST) -> Iterator[ast.expr]:
+    """Find the collections whose items a statement or a call adds, replaces or removes."""
+    yield from (target for target, _ in list_additions(node))
+    if isinstance(node, ast.Delete):
+        yield from (target.value for target in node.targets if isinstance(target, ast.Subscript))
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in REMOVING:
+        yield node.func.value
+    elif isinstance(node, ast.Call) and get_last_name(node.func) == "update":
+        yield from node.args[:1]
+
+
+def is_looped(node: ast.expr, parent: Any) -> bool:
+    """Whether a loop iterates over an expression, directly or through `list(...)`."""
+    if isinstance(parent, ast.Call):
+        return node in parent.args and get_last_name(parent.func) in (*LISTS, "enumerate", "len")
+    return isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension) and parent.iter is node
 
 
 def is_super(node: Any) -> bool:

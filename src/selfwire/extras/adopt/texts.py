@@ -6,7 +6,7 @@ import re
 import string
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -29,9 +29,11 @@ from selfwire.extras.adopt.source import (
     Traced,
     get_keywords,
     get_last_name,
+    is_static,
     is_text,
     list_decorators,
     list_items,
+    list_positional,
 )
 
 WIDTH = 100
@@ -193,6 +195,17 @@ class TextDraft:
     is_alone: bool = False
 
 
+class WrittenItem(NamedTuple):
+    """The texts of an item that nodes write into a field of the state.
+
+    Attributes:
+        items: other items that it is made of, by field, key and the way to the model.
+    """
+
+    texts: list[tuple[TextDraft, Reach]]
+    items: dict[tuple[str, str, Reach], None]
+
+
 class TextFinder:
     """Follows expressions to the literals that they are made of.
 
@@ -202,6 +215,9 @@ class TextFinder:
         users: nodes, agents and tools by the functions and expressions that they use, once these are known.
         told: texts whose users are all known.
         is_reply: finds whether a call asks a model, so that its result is no text of the program.
+        entries: functions of nodes, routers and tools, which are given the state.
+        wholes: files with front matter that the expression that is followed sends; `cut` are those that it cuts.
+        items: items of fields of the state that were followed; `written` is the one that is being followed.
     """
 
     def __init__(self, program: Program, unit_of: Callable[[Any], Any], is_reply: IsReply) -> None:
@@ -212,6 +228,20 @@ class TextFinder:
         self.seen: set[Any] = set()
         self.users: Mapping[Any, frozenset[str]] = {}
         self.told: set[tuple[Path, int, int]] = set()
+        self.entries: Collection[Any] = ()
+        self.wholes: list[tuple[TextDraft, Reach]] = []
+        self.cut: set[Path] = set()
+        self.items: dict[tuple[str, str, Reach], WrittenItem] = {}
+        self.written: WrittenItem | None = None
+
+    def follow_asked(self, node: Any, at: Surroundings, reach: Reach) -> None:
+        """Find the texts of what a model is asked; of a file that code may cut or not, only the part."""
+        before, self.wholes, self.cut = (self.wholes, self.cut), [], set()
+        self.follow(node, at, reach)
+        for draft, own in self.wholes:
+            if draft.path not in self.cut:
+                self._add(draft, own)
+        self.wholes, self.cut = before
 
     def follow(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Find the texts that an expression is made of."""
@@ -286,11 +316,42 @@ class TextFinder:
         """Follow `state["field"]["key"]`, or `state.field["key"]`, to the items that nodes write into the field."""
         name = getattr(getattr(owner, "slice", None), "value", getattr(owner, "attr", ""))
         inner = getattr(owner, "value", None)
-        if name in self.writes and isinstance(inner, ast.expr):
-            if any(isinstance(base.node, Argument | Element) for base in self.program.trace(inner, at)):
-                for written in self.writes[name]:
-                    item = self.program.make_item(written.node, key)
-                    self.follow(item, written.at, reach._replace(whole=False, kind="", is_written=True))
+        if name not in self.writes or not isinstance(inner, ast.expr) or not self._is_state(inner, at):
+            return
+        shape = reach._replace(whole=False, kind="", is_written=True, unit=None, users=frozenset())
+        pending, seen = [(name, key, shape)], set[tuple[str, str, Reach]]()
+        if self.written is not None:
+            self.written.items.update(dict.fromkeys(pending))
+            return
+        while pending:
+            if (item := pending.pop()) not in seen:
+                seen.add(item)
+                found = self._read_written_item(item)
+                pending += found.items
+                for draft, own in found.texts:
+                    self._add(draft, own._replace(unit=reach.unit, users=reach.users))
+
+    def _is_state(self, node: ast.expr, at: Surroundings) -> bool:
+        """Whether an expression may be what a node, a router or a tool is given."""
+        for base in self.program.trace(node, at):
+            if isinstance(base.node, Argument) and (function := base.node.function) in self.entries:
+                is_method = base.at.outer is not None and isinstance(base.at.outer.owner, ast.ClassDef)
+                first = 1 if is_method and not is_static(function) else 0
+                written = ast.unparse(base.node.annotation) if base.node.annotation is not None else ""
+                if base.node.name in list_positional(function)[first : first + 1] or "InjectedState" in written:
+                    return True
+        return False
+
+    def _read_written_item(self, item: "tuple[str, str, Reach]") -> "WrittenItem":
+        """Follow what nodes write as an item of a field once, for all who read it."""
+        if item not in self.items:
+            name, key, shape = item
+            self.items[item] = self.written = WrittenItem([], {})
+            before, self.seen = self.seen, set()
+            for written in self.writes[name]:
+                self.follow_asked(self.program.make_item(written.node, key), written.at, shape)
+            self.seen, self.written = before, None
+        return self.items[item]
 
     def _follow_stored(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> None:
         """Follow `item.value["field"]`, where a store gave the item, to what the program puts there."""
@@ -410,6 +471,9 @@ class TextFinder:
         return ast.unparse(parent.target) if isinstance(parent, ast.AnnAssign) else ""
 
     def _add(self, draft: TextDraft, reach: Reach) -> None:
+        if self.written is not None:
+            self.written.texts.append((draft, reach))
+            return
         key = (draft.path, draft.place[0], draft.place[2])
         known = self.drafts.setdefault(key, draft)
         if len(draft.holes) > len(known.holes) or (known.kind == "constant" and draft.kind == "template"):
@@ -738,7 +802,7 @@ class TextFinder:
         bodies = prompt_files.find_bodies(self.program, node, at)
         for body in bodies:
             self._add_file(body, reach)
-            self.drafts.pop((body.path, 1, 0), None)  # the whole file, where code may cut the text or not
+        self.cut |= {body.path for body in bodies}
         return bool(bodies)
 
     def _follow_loaded(self, call: ast.Call, at: Surroundings, keys: tuple[Any, ...], reach: Reach) -> bool:
@@ -757,14 +821,13 @@ class TextFinder:
     def _add_file(self, text: FileText, reach: Reach) -> None:
         value = change(text.text, reach.changes)
         pieces, holes = split_marks(*split_template(value, reach.mode), reach.marks)
-        is_cut = (
-            text.line == 1
-            and not text.key
-            and any(d.path == text.path and d.place[0] > 1 for d in self.drafts.values())
-        )
-        if LETTERS.search(value) and value not in ROLES and not is_cut:
+        if LETTERS.search(value) and value not in ROLES:
             place = (text.line, text.end_line, text.column, text.end_column)
-            self._add(TextDraft(text.path, "file", text.key, value, pieces, holes, place), reach)
+            draft = TextDraft(text.path, "file", text.key, value, pieces, holes, place)
+            if text.line == 1 and not text.key and prompt_files.read_body(text.path) is not None:
+                self.wholes.append((draft, reach))
+            else:
+                self._add(draft, reach)
 
     # what cannot be read
 

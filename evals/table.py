@@ -601,6 +601,23 @@ def summarise_seeds(runs: Sequence[Sequence[SystemSummary]], against: str) -> tu
     return tuple(SeedSummary(tuple(lines), others) for lines in zip(*runs, strict=True))
 
 
+def _format_solved(found: SeedSummary) -> str:
+    shares = [line.share.value for line in found.lines if line.share]
+    same = all(line.interval == line.share for line in found.lines)
+    return "" if same or not shares else f"{fmean(shares):.2f}"
+
+
+def _format_efficiency(found: SeedSummary) -> str:
+    known = [line.efficiency for line in found.lines if line.efficiency is not None]
+    return f"{fmean(known):.1f}" if len(known) == len(found.lines) else "n/a"
+
+
+def _format_dollars(found: SeedSummary) -> str:
+    spent = [line.spend.dollars for line in found.lines]
+    tasks = sum(line.tasks for line in found.lines)
+    return "unknown" if None in spent else f"{sum(filter(None, spent)) / max(tasks, 1):.4f}"
+
+
 def list_seed_columns() -> tuple[Column[SeedSummary], ...]:
     """List the columns of a comparison over seeds; numbers per task are means over all runs."""
 
@@ -619,11 +636,6 @@ def list_seed_columns() -> tuple[Column[SeedSummary], ...]:
         score = sum(line.score * line.tasks for line in found.lines if line.score is not None)
         return f"{100 * score / calls:.1f}" if calls else "-"
 
-    def dollars(found: SeedSummary) -> str:
-        spent = [line.spend.dollars for line in found.lines]
-        tasks = sum(line.tasks for line in found.lines)
-        return "unknown" if None in spent else f"{sum(filter(None, spent)) / max(tasks, 1):.4f}"
-
     def by_seed(found: SeedSummary) -> str:
         return " ".join(f"{score:.2f}" for score in found.scores) if len(found.lines) > 1 else ""
 
@@ -641,14 +653,16 @@ def list_seed_columns() -> tuple[Column[SeedSummary], ...]:
         Column("system", lambda found: found.name),
         Column("score [95 %]", lambda found: str(found.score or "-")),
         Column("by seed", by_seed, silent=""),
+        Column("solved", _format_solved, silent=""),
         Column("difference [95 %]", lambda found: format_difference(found.difference), silent="-"),
         Column("errors", count(lambda line: line.errors)),
         Column("over cap", count(lambda line: line.capped), silent="0"),
         Column("calls/task", per_task(lambda spend: spend.calls, 1)),
         Column("tokens/task", per_task(lambda spend: spend.tokens, 0)),
-        Column("$/task", dollars, silent="0.0000"),
+        Column("$/task", _format_dollars, silent="0.0000"),
         Column("free decisions", lambda found: str(found.decisions or "-"), silent="-"),
         Column("score per 100 calls", per_hundred_calls),
+        Column("S", _format_efficiency, silent="n/a"),
         Column("evolution", evolution, silent="none"),
     )
 

@@ -272,7 +272,7 @@ def build_proof_table(proof: Proof, benchmark: str) -> ResultTable:
 
         return Column(f"from {'direct' if kind == DIRECT else 'best of k'}", format_verdict, silent="-")
 
-    own = ("system", "difference", "score", "$")
+    own = ("system", "difference", "score", "solved", "$", "S")
     shown = [column for column in list_seed_columns() if not column.name.startswith(own)]
     columns = (
         Column[tuple[str, SeedSummary]]("system", lambda row: row[0]),

@@ -201,6 +201,11 @@ def test_a_table_of_systems_is_over_all_seeds_of_its_rows(tmp_path: Path) -> Non
     whole = fill("systems rows=kept.jsonl")
     assert "| 0.67 1.00 | +0.67 [-1.00, +1.00] |" in whole
     assert "| 0.5000 |" in whole
+    assert "| solved |" not in page.read_text()
+    half = write_results(tmp_path / "3.jsonl", {"rule": (0.0,) * 3, "a": (0.0,) * 3, "b": (0.5, 1.0, 1.0)}, seed=2)
+    keep_scores([half], tmp_path / "half.jsonl")
+    assert fill("systems rows=half.jsonl").startswith("| b | 0.83 [")
+    assert "] | 0.67 | +" in fill("systems rows=half.jsonl")
     assert fill("paired rows=kept.jsonl") == "| b | +0.67 [-1.00, +1.00] |"
     assert fill("scores one=kept.jsonl two=kept.jsonl").count("+0.67 [-1.00, +1.00]") == 2
 

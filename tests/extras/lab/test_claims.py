@@ -52,7 +52,7 @@ The first run is left out. It takes 4 tasks (`--tasks 4`), half of 8. See Sec. 3
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    shutil.copytree(ROOT / "docs" / "rows", tmp_path / "docs" / "rows")
+    shutil.copytree(ROOT / "tests" / "fixtures" / "rows", tmp_path / "docs" / "rows")
     (page := tmp_path / "docs" / "page.md").write_text(TEXT)
     page.write_text(fill_page(page))
     lock_claims([page], tmp_path / "docs" / "claims.lock")

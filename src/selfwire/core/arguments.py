@@ -31,9 +31,9 @@ _OPTION = re.compile(rf"`[^`]*`|{'|'.join(option for option in ARGUMENTS if ' ' 
 
 
 def name_arguments(error: Exception, names: Collection[str]) -> None:
-    """Put the arguments of a function in place of the options that an error names; options without one stay.
+    """Put the arguments of a function in place of the options that an error names.
 
-    So does what stands in backticks, as that is a command.
+    Options without an argument stay, and so do commands in backticks.
 
     Args:
         names: of the function's arguments.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import EISDIR
+from functools import cached_property
 from math import sqrt
 from pathlib import Path
 from statistics import fmean, stdev
@@ -475,6 +476,13 @@ CALLS = Column[SystemSummary]("calls/task", lambda line: f"{line.calls_per_task:
 TOKENS = Column[SystemSummary]("tokens/task", lambda line: f"{line.spend.tokens / max(line.tasks, 1):,.0f}")
 DECISIONS = Column[SystemSummary]("free decisions", lambda line: str(line.decisions or "-"), silent="-")
 ERRORS = Column[SystemSummary]("errors", lambda line: str(line.errors))
+OVER_CAP = Column[SystemSummary]("over cap", lambda line: str(line.capped), silent="0")
+PER_HUNDRED_CALLS = Column[SystemSummary](
+    "score per 100 calls", lambda line: "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}"
+)
+EFFICIENCY = Column[SystemSummary](
+    "S", lambda line: "n/a" if line.efficiency is None else f"{line.efficiency:.1f}", silent="n/a"
+)
 
 
 def _dollars(line: SystemSummary) -> str:
@@ -496,17 +504,14 @@ def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
         SOLVED,
         Column("difference [95 %]", lambda line: format_difference(compute_difference(line, against)), silent="-"),
         ERRORS,
-        Column("over cap", lambda line: str(line.capped), silent="0"),
+        OVER_CAP,
         CALLS,
         TOKENS,
         DOLLARS,
         DECISIONS,
         Column("s/task", lambda line: f"{line.spend.seconds / max(line.tasks, 1):.1f}"),
-        Column(
-            "score per 100 calls",
-            lambda line: "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}",
-        ),
-        Column("S", lambda line: "n/a" if line.efficiency is None else f"{line.efficiency:.1f}", silent="n/a"),
+        PER_HUNDRED_CALLS,
+        EFFICIENCY,
         Column("evolution", lambda line: _evolution(line.info), silent="none"),
     )
 
@@ -552,7 +557,7 @@ class SeedSummary:
         are all equal, tell no spread; then the tasks of all of them do.
         """
         if len({*self.scores}) < 2:
-            return merge_lines(self.lines).interval
+            return self.whole.interval
         return compute_student_interval(self.scores).clip(0, 1)
 
     @property
@@ -561,13 +566,13 @@ class SeedSummary:
         if self.lines == self.others:
             return None
         if len({*self.differences}) < 2:
-            return compute_difference(merge_lines(self.lines), merge_lines(self.others))
+            return compute_difference(self.whole, merge_lines(self.others))
         return compute_student_interval(self.differences).clip(-1, 1)
 
-    @property
-    def decisions(self) -> DecisionCount | None:
-        """Decisions of the system's router in all runs, free and forced; None where none learns."""
-        return sum_decisions(line.decisions for line in self.lines)
+    @cached_property
+    def whole(self) -> SystemSummary:
+        """The tasks of all runs as those of one."""
+        return merge_lines(self.lines)
 
     @property
     def evolutions(self) -> tuple[Usage, ...]:
@@ -585,9 +590,17 @@ class SeedSummary:
 
 
 def merge_lines(lines: Sequence[SystemSummary]) -> SystemSummary:
-    """The scores of a system in several runs as those of one; the tasks of each run are apart."""
-    scores = {f"{place} {task}": score for place, line in enumerate(lines) for task, score in line.scores.items()}
-    return SystemSummary(lines[0].info, scores=scores)
+    """The scores and costs of a system in several runs as those of one; the tasks of each run are apart."""
+    whole = SystemSummary(
+        lines[0].info,
+        scores={f"{place} {task}": score for place, line in enumerate(lines) for task, score in line.scores.items()},
+        solved=sum(line.solved for line in lines),
+        capped=sum(line.capped for line in lines),
+        decisions=sum_decisions(line.decisions for line in lines),
+    )
+    for line in lines:
+        whole._spend.add(line.spend)
+    return whole
 
 
 def summarise_seeds(runs: Sequence[Sequence[SystemSummary]], against: str) -> tuple[SeedSummary, ...]:
@@ -601,70 +614,43 @@ def summarise_seeds(runs: Sequence[Sequence[SystemSummary]], against: str) -> tu
     return tuple(SeedSummary(tuple(lines), others) for lines in zip(*runs, strict=True))
 
 
-def _format_solved(found: SeedSummary) -> str:
-    shares = [line.share.value for line in found.lines if line.share]
-    same = all(line.interval == line.share for line in found.lines)
-    return "" if same or not shares else f"{fmean(shares):.2f}"
-
-
-def _format_efficiency(found: SeedSummary) -> str:
-    known = [line.efficiency for line in found.lines if line.efficiency is not None]
-    return f"{fmean(known):.1f}" if len(known) == len(found.lines) else "n/a"
-
-
-def _format_dollars(found: SeedSummary) -> str:
-    spent = [line.spend.dollars for line in found.lines]
-    tasks = sum(line.tasks for line in found.lines)
-    return "unknown" if None in spent else f"{sum(filter(None, spent)) / max(tasks, 1):.4f}"
-
-
 def list_seed_columns() -> tuple[Column[SeedSummary], ...]:
     """List the columns of a comparison over seeds; numbers per task are means over all runs."""
 
-    def per_task(amount: Callable[[Usage], float], digits: int) -> Callable[[SeedSummary], str]:
-        def format_mean(found: SeedSummary) -> str:
-            tasks = sum(line.tasks for line in found.lines)
-            return f"{sum(amount(line.spend) for line in found.lines) / max(tasks, 1):,.{digits}f}"
-
-        return format_mean
-
-    def count(number: Callable[[SystemSummary], int]) -> Callable[[SeedSummary], str]:
-        return lambda found: str(sum(map(number, found.lines)))
-
-    def per_hundred_calls(found: SeedSummary) -> str:
-        calls = sum(line.spend.calls for line in found.lines)
-        score = sum(line.score * line.tasks for line in found.lines if line.score is not None)
-        return f"{100 * score / calls:.1f}" if calls else "-"
-
-    def by_seed(found: SeedSummary) -> str:
-        return " ".join(f"{score:.2f}" for score in found.scores) if len(found.lines) > 1 else ""
-
-    def evolution(found: SeedSummary) -> str:
-        if not found.evolutions:
-            return "unknown" if found.info.learned else "none"
-        calls = f"{fmean(usage.calls for usage in found.evolutions):,.0f} calls"
-        spent = [usage.dollars for usage in found.evolutions]
-        if None in spent:
-            return f"{calls}, $ unknown"
-        mean = sum(filter(None, spent)) / len(spent)
-        return f"{calls}, ${mean:,.2f}" if mean else calls
+    def of_whole(column: Column[SystemSummary]) -> Column[SeedSummary]:
+        return Column(column.name, lambda found: column.format(found.whole), column.silent)
 
     return (
         Column("system", lambda found: found.name),
         Column("score [95 %]", lambda found: str(found.score or "-")),
-        Column("by seed", by_seed, silent=""),
+        Column("by seed", _format_scores, silent=""),
         Column("solved", _format_solved, silent=""),
         Column("difference [95 %]", lambda found: format_difference(found.difference), silent="-"),
-        Column("errors", count(lambda line: line.errors)),
-        Column("over cap", count(lambda line: line.capped), silent="0"),
-        Column("calls/task", per_task(lambda spend: spend.calls, 1)),
-        Column("tokens/task", per_task(lambda spend: spend.tokens, 0)),
-        Column("$/task", _format_dollars, silent="0.0000"),
-        Column("free decisions", lambda found: str(found.decisions or "-"), silent="-"),
-        Column("score per 100 calls", per_hundred_calls),
-        Column("S", _format_efficiency, silent="n/a"),
-        Column("evolution", evolution, silent="none"),
+        of_whole(ERRORS),
+        of_whole(OVER_CAP),
+        of_whole(CALLS),
+        of_whole(TOKENS),
+        Column("$/task", lambda found: DOLLARS.format(found.whole), silent="0.0000"),
+        of_whole(DECISIONS),
+        of_whole(PER_HUNDRED_CALLS),
+        of_whole(EFFICIENCY),
+        Column("evolution", _format_evolutions, silent="none"),
     )
+
+
+def _format_scores(found: SeedSummary) -> str:
+    return " ".join(f"{score:.2f}" for score in found.scores) if len(found.lines) > 1 else ""
+
+
+def _format_solved(found: SeedSummary) -> str:
+    share = found.whole.share
+    return "" if share is None or share == found.whole.interval else f"{share.value:.2f}"
+
+
+def _format_evolutions(found: SeedSummary) -> str:
+    calls, dollars = ([getattr(usage, name) for usage in found.evolutions] for name in ("calls", "dollars"))
+    mean = Usage(calls=round(fmean(calls)), dollars=None if None in dollars else fmean(dollars)) if calls else None
+    return _evolution(found.info.replace(evolution=mean))
 
 
 def format_difference(estimate: IntervalEstimate | None, digits: int = 2, missing: str = "-") -> str:

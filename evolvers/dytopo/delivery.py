@@ -68,7 +68,7 @@ def update_memories(
         words: most words of messages that a worker reads, as in `DytopoConfig`.
         rng: the order in which messages without relevance are read where words are limited.
     """
-    spoken = {turn.worker: turn for turn in turns if turn.error is None and turn.asked}
+    spoken = {turn.worker: turn for turn in turns if turn.spoke}
     messages = tuple(
         Message(source=edge.source, target=edge.target, text=text)
         for edge in graph.edges

@@ -89,7 +89,7 @@ async def induce_round_graph(
 ) -> RoundGraph:
     """The graph of a round: induced, or a baseline's; the scope keys the random one."""
     agents = [turn.worker for turn in turns]
-    able = [at for at, turn in enumerate(turns) if turn.error is None and turn.asked]
+    able = [at for at, turn in enumerate(turns) if turn.spoke]
     if config.topology == "none":
         return make_round_graph(agents, [])
     if config.topology == "ring":

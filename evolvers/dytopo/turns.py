@@ -31,6 +31,11 @@ class WorkerTurn(FrozenModel):
     asked: bool = True
     usage: Usage = Usage()
 
+    @property
+    def spoke(self) -> bool:
+        """Whether the worker was asked and did not fail."""
+        return self.asked and self.error is None
+
 
 class ManagerTurn(FrozenModel):
     """The manager in one round.

@@ -173,11 +173,10 @@ def _format_systems(page: Path, given: Mapping[str, str]) -> str:
 def _format_paired(page: Path, given: Mapping[str, str]) -> str:
     found = _summarise(page.parent / given["rows"], given["against"])
     title = f"difference from {found[0].others[0].name} [95 %]"
-    columns = [
-        Column(title if column.name == "difference [95 %]" else column.name, column.format)
-        for column in list_seed_columns()
-        if column.name in ("system", "difference [95 %]")
-    ]
+    columns: tuple[Column[SeedSummary], ...] = (
+        Column("system", lambda line: line.name),
+        Column(title, lambda line: format_difference(line.difference)),
+    )
     return build_table(columns, [line for line in found if line.lines != line.others]).markdown
 
 

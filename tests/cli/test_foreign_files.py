@@ -37,7 +37,7 @@ FEW = ("--tasks", "4", "--concurrency", "1", "--embedder", "hashing")
 SMALL = tuple("--gate mean --train 4 --gate-size 4 --gate-tasks 4 --batch 4 --test 4 --iterations 1".split())
 HARMLESS = {
     "against", "anyway", "approve", "as", "at", "baselines", "batch", "benchmark", "budget-calls", "budget-seconds",
-    "budget-tokens", "budget-usd", "calls-per-task", "check", "checkpoint-every", "concurrency", "corpus", "curve",
+    "budget-tokens", "budget-usd", "calls-per-task", "check", "checkpoint-every", "checks", "concurrency", "corpus", "curve",
     "data-split", "details", "device", "dry-run", "embedder", "error", "evolve", "executor", "feedback",
     "freeze", "gate", "gate-size", "gate-tasks", "grading-timeout", "input-field", "iterations", "json",
     "judge-model", "least", "limit", "margin", "max-errors", "max-tokens", "mermaid", "meta-model", "method", "model",

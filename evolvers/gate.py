@@ -17,9 +17,10 @@ than the incumbent, and than the draft that it has come from (`keep_draft`). Tra
 so this costs no error.
 
 A run that takes parts out expects to be right, and deals its error out otherwise: half of it to all decisions before
-the first rejection, since only the first harmful candidate in a row of acceptances can be the first false one. With a
-share f of that for what follows a rejection, f^r for r of them, a run of K decisions has (1 + f)^K times half the error
-over all places of its rejections, which is the error where f is 2^(1/K) - 1.
+the first rejection, since only the first harmful candidate in a row of acceptances can be the first false one. What
+follows a rejection has a quarter of that, halved once more for each acceptance since the rejection before
+(`compute_row_weight`). Over all places of the next rejection these parts add up to a half, and over any number of
+rejections the rows add up to the error.
 
 What passes this, its gain not proved, is a draft: the next rewiring builds on it and is compared with the incumbent
 again, so that small gains add up to one that can be proved. What does worse than the draft leaves the draft as it is. A
@@ -98,6 +99,15 @@ def compute_weight(before: Mapping[str, int], outcome: str, possible: Sequence[s
         possible: all outcomes.
     """
     return (before.get(outcome, 0) + 0.5) / sum(before.get(name, 0) + 0.5 for name in possible)
+
+
+def compute_row_weight(accepted: int) -> float:
+    """Compute the part of a row's error that the decisions after its rejection have.
+
+    Args:
+        accepted: acceptances of the row before its rejection.
+    """
+    return float(0.5 ** (accepted + 2))
 
 
 def decide(

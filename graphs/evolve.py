@@ -30,6 +30,7 @@ from selfwire.evolvers.gate import (
     EvidenceRule,
     Gate,
     GateDecision,
+    compute_row_weight,
     compute_weight,
     decide,
     decide_by_evidence,
@@ -147,11 +148,6 @@ class EvolutionConfig(FrozenModel):
         error = self.error / (2 if self.iterations and self.rule else 1)
         objective, margin = Objective.parse(self.objective), self.pruning.margin
         return EvidenceRule(gate="no-worse", margin=margin, objective=objective, error=error / 2, simpler=True)
-
-    @property
-    def pruning_weights(self) -> Mapping[str, float]:
-        """The part of the error of taking parts out that later times have, by the outcome of this one."""
-        return {"accepted": 1.0, "rejected": 2 ** (1 / max(1, self.pruning.iterations if self.pruning else 0)) - 1}
 
     @property
     def all_iterations(self) -> int:
@@ -294,8 +290,7 @@ class EvolutionLoop:
     @cached_property
     def pruned_method(self) -> Method[Any]:
         """The method, which proposes to take parts out."""
-        sentences = self.config.pruning.sentences if self.config.pruning else 0
-        return make_pruned(self.method, self.model_prices, sentences=sentences)
+        return make_pruned(self.method, self.model_prices, self.config.pruning or PruningConfig())
 
     def _choose_method(self, state: EvolutionState) -> Method[Any]:
         return self.pruned_method if "pruned_from" in state else self.method
@@ -459,9 +454,10 @@ class EvolutionLoop:
         if verdict["difference"] is None and self.config.screens and "pruned_from" not in state:
             return {}
         outcome, before = name_outcome(verdict), state.get("outcomes", {})
-        if "pruned_from" in state:
-            part = self.config.pruning_weights[outcome]
-        else:
+        part = 1.0
+        if "pruned_from" in state and outcome == "rejected":
+            before, part = {}, compute_row_weight(before.get("accepted", 0))
+        elif "pruned_from" not in state:
             if self.config.screens and outcome == "rejected":  # the proof of a draft has failed
                 outcome = "draft"
             part = compute_weight(before, outcome, OUTCOMES["better" if self.config.screens else "no-worse"])
@@ -601,7 +597,7 @@ class EvolutionLoop:
         """Draw the train tasks of an iteration: in seeded order, reshuffled at every pass; for a pruning anew."""
         iteration, size = state["iteration"], self.config.batch
         if self.config.pruning and "pruned_from" in state:
-            iteration, size = iteration - state["pruned_from"], self.config.pruning.batch
+            iteration, size = iteration - state["pruned_from"], self.config.pruning.batch + self.config.pruning.checks
         return _draw_batch(self.splits.train, size, iteration, self._scope("draw train", 0))
 
     def gate_batch(self, iteration: int) -> tuple[Task, ...]:

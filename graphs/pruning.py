@@ -5,8 +5,9 @@ sentence of an agent's prompt. Its worth is measured by leaving it out, or by as
 difference of the scores with and without it, on train tasks. Then the parts that are worth nothing are taken out,
 agents first, and the gate compares the smaller team with the whole on held-out tasks; one with other models must also
 cost fewer dollars there. Parts that stand in for each other are each worth nothing and together much, so that a group
-is measured as a whole before. The entry and the sink of a team stay, and may be given cheaper models. A run tries a
-number of sentences, once no other part can go: the longest, which cost most tokens.
+is measured as a whole before, on further train tasks: a proof costs far more calls, and one that fails makes the next
+harder. The entry and the sink of a team stay, and may be given cheaper models. A run tries a number of sentences, once
+no other part can go: the longest, which cost most tokens.
 """
 
 import math
@@ -47,6 +48,10 @@ KEY = "pruning"
 """Name of the record in a team's memory."""
 LOOK = 5
 """Tasks after which it is looked at whether a part is needed, and so need not be left out again."""
+PROMISING = math.log(80)
+"""Logarithm of the evidence that the first proof of a run needs at an error of 0.05 beside rewritings."""
+CALL = 0.002
+"""Least that taking a part out saves: the price of a call, by the usual objective."""
 OWN_CALLS = "(the method)"
 """Row of the calls that no agent made."""
 
@@ -64,6 +69,7 @@ class PruningConfig(FrozenModel):
     Args:
         iterations: most times that parts are taken out.
         batch: train tasks on which every part is left out once.
+        checks: further train tasks, on which those that are to go are left out together.
         sentences: most sentences of prompts that are left out on so many train tasks, over all iterations; 0 leaves
             prompts as they are.
         margin: loss of score that does not count.
@@ -72,6 +78,7 @@ class PruningConfig(FrozenModel):
 
     iterations: int = Field(default=6, ge=1)
     batch: int = Field(default=20, ge=1)
+    checks: int = Field(default=40, ge=0)
     sentences: int = Field(default=8, ge=0)
     margin: float = Field(default=0.05, ge=0, lt=1)
     gate_size: int = Field(default=240, ge=1)
@@ -293,6 +300,15 @@ def compute_part_worth(kind: Kind, name: str, gains: Sequence[float]) -> PartWor
     return PartWorth(kind=kind, name=name, value=mean, deviation=deviation, tasks=len(gains))
 
 
+def expect_evidence(worth: PartWorth, config: PruningConfig) -> float:
+    """Estimate the logarithm of the evidence of all gate tasks: the growth of the best bet, by two moments."""
+    left = config.margin + CALL - (worth.value or 0.0)
+    if worth.value is None or left <= 0:
+        return 0.0
+    variance = ((worth.deviation * worth.tasks) ** 2 - 1) / worth.tasks if worth.deviation else 0.0
+    return config.gate_size * left**2 / (2 * (variance + left**2))
+
+
 def sum_costs(runs: Iterable[Trajectory]) -> dict[str, Usage]:
     """Add up what each agent's calls cost, and those of no agent; all rows together are the cost of the runs."""
     sums: dict[str, UsageAccumulator] = {}
@@ -316,19 +332,22 @@ class Pruning(Method[Any]):
 
     Attributes:
         model_prices: of the models that agents may be given, by name.
-        sentences: most sentences of prompts that are left out on train tasks.
+        pruning: how parts are taken out.
     """
 
     model_prices: Mapping[str, Price] = FrozenMap()
-    sentences: int = 0
+    pruning: PruningConfig = PruningConfig()
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
         """Take out a group of parts that are worth nothing; the evolution is finished when there is none left.
 
         Every part is left out on each task of the batch, or until it is seen to be needed, in the first iteration and
         after parts have gone: agents first, and each further kind when nothing of those before it can go. Sentences of
-        prompts are left out once. A group that is worth something together is halved until it is not.
+        prompts are left out once. A group without which a proof is not to be expected, by tasks that have not chosen
+        it, is halved until it is; a part of which this is true by itself stays.
         """
+        measured, fresh = runs[: self.pruning.batch], runs[self.pruning.batch :]
+
         given, team = team, self.note_parts(team, runs)
         record = PruningRecord.of(team)
         there = list_parts(team, ctx.frozen, rank_models(team, record.costs, self.model_prices))
@@ -339,14 +358,18 @@ class Pruning(Method[Any]):
             kept = record.kept if record.run == ctx.at.run else ()
             record = PruningRecord(run=ctx.at.run, costs=sum_costs(runs), runs=len(runs), kept=kept)
         models = rank_models(team, record.costs, self.model_prices)
-        group = choose_group(record, team, ctx.frozen, models)
-        while not group and (parts := self._list_unmeasured(record, list_parts(team, ctx.frozen, models))):
-            worth = await gather_all(self._leave_out([part], team, runs, ctx) for part in parts)
-            size = 0 if parts[0].kind == "sentence" else record.size
-            record = record.replace(parts=(*record.parts, *worth), size=size)
+        while True:
             group = choose_group(record, team, ctx.frozen, models)
-        while len(group) > 1 and ((await self._leave_out(group, team, runs, ctx)).value or 0.0) > 0:
-            group = group[: len(group) // 2]
+            while not group and (parts := self._list_unmeasured(record, list_parts(team, ctx.frozen, models))):
+                worth = await gather_all(self._leave_out([part], team, measured, ctx) for part in parts)
+                size = 0 if parts[0].kind == "sentence" else record.size
+                record = record.replace(parts=(*record.parts, *worth), size=size)
+                group = choose_group(record, team, ctx.frozen, models)
+            while len(group) > 1 and not await self._check(group, team, fresh or measured, ctx):
+                group = group[: len(group) // 2]
+            if len(group) != 1 or not fresh or await self._check(group, team, fresh, ctx):
+                break
+            record = record.replace(kept=(*record.kept, group[0].name))
         record = record.replace(pending=tuple(part.name for part in group))
         made = EvolveResult.of(team, [part.removal for part in group])
         smaller = self.note_removals(super().keep_memory(made.workflow, team), team)
@@ -363,7 +386,7 @@ class Pruning(Method[Any]):
         for kind in KINDS:
             found = [part for name, part in parts.items() if part.kind == kind and name not in known]
             if kind == "sentence":
-                return [] if record.tried_sentences else found[: self.sentences]
+                return [] if record.tried_sentences else found[: self.pruning.sentences]
             if found:
                 return found
         return []
@@ -379,6 +402,11 @@ class Pruning(Method[Any]):
             found |= average_scores(await self.run_without(group, team, questions[:LOOK], ctx))
             questions, worth = questions[LOOK:], compute_worth(group[0], whole, found)
         return worth
+
+    async def _check(self, group: Sequence[TeamPart], team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> bool:
+        """Whether graded runs of the team and runs without some parts let a proof be expected."""
+        worth = await self._leave_out(group, team, runs, ctx)
+        return not worth.needed and expect_evidence(worth, self.pruning) >= PROMISING
 
     async def run_without(
         self, group: Sequence[TeamPart], team: Team, questions: Sequence[Question], ctx: Ctx[Any]
@@ -435,14 +463,15 @@ def choose_group(
     return ()
 
 
-def make_pruned(method: Method[Any], model_prices: Mapping[str, Price] = FrozenMap(), *, sentences: int = 0) -> Pruning:
+def make_pruned(
+    method: Method[Any], model_prices: Mapping[str, Price] = FrozenMap(), pruning: PruningConfig = PruningConfig()
+) -> Pruning:
     """Make a method that prunes the teams of another; they run, learn parameters and are gated as before.
 
     Args:
         model_prices: of the models that agents may be given, by name; "" is the run's own.
-        sentences: most sentences of prompts that are left out on train tasks.
     """
     given = (method.name, method.config.model_dump()) if is_graph(method.name) else (method.config,)
     made: Pruning = type(f"Pruned{type(method).__name__}", (Pruning, type(method)), {})(*given)
-    made.model_prices, made.sentences = model_prices, sentences
+    made.model_prices, made.pruning = model_prices, pruning
     return made

@@ -278,6 +278,7 @@ async def aprune(
     testset: Tasks | None = None,
     iterations: int = 6,
     batch: int = 20,
+    checks: int = 40,
     sentences: int = 8,
     margin: float = 0.05,
     freeze: Sequence[str] = (),
@@ -306,6 +307,7 @@ async def aprune(
         trainset, valset, testset, grader: as for `evolve`.
         iterations: most times that parts are taken out.
         batch: train tasks on which every part is left out once.
+        checks: further train tasks, on which those that are to go are left out together.
         sentences: most sentences of prompts that are left out, the longest first; 0 leaves prompts as they are.
         margin: loss of score that does not count.
         limit: most tasks of each split where `trainset` is dealt out.
@@ -323,7 +325,7 @@ async def aprune(
 
     tasks = TaskSets({"train": trainset, "gate": valset, "test": testset}, grader, rubric, limit)
     options = CallOptions(model, meta, judge, tools, method, budget, home, models, run_name, on_event)
-    limits = {"iterations": iterations, "batch": batch, "sentences": sentences, "margin": margin}
+    limits = {"iterations": iterations, "batch": batch, "checks": checks, "sentences": sentences, "margin": margin}
     config = {
         "name": name,
         "iterations": 0,

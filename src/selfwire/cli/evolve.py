@@ -194,6 +194,9 @@ def prune(
     models: options.ModelOptions,
     iterations: Annotated[int, typer.Option(help="Most times that parts are taken out.")] = 6,
     batch: Annotated[int, typer.Option(help="Train tasks on which every part is left out once.")] = 20,
+    checks: Annotated[
+        int, typer.Option(help="Further train tasks, on which those that are to go are left out together.")
+    ] = 40,
     sentences: Annotated[
         int, typer.Option(help="Most sentences of prompts that are left out, the longest first; 0 leaves prompts.")
     ] = 8,
@@ -214,14 +217,15 @@ def prune(
 ) -> None:
     """Take out what a saved team does not need: agents, edges, tools and sentences of prompts that add nothing.
 
-    Each is left out once on the train tasks; what is worth nothing there goes if held-out tasks prove that the smaller
-    team loses at most the margin. `show NAME` has the worth of every part. A stopped run goes on by `evolve --resume`.
+    Each is left out once on train tasks. What is worth nothing there, and together on further ones, goes if held-out
+    tasks prove that the smaller team loses at most the margin. `show NAME` has the worth of every part. A stopped run
+    goes on by `evolve --resume`.
     """
     folder = options.to_local_folder(home)
     if benchmark is None:
         raise ConfigError("prune needs --benchmark, with tasks of the kind that the team works on")
     team, version = options.with_library(home, lambda library: load_saved(name, library))
-    usual = Sizes(train=max(20, batch), gate=240)
+    usual = Sizes(train=max(20, batch + checks), gate=240)
     request = EvolveSpec(
         method=team.method,
         benchmark=options.load_from_anywhere(benchmark),
@@ -230,7 +234,9 @@ def prune(
         evolution=EvolutionConfig(
             name=version.name if version else f"{team.method}-{shorten_name(benchmark)}",
             iterations=0,
-            pruning=PruningConfig(iterations=iterations, batch=batch, sentences=sentences, margin=margin),
+            pruning=PruningConfig(
+                iterations=iterations, batch=batch, checks=checks, sentences=sentences, margin=margin
+            ),
             gate_tasks=gate_tasks,
             error=error,
             freeze=freeze or (),

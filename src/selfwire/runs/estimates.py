@@ -197,7 +197,9 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
         sentences = there.count("sentence")
         parts = len(there) - sentences + models + iterations
         left_out = 2 * parts + min(sentences, settings.pruning.sentences)
-        pruned = (times + left_out) * min(settings.pruning.batch, sizes.train) + 2 * times * pruning_tasks
+        tasks = min(settings.pruning.batch, sizes.train)
+        checked = min(settings.pruning.batch + settings.pruning.checks, sizes.train)
+        pruned = left_out * tasks + times * (2 * checked - tasks) + 2 * times * pruning_tasks
     tests = sizes.test if request.tested else 0
     return sum_calls(
         scale_calls(during.question, runs),

@@ -24,6 +24,7 @@ from pydantic import Field
 
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
+from selfwire.evals.table import ResultTable
 
 WINDOW = 20  # queries of a window of the transition entropy
 MOST_CYCLES = 1000
@@ -195,16 +196,12 @@ def sliding_entropies(queries: Sequence[Sequence[TrajectoryMetrics]], window: in
     return {end: entropy(_transitions(queries[end - window + 1 : end + 1])) for end in ends}
 
 
-def format_metrics(found: RunMetrics) -> list[str]:
-    """Format the metrics as a table with a line per phase and sort of question."""
+def build_metrics_table(found: RunMetrics) -> ResultTable:
+    """Build a table with a row per phase and sort of question."""
     head = ("", "queries", "entropy", "agents", "F1/|V|", "self-loops", "cycles", "diameter", "F1", "tokens")
-    rows = [head, *(_row(group) for group in (*found.phases, *found.kinds, found.whole))]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
-    shown = [
-        "  ".join(cell.ljust(width) if not place else cell.rjust(width) for place, (cell, width) in enumerate(pairs))
-        for pairs in (list(zip(row, widths, strict=True)) for row in rows)
-    ]
-    return [*shown, f"entropy: of agent-to-agent transitions in nats, over windows of {found.window} queries"]
+    rows = tuple(_row(group) for group in (*found.phases, *found.kinds, found.whole))
+    note = f"entropy: of agent-to-agent transitions in nats, over windows of {found.window} queries"
+    return ResultTable(head, rows, (note,))
 
 
 def _phases(

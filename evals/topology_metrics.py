@@ -16,7 +16,7 @@ method's trajectories can be measured.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, pairwise
 
 import networkx as nx
@@ -149,11 +149,7 @@ def get_query_kind(trajectory: Trajectory) -> str:
     return trajectory.question.kind or "any"
 
 
-def compute_run_metrics(
-    trajectories: Sequence[Trajectory],
-    window: int = WINDOW,
-    kind: Callable[[TrajectoryMetrics], str] = lambda metrics: metrics.kind,
-) -> RunMetrics:
+def compute_run_metrics(trajectories: Sequence[Trajectory], window: int = WINDOW) -> RunMetrics:
     """A run's metrics, by quarter of training and by sort of question.
 
     The trajectories come in the order of training, those of one query side by side; a window has at least 1 query.
@@ -164,8 +160,8 @@ def compute_run_metrics(
     every = [metrics for some in queries for metrics in some]
     windows = sliding_entropies(queries, window)
     kinds = []
-    for name in sorted({kind(metrics) for metrics in every}):
-        found = [[metrics for metrics in some if kind(metrics) == name] for some in queries]
+    for name in sorted({metrics.kind for metrics in every}):
+        found = [[metrics for metrics in some if metrics.kind == name] for some in queries]
         kinds.append(_group(name, [some for some in found if some]))
     entropies = tuple(value for value in windows.values() if value is not None)
     whole = _group("all", queries)

@@ -148,7 +148,6 @@ def test_kinds_come_from_the_profile_and_else_from_the_benchmark() -> None:
     found = compute_run_metrics([bridge, profiled, trajectory("A", question="c")])
     assert [kind.name for kind in found.kinds] == ["any", "bridge", "temporal, hard"]
     assert [kind.agents for kind in found.kinds] == [1, 2, 3]
-    assert [kind.name for kind in compute_run_metrics([profiled], kind=lambda one: one.question).kinds] == ["b"]
 
 
 def test_everybody_writing_to_everybody_ends() -> None:

@@ -353,5 +353,5 @@ def recall(
     measured = []
     for name in names:
         measured.append(run_sync(measure_recall(found, name, embeds)))
-        typer.echo(format_recall(measured[-1:])[0])
+        typer.echo(format_recall(measured[-1]))
     add_result(benchmark=benchmark, retrievers=measured)

@@ -88,7 +88,7 @@ def measure_by_turns(*variants: Callable[[], Any], rounds: int, repeat: int = 1)
 
 
 def make_cells(what: str, cells: Mapping[str, str | float]) -> list[Row]:
-    """The cells of a line: texts as they are, numbers as values."""
+    """Make the cells of a line; a text is a note, a number a value."""
     return [
         Row(what=what, column=column, note=cell) if isinstance(cell, str) else Row(what=what, column=column, value=cell)
         for column, cell in cells.items()

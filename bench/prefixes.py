@@ -218,6 +218,6 @@ def _make_rows(what: str, requests: Sequence[CachedRequest]) -> list[Row]:
         "calls": len(requests),
         "tokens": tokens,
         "cached, %": 100 * compute_share(requests),
-        "cached where schemas stand first, %": 100 * sum(one.cached_by_schema for one in requests) / whole,
+        "cached where schemas stand first, %": 100 * sum(request.cached_by_schema for request in requests) / whole,
     }
     return make_cells(what, cells)

@@ -18,8 +18,10 @@ from bench import (
     newborn,
     peers,
     prefixes,
+    questions,
     references,
     routing,
+    shelfmarks,
     stages,
     startup,
     storage,
@@ -81,13 +83,8 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
     yield "a fresh process", startup.measure_startup
     yield "what is stored, what is imported", storage.measure_storage
     if by_name:
-        yield peers.TITLE, peers.measure
-        yield gates.TITLE, gates.measure
-        yield handed_over.TITLE, handed_over.measure
-        yield prefixes.TITLE, prefixes.measure
-        yield worth.TITLE, worth.measure
-        yield newborn.TITLE, newborn.measure
-        yield stages.TITLE, stages.measure
+        for bench in (peers, gates, handed_over, prefixes, questions, shelfmarks, worth, newborn, stages):
+            yield bench.TITLE, bench.measure
         yield flat.TITLE, partial(flat.measure, many)
 
 

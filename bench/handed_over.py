@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal, NamedTuple
 
 import selfwire
-from bench.measuring import Row, map_in_processes
+from bench.measuring import Row, make_cells, map_in_processes
 from selfwire.evals.statistics import compute_mean, compute_paired_interval, compute_student_interval
 from selfwire.evals.table import format_difference
 
@@ -83,4 +83,4 @@ def summarise(what: str, found: Sequence[HandedOver], others: Sequence[HandedOve
         "calls/task": f"{compute_mean([run.calls for run in found]):.1f}",
         "calls of the evolution": f"{compute_mean([run.spent for run in found]):,.0f}",
     }
-    return [Row(what=what, column=column, note=text) for column, text in cells.items()]
+    return make_cells(what, cells)

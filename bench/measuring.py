@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from inspect import isawaitable
 from multiprocessing import get_context
@@ -85,3 +85,11 @@ def measure_by_turns(*variants: Callable[[], Any], rounds: int, repeat: int = 1)
         return [get_median(taken) for taken in times]
 
     return asyncio.run(measure())
+
+
+def make_cells(what: str, cells: Mapping[str, str | float]) -> list[Row]:
+    """Make the cells of a line; a text is a note, a number a value."""
+    return [
+        Row(what=what, column=column, note=cell) if isinstance(cell, str) else Row(what=what, column=column, value=cell)
+        for column, cell in cells.items()
+    ]

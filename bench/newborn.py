@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from bench.measuring import Row, map_in_processes
+from bench.measuring import Row, make_cells, map_in_processes
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring
 from selfwire.core.scope import Scope
@@ -106,9 +106,9 @@ def summarise(found: Sequence[dict[str, list[NewbornRun]]]) -> list[Row]:
             "score [95 %]": str(compute_score_interval(scores)),
             f"{FULL} − this [95 %]": format_difference(difference),
         }
-        rows += [Row(what=name, column=column, note=text) for column, text in cells.items()]
-        rows += [
-            Row(what=name, column=column, value=compute_mean([float(getattr(outcome, figure)) for outcome in outcomes]))
-            for column, figure in (("calls/task", "calls"), ("births/task", "births"), ("deaths/task", "deaths"))
-        ]
+        means = {
+            f"{figure}/task": compute_mean([float(getattr(outcome, figure)) for outcome in outcomes])
+            for figure in ("calls", "births", "deaths")
+        }
+        rows += make_cells(name, {**cells, **means})
     return rows

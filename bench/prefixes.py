@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import PrivateAttr
 
-from bench.measuring import Row
+from bench.measuring import Row, make_cells
 from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.plugins import own_methods
 from selfwire.core.protocols import Schema
@@ -203,19 +203,21 @@ def measure_method(name: str, sent: Sequence[SentRequest]) -> Iterator[Row]:
         for kind, requests in groupby(matched, key=lambda request: request.sent.kind):
             yield from _make_rows(f"{name}, {phase}: {kind}", [*requests])
         if others := [request for request in asked if not request.task]:
-            yield Row(what=f"{name}, {phase}: of no question", column="calls", value=len(others))
-            yield Row(what=f"{name}, {phase}: of no question", column="tokens", value=_count_tokens(others))
+            tokens = _count_tokens(others)
+            yield from make_cells(f"{name}, {phase}: of no question", {"calls": len(others), "tokens": tokens})
 
 
 def _count_tokens(requests: Iterable[SentRequest]) -> int:
     return sum(request.tokens for request in requests)
 
 
-def _make_rows(what: str, requests: Sequence[CachedRequest]) -> Iterator[Row]:
+def _make_rows(what: str, requests: Sequence[CachedRequest]) -> list[Row]:
     tokens = _count_tokens(request.sent for request in requests)
     whole = tokens + sum(len(request.sent.schema) // CHARACTERS for request in requests)
-    yield Row(what=what, column="calls", value=len(requests))
-    yield Row(what=what, column="tokens", value=tokens)
-    yield Row(what=what, column="cached, %", value=100 * compute_share(requests))
-    by_schema = sum(request.cached_by_schema for request in requests)
-    yield Row(what=what, column="cached where schemas stand first, %", value=100 * by_schema / whole)
+    cells = {
+        "calls": len(requests),
+        "tokens": tokens,
+        "cached, %": 100 * compute_share(requests),
+        "cached where schemas stand first, %": 100 * sum(request.cached_by_schema for request in requests) / whole,
+    }
+    return make_cells(what, cells)

@@ -1,4 +1,4 @@
-"""Cost of a question: `python -m bench.questions --keep docs/rows/questions.jsonl`.
+"""Cost of a question: `python -m bench questions --keep docs/rows/questions.jsonl`.
 
 Every method answers ten archive questions that quote eight passages each, with a calculator, the offline model and its
 default config.
@@ -7,17 +7,13 @@ in the same prompt already.
 """
 
 import asyncio
-from argparse import ArgumentParser
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import mean
 
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import PrivateAttr
-from rich.console import Console
 
-from bench.measuring import Row
-from bench.tables import keep_lines, print_table
+from bench.measuring import Row, make_cells
 from selfwire.core.plugins import own_methods
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -31,6 +27,7 @@ from selfwire.store.journal import NullRecorder
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.search import SearchTool
 
+TITLE = "questions: what a question costs"
 QUESTIONS, PASSAGES = 10, 8
 LINE = 40
 """Least characters of a line that counts as repeated: shorter ones are labels."""
@@ -86,24 +83,10 @@ async def measure_method(name: str, questions: Sequence[Question]) -> list[Row]:
         "completion tokens": f"{mean(usage.output_tokens for usage in spent):,.0f}",
         "repeated text": f"{sum(map(count_repeats, chat._sent)) / sum(map(len, chat._sent)):.0%}",
     }
-    return [Row(what=name, column=column, note=text) for column, text in cells.items()]
+    return make_cells(name, cells)
 
 
-async def measure() -> list[Row]:
+def measure() -> list[Row]:
     """The rows of all methods."""
-    questions = await make_questions()
-    return [row for name in own_methods() for row in await measure_method(name, questions)]
-
-
-def main() -> None:
-    """Print the table, and write its lines for a table of kind `cells` on a page of docs."""
-    parser = ArgumentParser(prog="python -m bench.questions", description="What a question costs.")
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="write the lines of the table for a page of docs")
-    keep, rows = parser.parse_args().keep, asyncio.run(measure())
-    print_table(Console(), "what a question costs", rows)
-    if keep is not None:
-        keep_lines(rows, keep)
-
-
-if __name__ == "__main__":
-    main()
+    questions = asyncio.run(make_questions())
+    return [row for name in own_methods() for row in asyncio.run(measure_method(name, questions))]

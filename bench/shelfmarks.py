@@ -1,6 +1,6 @@
-"""Scores that teams could reach on shelf marks: `python -m bench.shelfmarks`.
+"""Scores that teams could reach on shelf marks.
 
-With `--write FILE --method NAME` it writes the branching team instead, for `selfwire evolve --team FILE`; with
+`python -m bench.shelfmarks FILE --method NAME` writes the branching team, for `selfwire evolve --team FILE`; with
 `--rooms` its agents say which rooms they serve.
 
 Agents follow the benchmark's rules from the start, which nobody else is told. The best chain and the best single agent
@@ -14,10 +14,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import mean
 
-from rich.console import Console
-
 from bench.measuring import Row
-from bench.tables import keep_lines, print_table
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, RemoveEdge, Rewiring
 from selfwire.core.protocols import Environment, Model, Router, RouterInput
@@ -33,6 +30,7 @@ from selfwire.models.metered_chat import MeteredModel
 from selfwire.nodes.agent import make_agent_runner
 from selfwire.store.journal import NullRecorder
 
+TITLE = "shelf marks: what teams could reach"
 TASKS = 60
 OPENS = Agent(id="open", prompt="You pass the task on.")
 CLOSES = Agent(id="close", prompt="You give the team's final answer.")
@@ -130,28 +128,21 @@ async def measure_teams(tasks: Sequence[Task], model: Model) -> dict[str, float]
     }
 
 
-async def measure() -> list[Row]:
+def measure() -> list[Row]:
     """Score of each kind of team on the test tasks, as rows of a table."""
     tasks = shelfmarks().splits(0, train=0, gate=0, test=TASKS).test
-    reached = await measure_teams(tasks, MeteredModel(OfflineChat(), journal=NullRecorder()))
+    reached = asyncio.run(measure_teams(tasks, MeteredModel(OfflineChat(), journal=NullRecorder())))
     return [Row(what=name, value=score, column="score") for name, score in reached.items()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table and keep its lines, or write the branching team."""
-    parser = ArgumentParser(prog="python -m bench.shelfmarks", description="What teams reach on shelf marks.")
-    parser.add_argument("--write", type=Path, help="write the branching team to this file, and measure nothing")
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="write the lines of the table for a page of docs")
+    """Write the branching team."""
+    parser = ArgumentParser(prog="python -m bench.shelfmarks", description="Write the branching team.")
+    parser.add_argument("file", type=Path)
     parser.add_argument("--method", default="branching", help="whose team the file holds")
-    parser.add_argument("--rooms", action="store_true", help="the file's agents say which rooms they serve")
+    parser.add_argument("--rooms", action="store_true", help="the agents say which rooms they serve")
     given = parser.parse_args(arguments)
-    if given.write is not None:
-        given.write.write_text(make_branching(given.method, rooms=given.rooms).model_dump_json(), encoding="utf-8")
-        return
-    rows = asyncio.run(measure())
-    print_table(Console(), "shelf marks: what teams could reach", rows)
-    if given.keep is not None:
-        keep_lines(rows, given.keep)
+    given.file.write_text(make_branching(given.method, rooms=given.rooms).model_dump_json(), encoding="utf-8")
 
 
 if __name__ == "__main__":

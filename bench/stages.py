@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from bench.measuring import Row, map_in_processes
+from bench.measuring import Row, make_cells, map_in_processes
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
@@ -146,10 +146,10 @@ def summarise(found: Sequence[Mapping[str, tuple[float, float]]]) -> list[Row]:
     for name in found[0]:
         scores = [seed[name][0] for seed in found]
         difference = None if name == TRAINED else compute_paired_interval(scores, trained).clip(-1, 1)
-        cells = {
+        cells: dict[str, str | float] = {
             "score [95 %]": str(compute_student_interval(scores).clip(0, 1)),
             f"{TRAINED} − this [95 %]": format_difference(difference),
+            "calls/task": compute_mean([seed[name][1] for seed in found]),
         }
-        rows += [Row(what=name, column=column, note=text) for column, text in cells.items()]
-        rows.append(Row(what=name, column="calls/task", value=compute_mean([seed[name][1] for seed in found])))
+        rows += make_cells(name, cells)
     return rows

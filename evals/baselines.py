@@ -37,11 +37,6 @@ def load_prompt(name: str) -> str:
     return load_prompts("evals", "baselines").text(name).strip()
 
 
-def make_single_team(tools: Sequence[str]) -> Team:
-    """Make the team of a single agent with the benchmark's tools."""
-    return make_team_of_one("single", load_prompt("single"), tools)
-
-
 def make_team_of_one(method: str, text: str, tools: Sequence[str]) -> Team:
     """Make a team of a single agent."""
     agent = Agent(id="single", role="works alone", prompt=text, tools=tuple(tools))
@@ -142,12 +137,6 @@ Nodes = Sequence[tuple[str, str]]
 """(node, agent) pairs."""
 
 
-def with_tools(team: Team, tools: Sequence[str]) -> Team:
-    """Give tools to the workers of a team; critics, leaders and aggregators have none."""
-    agents = [agent.replace(tools=tuple(tools)) if agent.kind == "worker" else agent for agent in team.agents]
-    return team.replace(agents=tuple(agents))
-
-
 def make_voting_runner(act: AgentRunner) -> AgentRunner:
     """Make a runner that also runs the two kinds of agents without a model: openings and votes."""
 
@@ -161,53 +150,6 @@ def make_voting_runner(act: AgentRunner) -> AgentRunner:
         return await act(agent, question, [message for message in inbox if message.text], scope=scope)
 
     return run
-
-
-def self_refine(config: RefineConfig) -> Team:
-    """A draft, then criticism and improvement in a fixed number of turns (Madaan et al., 2023)."""
-    turns = range(1, config.iterations + 1)
-    answers = ["draft", *(f"refine-{turn}" for turn in turns)]
-    nodes = [("draft", "draft"), *((f"{agent}-{n}", agent) for n in turns for agent in ("critic", "refine"))]
-    edges = [
-        edge
-        for turn in turns
-        for edge in (
-            (answers[turn - 1], f"critic-{turn}"),
-            (answers[turn - 1], answers[turn]),
-            (f"critic-{turn}", answers[turn]),
-        )
-    ]
-    agents = (_worker("draft"), _worker("refine"), _worker("critic", kind="critic"))
-    return _workflow("self-refine", agents, nodes, edges, "draft", answers[-1])
-
-
-def debate(config: TeamConfig) -> Team:
-    """Agents answer, read all answers, answer again, and vote (Du et al., 2024)."""
-    return _equals("debate", "debater", config)
-
-
-def decentralised(config: TeamConfig) -> Team:
-    """Equals who hear each other between rounds, and vote."""
-    return _equals("decentralised", "peer", config)
-
-
-def independent(config: TeamConfig) -> Team:
-    """Members who never hear each other; another agent makes one answer from theirs."""
-    members = _numbered("worker", config.agents)
-    nodes = [("opening", "opening"), *((name, "worker") for name in members), ("summary", "summary")]
-    edges = [*_all(["opening"], members), *_all(members, ["summary"])]
-    agents = (_opening(), _worker("worker"), _worker("summary", kind="aggregator"))
-    return _workflow("independent", agents, nodes, edges, "opening", "summary")
-
-
-def centralised(config: TeamConfig) -> Team:
-    """A leader who divides the work, hears every report, and directs the next round."""
-    return _led("centralised", config, peers=False)
-
-
-def hybrid(config: TeamConfig) -> Team:
-    """A leader as in `centralised`, and members who also hear each other within a round."""
-    return _led("hybrid", config, peers=True)
 
 
 def make_pair(tools: Sequence[str]) -> Team:
@@ -371,6 +313,16 @@ class SelfConsistency(SingleAgent):
 class FixedTeam(Baseline[Config]):
     """A team that does not change."""
 
+    def draw(self) -> Team:
+        """Make the team, without tools."""
+        raise NotImplementedError
+
+    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
+        """Make the team, whose workers hold the tools; critics, leaders and aggregators have none."""
+        team = self.draw()
+        agents = [agent.replace(tools=tuple(tools)) if agent.kind == "worker" else agent for agent in team.agents]
+        return team.replace(agents=tuple(agents))
+
     async def answer(self, team: Team, question: Question, ctx: Ctx[Config]) -> Trajectory:
         """Run the team once."""
         act = make_voting_runner(ctx.make_runner(team))
@@ -380,58 +332,80 @@ class FixedTeam(Baseline[Config]):
 
 
 class SelfRefine(FixedTeam[RefineConfig]):
-    """A draft, criticised and improved."""
+    """A draft, then criticism and improvement in a fixed number of turns (Madaan et al., 2023)."""
 
     name, config_type = "self-refine", RefineConfig
 
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
-        """Make the chain of drafts, with the tools."""
-        return with_tools(self_refine(self.config), tools)
+    def draw(self) -> Team:
+        """The chain of drafts."""
+        turns = range(1, self.config.iterations + 1)
+        answers = ["draft", *(f"refine-{turn}" for turn in turns)]
+        nodes = [("draft", "draft"), *((f"{agent}-{n}", agent) for n in turns for agent in ("critic", "refine"))]
+        edges = [
+            edge
+            for turn in turns
+            for edge in (
+                (answers[turn - 1], f"critic-{turn}"),
+                (answers[turn - 1], answers[turn]),
+                (f"critic-{turn}", answers[turn]),
+            )
+        ]
+        agents = (_worker("draft"), _worker("refine"), _worker("critic", kind="critic"))
+        return _workflow(self.name, agents, nodes, edges, "draft", answers[-1])
 
 
-class GroupOfAgents(FixedTeam[TeamConfig]):
-    """Agents that work side by side; `draw` makes their team."""
+class Debate(FixedTeam[DebateConfig]):
+    """Agents answer, read all answers, answer again, and vote (Du et al., 2024)."""
 
-    config_type = TeamConfig
+    name, config_type = "debate", DebateConfig
 
-    @staticmethod
-    def draw(config: TeamConfig) -> Team:
-        """The team, without tools."""
-        raise NotImplementedError
-
-    def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
-        """Make the team, whose workers hold the tools."""
-        return with_tools(self.draw(self.config), tools)
+    def draw(self) -> Team:
+        """The debaters and the vote."""
+        return _equals(self.name, "debater", self.config)
 
 
-class Debate(GroupOfAgents):
-    """Agents that argue and vote."""
+class Independent(FixedTeam[TeamConfig]):
+    """Members who never hear each other; another agent makes one answer from theirs."""
 
-    name, config_type, draw = "debate", DebateConfig, staticmethod(debate)
+    name, config_type = "independent", TeamConfig
 
-
-class Independent(GroupOfAgents):
-    """Members who never hear each other."""
-
-    name, draw = "independent", staticmethod(independent)
-
-
-class Centralised(GroupOfAgents):
-    """Members under a leader."""
-
-    name, draw = "centralised", staticmethod(centralised)
+    def draw(self) -> Team:
+        """The members side by side."""
+        members = _numbered("worker", self.config.agents)
+        nodes = [("opening", "opening"), *((name, "worker") for name in members), ("summary", "summary")]
+        edges = [*_all(["opening"], members), *_all(members, ["summary"])]
+        agents = (_opening(), _worker("worker"), _worker("summary", kind="aggregator"))
+        return _workflow(self.name, agents, nodes, edges, "opening", "summary")
 
 
-class Decentralised(GroupOfAgents):
-    """Equals who hear each other and vote."""
+class Centralised(FixedTeam[TeamConfig]):
+    """A leader who divides the work, hears every report, and directs the next round."""
 
-    name, draw = "decentralised", staticmethod(decentralised)
+    name, config_type = "centralised", TeamConfig
+
+    def draw(self) -> Team:
+        """The leader and the members."""
+        return _led(self.name, self.config, peers=False)
 
 
-class Hybrid(GroupOfAgents):
-    """Members under a leader who also hear each other."""
+class Decentralised(FixedTeam[TeamConfig]):
+    """Equals who hear each other between rounds, and vote."""
 
-    name, draw = "hybrid", staticmethod(hybrid)
+    name, config_type = "decentralised", TeamConfig
+
+    def draw(self) -> Team:
+        """The equals and the vote."""
+        return _equals(self.name, "peer", self.config)
+
+
+class Hybrid(FixedTeam[TeamConfig]):
+    """A leader as in `Centralised`, and members who also hear each other within a round."""
+
+    name, config_type = "hybrid", TeamConfig
+
+    def draw(self) -> Team:
+        """The leader and the members."""
+        return _led(self.name, self.config, peers=True)
 
 
 class RandomTeam(FixedTeam[RandomConfig]):

@@ -2,104 +2,43 @@
 
 References are uploaded only if the user allows it; graders read them from the tasks, never from the dataset.
 
-`Experiment.roll_through` replaces `rollouts.stream_rollouts`: rollouts, grading, reserved budget and journal are the
-same, but `aevaluate` drives them. The results are those of the local evaluation; LangSmith only receives them.
+An experiment is a session of runs that name the examples of a dataset. `Experiment.roll_through` is
+`rollouts.stream_rollouts` with each rollout traced as such a run, and with its grade sent as feedback. The results are
+those of the local evaluation; LangSmith only receives them.
 """
 
 import asyncio
-import io
 import logging
 import os
-import threading
 import uuid
-import warnings
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
-from langsmith import Client, aevaluate, get_current_run_tree, traceable, tracing_context
-from langsmith.evaluation import EvaluationResult, EvaluationResults
-from langsmith.schemas import Dataset, Example, Run, TracerSession
+from langsmith import Client, trace, tracing_context
+from langsmith.evaluation import EvaluationResult
+from langsmith.schemas import Dataset, Example, TracerSession
 from langsmith.utils import LangSmithConflictError, LangSmithError, LangSmithNotFoundError
 from pydantic import Field
 
-from selfwire.core.errors import ConfigError, SelfwireError
-from selfwire.core.task import Task
+from selfwire.core.errors import ConfigError
+from selfwire.core.task import Question, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, to_plain_json
 from selfwire.evals.baselines import CUT
 from selfwire.evals.table import CAPPED, make_task_row
-from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.rollouts import (
-    GraderCheck,
-    Keep,
-    RolloutContext,
-    RolloutFn,
-    TaskReservations,
-    get_fault,
-    grade_trajectory,
-    make_task_config,
-    run_rollout,
-)
+from selfwire.graphs.rollouts import Keep, RolloutContext, RolloutFn, get_fault, make_task_config, stream_rollouts
 from selfwire.models.tracing import ENDPOINTS, KEYS, is_set
 
 LOGGER = logging.getLogger(__name__)
-NOWHERE = "http://127.0.0.1:9"
-"""The discard port of this machine, in case the local client ever sends a request."""
 HOSTED = "https://api.smith.langchain.com"
 PATIENCE = 60.0
-"""Seconds to wait for feedback at the end."""
-
-
-class Uploads(Client):
-    """A client that waits for its uploads and survives a lost connection.
-
-    `aevaluate` sends feedback from threads without waiting, and fails if the end of an experiment cannot be reported.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._pending, self._change, self._lost = 0, threading.Condition(), False
-
-    def expect(self, feedback: int) -> None:
-        """Count feedback that `aevaluate` is going to send."""
-        with self._change:
-            self._pending += feedback
-
-    def create_feedback(self, *args: Any, **options: Any) -> Any:
-        """Call the client's method; do nothing after the connection was lost."""
-        try:
-            return self._send(super().create_feedback, *args, **options)
-        finally:
-            with self._change:
-                self._pending -= 1
-                self._change.notify_all()
-
-    def update_project(self, *args: Any, **options: Any) -> Any:
-        """Call the client's method; do nothing after the connection was lost."""
-        return self._send(super().update_project, *args, **options)
-
-    def wait_for_uploads(self) -> None:
-        """Wait until all feedback and runs are sent, at most `PATIENCE` seconds each. Blocks."""
-        with self._change:
-            self._change.wait_for(lambda: self._pending <= 0, PATIENCE)
-        self.flush(PATIENCE)
-
-    def _send(self, send: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        if self._lost:
-            return None
-        try:
-            return send(*args, **options)
-        except LangSmithError as error:
-            with self._change:
-                first, self._lost = not self._lost, True
-            if first:
-                LOGGER.warning("LangSmith at %s takes no more: %s; what is measured here goes on", self.api_url, error)
-            return None
+"""Seconds to wait for uploads at the end."""
 
 
 WITHOUT = "leave --langsmith out"
@@ -124,26 +63,15 @@ def get_langsmith_address(without: str = f"{WITHOUT}: everything is measured her
 
 
 @contextmanager
-def open_uploads() -> Iterator[Uploads]:
+def open_uploads() -> Iterator[Client]:
     """Open a client of the LangSmith in the environment; at the end it waits for its uploads. Raises as the address."""
     get_langsmith_address()
-    client = Uploads()
+    client = Client()
     try:
         yield client
-        client.wait_for_uploads()
+        client.flush(PATIENCE)
     finally:
         client.close(timeout=PATIENCE)
-
-
-@contextmanager
-def open_local_client() -> Iterator[Uploads]:
-    """Open a client that sends nothing: it samples no run, and its user must upload no results."""
-    info = {"instance_flags": {"zstd_compression_enabled": True}}  # otherwise it would ask the server
-    client = Uploads(api_url=NOWHERE, api_key="none", tracing_sampling_rate=0.0, info=info)
-    try:
-        yield client
-    finally:
-        client.close(timeout=0)
 
 
 @contextmanager
@@ -171,10 +99,6 @@ def translate_errors(client: Client, without: str = WITHOUT) -> Iterator[None]:
         ) from None
 
 
-HERE = uuid.UUID(int=0)
-"""Id of the dataset of examples that are not uploaded."""
-
-
 class TaskSet(FrozenModel):
     """Tasks of one split; `references` says whether references may be uploaded as the examples' outputs."""
 
@@ -197,8 +121,8 @@ class TaskSet(FrozenModel):
         return f"selfwire-{self.benchmark}-{self.split}-{len(self.tasks)}{labels}-{self.content[:8]}"
 
 
-def make_examples(tasks: TaskSet, dataset: uuid.UUID = HERE) -> dict[str, Example]:
-    """Make the examples of a dataset by task id; without a dataset they are not uploaded.
+def make_examples(tasks: TaskSet, dataset: uuid.UUID) -> dict[str, Example]:
+    """Make the examples of a dataset by task id.
 
     They have no outputs, even if the dataset has: no run needs references.
     """
@@ -293,14 +217,12 @@ class Experiment:
     Attributes:
         name: of the experiment; a resumed run continues the one of its name.
         examples: by task id.
-        upload: whether anything is sent.
         facts: metadata of the experiment, such as method, team, model, seed, split, code and budget.
     """
 
-    client: Uploads
+    client: Client
     name: str
     examples: Mapping[str, Example]
-    upload: bool
     facts: Mapping[str, Any] = field(default_factory=FrozenMap)
 
     async def roll_through(
@@ -321,40 +243,54 @@ class Experiment:
         """
         if not tasks:
             return
-        expect = self.client.expect if self.upload else lambda _: None
-        handlers = _ExperimentHandlers(
-            rollout_context, rollout_fn, team, {task.id: task for task in tasks}, ctx, keep, expect
-        )
         with translate_errors(self.client):
-            experiment = await asyncio.to_thread(self._open_session, len(tasks)) if self.upload else None
-            try:
-                await self._evaluate(handlers, experiment, rollout_context.concurrency)
-            finally:
-                await handlers.stop()
-            await asyncio.to_thread(self.client.wait_for_uploads)
-        if fault := handlers.fault or handlers.grader.fault:
-            raise fault
+            session = await asyncio.to_thread(self._open_session, len(tasks))
+        runs, lost = dict[str, uuid.UUID](), list[LangSmithError]()
 
-    async def _evaluate(
-        self, handlers: "_ExperimentHandlers", experiment: TracerSession | None, concurrency: int
-    ) -> None:
-        name = handlers.workflow.method or "rule"
-        target = traceable(name=name, process_inputs=lambda given: given["inputs"])(handlers.target)
-        with _silence():
-            results = await aevaluate(
-                target,
-                data=handlers.stream_examples(self.examples),
-                evaluators=[handlers.environment],
-                metadata=dict(self.facts),
-                experiment=experiment,
-                experiment_prefix=None if experiment else self.name,
-                max_concurrency=concurrency,
-                client=self.client,
-                upload_results=self.upload,
-                blocking=False,
-            )
-            await asyncio.sleep(0)  # a task that aevaluate has started opens the progress bar
-        await results.wait()
+        async def answer(team: Team, question: Question, here: Ctx[Any]) -> Sequence[Trajectory]:
+            config = make_task_config(team, here.at)
+            with tracing_context(enabled=True, client=self.client, parent=False):
+                async with trace(
+                    team.method or "rule",
+                    inputs={"question": question.input},
+                    project_name=self.name,
+                    reference_example_id=self.examples[question.id].id,
+                    tags=config["tags"],
+                    metadata=config["metadata"],
+                    client=self.client,
+                    exceptions_to_handle=(BaseException,),  # of which a trace has the name alone
+                ) as run:
+                    runs[question.id] = run.id
+                    try:
+                        done = await rollout_fn(team, question, here)
+                        found = [done] if isinstance(done, Trajectory) else done
+                        run.add_tags([f"workflow:{team.fingerprint}"])
+                        run.end(outputs=_make_outputs(found[0]), error=get_failure(found[0]))
+                    except BaseException as error:
+                        run.end(error=type(error).__name__)
+                        raise
+                    return found
+
+        async def keep_and_report(task: Task, found: Sequence[Trajectory]) -> None:
+            await keep(task, found)
+            await asyncio.shield(asyncio.get_running_loop().run_in_executor(sender, send, task, found[0]))
+
+        def send(task: Task, done: Trajectory) -> None:
+            for told in [] if lost else make_feedback(done):
+                with _note_loss(self.client, lost):
+                    self.client.create_feedback(
+                        runs[task.id],
+                        told.key,
+                        score=told.score,
+                        comment=told.comment,
+                        trace_id=runs[task.id],
+                        session_id=session.id,
+                    )
+
+        with ThreadPoolExecutor(1) as sender, tracing_context(enabled=False):  # a stop waits for what was kept
+            await stream_rollouts(rollout_context, answer, team, tasks, ctx, keep_and_report)
+        with _note_loss(self.client, lost):
+            await asyncio.to_thread(self._end_session, session)
 
     def _open_session(self, size: int) -> TracerSession:
         try:
@@ -368,111 +304,22 @@ class Experiment:
             session = self.client.read_project(project_name=self.name)
         return session
 
-
-class _ExperimentHandlers:
-    """The target and the evaluator of one system, with the state that they share.
-
-    `aevaluate` swallows exceptions of both, so the first one that must stop the run is kept in `fault`, and then no
-    further task starts.
-    """
-
-    def __init__(
-        self,
-        rollout_context: RolloutContext,
-        rollout_fn: RolloutFn,
-        team: Team,
-        tasks: Mapping[str, Task],
-        ctx: Ctx[Any],
-        keep: Keep,
-        expect: Callable[[int], None],
-    ) -> None:
-        self.rollout_context, self.rollout_fn, self.workflow, self.tasks = rollout_context, rollout_fn, team, tasks
-        self.ctx, self.keep, self.expect, self.shares = ctx, keep, expect, TaskReservations(rollout_context)
-        self.fault: BaseException | None = None
-        self.grader = GraderCheck(rollout_context.ungraded)
-        self._found: dict[str, Sequence[Trajectory]] = {}
-        self._reservations: dict[str, AsyncExitStack] = {}
-        self._running: set[asyncio.Task[Any]] = set()
-
-    async def stream_examples(self, examples: Mapping[str, Example]) -> AsyncIterator[Example]:
-        """Examples in the order of the tasks, until a fault; `aevaluate` takes the next one when a slot is free."""
-        for name in self.tasks:
-            if self.fault is None and self.grader.fault is None:
-                yield examples[name]
-
-    async def target(self, inputs: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-        """Run the system on the example's question; its budget stays reserved until it is graded."""
-        task = self.tasks[metadata["task"]]
-        here = self.ctx.where(task=task.id)
-        if running := asyncio.current_task():
-            self._running.add(running)
-            running.add_done_callback(self._running.discard)
-        config = make_task_config(self.workflow, here.at)
-        reservation = self._reservations[task.id] = AsyncExitStack()
-        try:
-            async with self._record_fault(task):
-                await reservation.enter_async_context(self.shares.reserve(here.at))
-                with tracing_context(tags=config["tags"], metadata=config["metadata"]):
-                    found = await run_rollout(self.rollout_fn, self.workflow, task.question, here)
-        except SelfwireError:
-            return {}
-        self._found[task.id] = found
-        return _make_outputs(found[0], self.workflow, config)
-
-    async def environment(self, run: Run, example: Example | None) -> EvaluationResults:
-        """Grade the target's answer in the environment, and keep the result."""
-        if example is None or example.metadata is None:
-            raise ValueError("there is no example")  # pragma: no cover - `aevaluate` gives each run one of ours
-        name = str(example.metadata["task"])
-        found, task, at = self._found.pop(name, None), self.tasks[name], self.ctx.at.at(task=name)
-        if found is None:
-            return {"results": []}
-        try:
-            async with self._record_fault(task):
-                context = self.rollout_context
-                done = await gather_all(grade_trajectory(context, task, trajectory, at) for trajectory in found)
-                await self._release(task)
-                await self.keep(task, done)
-                self.grader.add(done)
-        except SelfwireError:
-            return {"results": []}
-        feedback = make_feedback(done[0])
-        self.expect(len(feedback))
-        return {"results": feedback}
-
-    async def stop(self) -> None:
-        """Cancel and await running tasks, so that nothing continues after a Ctrl-C."""
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-
-    async def _release(self, task: Task) -> None:
-        if reservation := self._reservations.pop(task.id, None):
-            await reservation.aclose()
-
-    @asynccontextmanager
-    async def _record_fault(self, task: Task) -> AsyncIterator[None]:
-        try:
-            yield
-        except BaseException as error:
-            self.fault = self.fault or error
-            if run := get_current_run_tree():
-                run.error = type(error).__name__
-            await self._release(task)
-            raise
-
-
-def _make_outputs(done: Trajectory, team: Team, config: RunnableConfig) -> dict[str, Any]:
-    if run := get_current_run_tree():
-        run.add_tags([*config["tags"], f"workflow:{team.fingerprint}"])
-        run.add_metadata(config["metadata"])
-        run.error = get_failure(done)
-    notes = {name: bool(done.notes.get(name)) for name in (CAPPED, ORACLE)}
-    return {"answer": done.answer, **notes, "usage": done.usage.model_dump(mode="json")}
+    def _end_session(self, session: TracerSession) -> None:
+        self.client.flush(PATIENCE)
+        self.client.update_project(session.id, end_time=datetime.now(UTC))
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
-    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        warnings.filterwarnings("ignore", "'upload_results' parameter is in beta", UserWarning)
+def _note_loss(client: Client, lost: list[LangSmithError]) -> Iterator[None]:
+    """Say once that LangSmith takes no more, and go on."""
+    try:
         yield
+    except LangSmithError as error:
+        if not lost:
+            LOGGER.warning("LangSmith at %s takes no more: %s; what is measured here goes on", client.api_url, error)
+        lost.append(error)
+
+
+def _make_outputs(done: Trajectory) -> dict[str, Any]:
+    notes = {name: bool(done.notes.get(name)) for name in (CAPPED, ORACLE)}
+    return {"answer": done.answer, **notes, "usage": done.usage.model_dump(mode="json")}

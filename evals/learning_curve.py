@@ -6,6 +6,7 @@ from pydantic import Field
 
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
+from selfwire.evals.table import Column, ResultTable, build_table
 from selfwire.evals.topology_metrics import compute_known_mean, format_known, split_by_query
 from selfwire.evolvers.trajectory_text import get_score
 
@@ -52,16 +53,15 @@ def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> t
     )
 
 
-def format_curve(curve: Sequence[Point], window: int) -> list[str]:
-    """Format the curve as a table with a line per query."""
-    rows = [
-        f"{point.query:>5}  {format_known(point.score, ',.3f'):>7}  {format_known(point.tokens, ',.0f'):>8}  "
-        f"{format_known(point.window_score, ',.3f'):>12}  {format_known(point.window_tokens, ',.0f'):>13}  "
-        f"{point.question}"
-        for point in curve
-    ]
-    return [
-        "query    score    tokens  score so far  tokens so far  question",
-        *rows,
-        f"score and tokens: means over a query's trajectories; so far: over the last {window} queries",
-    ]
+def build_curve_table(curve: Sequence[Point], window: int) -> ResultTable:
+    """Build a table with a row per query."""
+    columns = (
+        Column[Point]("query", lambda point: str(point.query)),
+        Column[Point]("score", lambda point: format_known(point.score, ",.3f")),
+        Column[Point]("tokens", lambda point: format_known(point.tokens, ",.0f")),
+        Column[Point]("score so far", lambda point: format_known(point.window_score, ",.3f")),
+        Column[Point]("tokens so far", lambda point: format_known(point.window_tokens, ",.0f")),
+        Column[Point]("question", lambda point: point.question),
+    )
+    note = f"score and tokens: means over a query's trajectories; so far: over the last {window} queries"
+    return build_table(columns, curve, (note,))

@@ -105,19 +105,11 @@ def has_answer(found: Sequence[Document], answers: Sequence[str]) -> bool:
     return any(reference in text for reference in wanted for text in texts)
 
 
-def format_recall(measured: Sequence[Recall]) -> list[str]:
-    """Format the measurements, a line per retriever."""
-    return [
-        f"{result.benchmark}, {result.retriever} over {result.passages:,} passages, {result.questions} questions: "
-        + ", ".join(
-            [
-                *_format_shares("recall", result.gold),
-                *_format_shares("answer", result.answers),
-                f"{result.seconds:.1f} s",
-            ]
-        )
-        for result in measured
-    ]
+def format_recall(found: Recall) -> str:
+    """Format the measurement of a retriever in a line."""
+    shares = [*_format_shares("recall", found.gold), *_format_shares("answer", found.answers)]
+    what = f"{found.benchmark}, {found.retriever} over {found.passages:,} passages, {found.questions} questions"
+    return f"{what}: {', '.join([*shares, f'{found.seconds:.1f} s'])}"
 
 
 def _format_shares(what: str, shares: Sequence[tuple[int, float | None]]) -> list[str]:

@@ -486,7 +486,10 @@ EFFICIENCY = Column[SystemSummary](
 
 
 def _dollars(line: SystemSummary) -> str:
-    return "unknown" if line.spend.dollars is None else f"{line.spend.dollars / max(line.tasks, 1):.4f}"
+    if line.spend.dollars is None:
+        return "unknown"
+    each = line.spend.dollars / max(line.tasks, 1)
+    return f"{each:.{6 if 0 < each < 0.001 else 4}f}"
 
 
 DOLLARS = Column[SystemSummary]("$/task", _dollars)

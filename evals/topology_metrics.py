@@ -16,7 +16,7 @@ method's trajectories can be measured.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, pairwise
 
 import networkx as nx
@@ -24,6 +24,7 @@ from pydantic import Field
 
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
+from selfwire.evals.table import ResultTable
 
 WINDOW = 20  # queries of a window of the transition entropy
 MOST_CYCLES = 1000
@@ -148,11 +149,7 @@ def get_query_kind(trajectory: Trajectory) -> str:
     return trajectory.question.kind or "any"
 
 
-def compute_run_metrics(
-    trajectories: Sequence[Trajectory],
-    window: int = WINDOW,
-    kind: Callable[[TrajectoryMetrics], str] = lambda metrics: metrics.kind,
-) -> RunMetrics:
+def compute_run_metrics(trajectories: Sequence[Trajectory], window: int = WINDOW) -> RunMetrics:
     """A run's metrics, by quarter of training and by sort of question.
 
     The trajectories come in the order of training, those of one query side by side; a window has at least 1 query.
@@ -163,8 +160,8 @@ def compute_run_metrics(
     every = [metrics for some in queries for metrics in some]
     windows = sliding_entropies(queries, window)
     kinds = []
-    for name in sorted({kind(metrics) for metrics in every}):
-        found = [[metrics for metrics in some if kind(metrics) == name] for some in queries]
+    for name in sorted({metrics.kind for metrics in every}):
+        found = [[metrics for metrics in some if metrics.kind == name] for some in queries]
         kinds.append(_group(name, [some for some in found if some]))
     entropies = tuple(value for value in windows.values() if value is not None)
     whole = _group("all", queries)
@@ -195,16 +192,12 @@ def sliding_entropies(queries: Sequence[Sequence[TrajectoryMetrics]], window: in
     return {end: entropy(_transitions(queries[end - window + 1 : end + 1])) for end in ends}
 
 
-def format_metrics(found: RunMetrics) -> list[str]:
-    """Format the metrics as a table with a line per phase and sort of question."""
+def build_metrics_table(found: RunMetrics) -> ResultTable:
+    """Build a table with a row per phase and sort of question."""
     head = ("", "queries", "entropy", "agents", "F1/|V|", "self-loops", "cycles", "diameter", "F1", "tokens")
-    rows = [head, *(_row(group) for group in (*found.phases, *found.kinds, found.whole))]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
-    shown = [
-        "  ".join(cell.ljust(width) if not place else cell.rjust(width) for place, (cell, width) in enumerate(pairs))
-        for pairs in (list(zip(row, widths, strict=True)) for row in rows)
-    ]
-    return [*shown, f"entropy: of agent-to-agent transitions in nats, over windows of {found.window} queries"]
+    rows = tuple(_row(group) for group in (*found.phases, *found.kinds, found.whole))
+    note = f"entropy: of agent-to-agent transitions in nats, over windows of {found.window} queries"
+    return ResultTable(head, rows, (note,))
 
 
 def _phases(

@@ -12,6 +12,8 @@ import grimp
 import networkx
 from vulture import Vulture
 
+from selfwire.evals.benchmarks.catalogue import PLACES
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("graphs", "nodes", "evolvers", "tools", "evals", "src/selfwire", "bench")
 """Where the code lies; what `src/selfwire` has as links to the first five counts once."""
@@ -137,6 +139,7 @@ def test_nothing_is_unused() -> None:
     documented = {name for page in pages for code in CODE.findall(page) for name in re.findall(r"\w+", code)}
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     documented |= {target.rpartition(":")[2] for group in points.values() for target in group.values()}
+    documented |= {place.rpartition(":")[2] for place in PLACES.values()}
     found = {*find_unused_definitions(), *find_unused_members()}
     unused = sorted(one for one in found if one.rpartition(" ")[2] not in documented)
     assert not unused, "\n".join(unused)

@@ -2,9 +2,12 @@
 
 import sys
 from collections.abc import Mapping
+from statistics import median
+
+import numpy as np
 
 from bench.measuring import Row
-from bench.peers.contest import find_quartiles, open_contest
+from bench.peers.contest import open_contest
 from bench.peers.environments import InstallError, make_environment
 
 TITLE = "peers: CPU per call as a multiple of the bare client's, median and quartiles over rounds"
@@ -68,10 +71,10 @@ def make_rows(ratios: Ratios) -> list[Row]:
     """A row per engine and shape, with the aims of selfwire's."""
     rows = []
     for (shape, name), values in ratios.items():
-        low, middle, high = find_quartiles(values)
+        low, middle, high = map(float, np.quantile(values, (0.25, 0.5, 0.75)))
         aim = AIMS.get(shape) if name == OURS else None
         if name == JOURNAL and (shape, LANGCHAIN) in ratios:
-            aim = find_quartiles(ratios[shape, LANGCHAIN])[1]
+            aim = median(ratios[shape, LANGCHAIN])
         title = f"{shape}, wall" if shape == IN_FLIGHT else shape
         spread = None if name == BARE else (low, high)
         rows.append(Row(what=_name(name), column=title, value=middle, spread=spread, bound=aim))

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -99,14 +99,3 @@ def open_contest(pythons: Mapping[str, str]) -> Iterator[Contest]:
                 for name, python in pythons.items()
             },
         )
-
-
-def find_quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Lower quartile, median and upper quartile of one value or more."""
-    ordered, last = sorted(values), len(values) - 1
-
-    def at(share: float) -> float:
-        below, rest = divmod(share * last, 1)
-        return ordered[int(below)] * (1 - rest) + ordered[min(int(below) + 1, last)] * rest
-
-    return at(0.25), at(0.5), at(0.75)

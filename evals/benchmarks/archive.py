@@ -15,16 +15,14 @@ from typing import TypeVar
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.benchmark import (
-    NO_ANSWER_LINE,
     RIGHT,
     Benchmark,
     RuleEnvironment,
     TrivialRule,
-    get_text_reference,
+    make_answer_rule,
     make_disjoint_loader,
     reject,
 )
-from selfwire.evals.graders import find_final_answer
 from selfwire.tools.search import BrowseTool, Document, SearchTool
 
 T = TypeVar("T")
@@ -382,15 +380,12 @@ def generate_archive(size: int, seed: int = 0) -> Archive:
     return Archive(tuple(tasks[:size]), tuple(pages))
 
 
-def grade(task: Task, answer: str) -> Feedback:
-    """Normalised exact match on the last line that starts with "Answer:"; the text never depends on the reference."""
-    gold = get_text_reference(task, "archive")
-    given = find_final_answer(answer)
-    if given is None:
-        return reject(NO_ANSWER_LINE)
-    return RIGHT if normalise(given) == normalise(gold) else reject(_describe_error(task.input, given))
+def compare(task: Task, right: str, given: str) -> Feedback:
+    """Normalised exact match; the text never depends on the reference."""
+    return RIGHT if normalise(given) == normalise(right) else reject(_describe_error(task.input, given))
 
 
+grade = make_answer_rule("archive", compare)
 ENVIRONMENT = RuleEnvironment("archive", grade, "final_em")
 
 

@@ -11,17 +11,15 @@ from functools import cache
 
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.benchmark import (
-    NO_ANSWER_LINE,
     RIGHT,
     Benchmark,
     RuleEnvironment,
     TrivialRule,
-    get_text_reference,
+    make_answer_rule,
     make_disjoint_loader,
     reject,
 )
 from selfwire.evals.benchmarks.sources import find_source, list_sources
-from selfwire.evals.graders import find_final_answer
 from selfwire.tools.calculator import CalculatorTool
 
 FORM = "End with a line that starts with 'Answer:' and gives only the answer."
@@ -63,12 +61,8 @@ def normalise(answer: str, gold: str) -> str:
     return " ".join(text.lower().replace(",", " ").split())
 
 
-def grade(task: Task, answer: str) -> Feedback:
-    """Normalised exact match on the last line that starts with "Answer:"."""
-    gold = get_text_reference(task, "BBH")
-    given = find_final_answer(answer)
-    if given is None:
-        return reject(NO_ANSWER_LINE)
+def compare(task: Task, gold: str, given: str) -> Feedback:
+    """Normalised exact match."""
     if normalise(given, gold) == normalise(gold, gold):
         return RIGHT
     if OPTION_FORM in task.input and not _LETTER.match(given.strip(_DECORATION)):
@@ -76,6 +70,7 @@ def grade(task: Task, answer: str) -> Feedback:
     return reject("The answer is wrong.")
 
 
+grade = make_answer_rule("BBH", compare)
 ENVIRONMENT = RuleEnvironment("bbh", grade, "normal_form")
 
 

@@ -13,7 +13,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.values import FrozenMap
-from selfwire.evals.graders import add_measure
+from selfwire.evals.graders import add_measure, find_final_answer
 
 
 class TooFewTasksError(ConfigError):
@@ -155,6 +155,22 @@ class RuleEnvironment:
         """Grade by the rule; GradingError if the task lacks the reference, or the grading failed."""
         feedback = self.rule(task, answer)
         return add_measure(await feedback if isawaitable(feedback) else feedback, self.measure)
+
+
+def make_answer_rule(benchmark: str, compare: Callable[[Task, str, str], Feedback]) -> Callable[[Task, str], Feedback]:
+    """Make a rule for the last line that starts with "Answer:"; `compare` gets the task, its reference and the line."""
+
+    def grade(task: Task, answer: str) -> Feedback:
+        right, given = get_text_reference(task, benchmark), find_final_answer(answer)
+        return reject(NO_ANSWER_LINE) if given is None else compare(task, right, given)
+
+    return grade
+
+
+def refuse_size(size: int, most: int, what: str) -> None:
+    """Raise ConfigError unless a number of generated tasks is from 1 to `most`, which stops a typing error."""
+    if not 1 <= size <= most:
+        raise ConfigError(f"there are from 1 to {most:,} {what}, not {size:,}; ask for another number")
 
 
 def reject(text: str) -> Feedback:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
 
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import Embedder, Toolbox
@@ -13,29 +15,31 @@ from selfwire.evals.readers import OwnData
 from selfwire.evals.tasks import FORMS, OwnTasks, is_own_data
 from selfwire.models.embeddings import CachedEmbedder, MiniLMEmbedder
 
-NAMES = (
-    "archive",
-    "plancraft",
-    "tariffs",
-    "shelfmarks",
-    "one-room",
-    "dealt",
-    "newborn",
-    "stages",
-    "humaneval",
-    "mbpp",
-    "apps",
-    "math500",
-    "gsm8k",
-    "bbh",
-    "deepresearcher",
-    "workbench",
-    "hotpotqa",
-    "2wikimultihopqa",
-    "mmlu",
-    "ambignq",
-    "hover",
-)
+PLACES: Mapping[str, str] = {
+    "archive": "archive:archive",
+    "plancraft": "plancraft:PLANCRAFT",
+    "tariffs": "tariffs:tariffs",
+    "shelfmarks": "shelfmarks:shelfmarks",
+    "one-room": "shelfmarks:one_room",
+    "dealt": "dealt:dealt",
+    "newborn": "newborn:newborn",
+    "stages": "stages:stages",
+    "humaneval": "humaneval:humaneval",
+    "mbpp": "mbpp:mbpp",
+    "apps": "apps:apps",
+    "math500": "math500:MATH500",
+    "gsm8k": "gsm8k:GSM8K",
+    "bbh": "bbh:BBH",
+    "deepresearcher": "deepresearcher:DEEPRESEARCHER",
+    "workbench": "workbench:workbench",
+    "hotpotqa": "multihop:multihop",
+    "2wikimultihopqa": "multihop:multihop",
+    "mmlu": "mmlu:MMLU",
+    "ambignq": "ambignq:AMBIGNQ",
+    "hover": "hover:HOVER",
+}
+"""Module of each benchmark, which is imported when it is asked for, and its name there: a value, or what makes it."""
+NAMES = tuple(PLACES)
 
 IN_PYTHON = "tasks:"
 """Prefix of the name of tasks that were given in Python; a fingerprint follows."""
@@ -81,22 +85,25 @@ def load_benchmark(
     if name.partition(":")[0] not in NAMES:
         raise ConfigError(_describe_unknown(name))
     _refuse_own_options(name, grader, rubric, tools, own_data)
-    if name in GENERATED:
-        generate = _generated()[name]
-        return generate(seed=seed) if size is None else generate(size, seed=seed)
-    if name == "plancraft":
-        from selfwire.evals.benchmarks.plancraft import PLANCRAFT
-
-        return PLANCRAFT
-    if (published := _load_published(name)) is not None:
-        return published
     if name.partition(":")[0] in ("hotpotqa", "2wikimultihopqa"):
         from selfwire.evals.benchmarks.multihop import FULL, PARAGRAPHS, multihop, read_with_paragraphs
 
         if name in (f"hotpotqa:{PARAGRAPHS}", f"hotpotqa:{FULL}"):
             return read_with_paragraphs(name.partition(":")[2])
         return multihop(*parse_retrieval_name(name))
-    raise ConfigError(_describe_unknown(name))
+    if name not in NAMES:
+        raise ConfigError(_describe_unknown(name))
+    found: Any = resolve_name(f"selfwire.evals.benchmarks.{PLACES[name]}")
+    if name in GENERATED:
+        made = found(seed=seed) if size is None else found(size, seed=seed)
+    elif name in ("humaneval", "mbpp", "apps"):
+        from selfwire.tools.sandbox.sandbox import find_sandbox
+
+        made = found(find_sandbox(full=True))
+    else:
+        made = found() if name == "workbench" else found
+    benchmark: Benchmark = made
+    return benchmark
 
 
 def _describe_unknown(name: str) -> str:
@@ -128,48 +135,6 @@ def _refuse_own_options(name: str, grader: str, rubric: str | None, tools: str |
         raise ConfigError(
             f"--input-field, --reference-field and --data-split are for tasks of your own; {name} has its own"
         )
-
-
-def _generated() -> Mapping[str, Callable[..., Benchmark]]:
-    from selfwire.evals.benchmarks.archive import archive
-    from selfwire.evals.benchmarks.dealt import dealt
-    from selfwire.evals.benchmarks.newborn import newborn
-    from selfwire.evals.benchmarks.shelfmarks import one_room, shelfmarks
-    from selfwire.evals.benchmarks.stages import stages
-    from selfwire.evals.benchmarks.tariffs import tariffs
-
-    return {
-        "archive": archive,
-        "tariffs": tariffs,
-        "shelfmarks": shelfmarks,
-        "one-room": one_room,
-        "dealt": dealt,
-        "newborn": newborn,
-        "stages": stages,
-    }
-
-
-def _load_published(name: str) -> Benchmark | None:
-    from selfwire.evals.benchmarks.ambignq import AMBIGNQ
-    from selfwire.evals.benchmarks.apps import apps
-    from selfwire.evals.benchmarks.bbh import BBH
-    from selfwire.evals.benchmarks.deepresearcher import DEEPRESEARCHER
-    from selfwire.evals.benchmarks.gsm8k import GSM8K
-    from selfwire.evals.benchmarks.hover import HOVER
-    from selfwire.evals.benchmarks.humaneval import humaneval
-    from selfwire.evals.benchmarks.math500 import MATH500
-    from selfwire.evals.benchmarks.mbpp import mbpp
-    from selfwire.evals.benchmarks.mmlu import MMLU
-    from selfwire.evals.benchmarks.workbench import workbench
-    from selfwire.tools.sandbox.sandbox import find_sandbox
-
-    programs = {"humaneval": humaneval, "mbpp": mbpp, "apps": apps}
-    if name in programs:
-        return programs[name](find_sandbox(full=True))
-    if name == "workbench":
-        return workbench()
-    found = (MATH500, GSM8K, BBH, DEEPRESEARCHER, MMLU, AMBIGNQ, HOVER)
-    return {benchmark.name: benchmark for benchmark in found}.get(name)
 
 
 def load_own_tasks(

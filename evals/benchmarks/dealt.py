@@ -10,7 +10,6 @@ from functools import lru_cache
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import load_prompts
-from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
 from selfwire.core.team import Team
 from selfwire.evals.benchmarks.archive import (
@@ -25,7 +24,7 @@ from selfwire.evals.benchmarks.archive import (
     make_task,
     neighbourhood,
 )
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader, refuse_size
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.initial_team import make_team
 from selfwire.tools.search import Document, SearchTool
@@ -44,8 +43,7 @@ def generate_dealt_archive(size: int, seed: int = 0) -> PartedArchive:
     Raises:
         ConfigError: the size is not from 1 to `MOST`.
     """
-    if not 1 <= size <= MOST:
-        raise ConfigError(f"there are from 1 to {MOST:,} dealt tasks, not {size:,}; ask for another number")
+    refuse_size(size, MOST, "dealt tasks")
     rng = random.Random(f"dealt archive {seed}")
     names, tasks = Names(rng), list[Task]()
     dealt = {holder: list[Document]() for holder in HOLDERS}

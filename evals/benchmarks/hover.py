@@ -8,17 +8,15 @@ from functools import cache
 
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.benchmark import (
-    NO_ANSWER_LINE,
     RIGHT,
     Benchmark,
     RuleEnvironment,
     TrivialRule,
-    get_text_reference,
+    make_answer_rule,
     make_disjoint_loader,
     reject,
 )
 from selfwire.evals.benchmarks.sources import find_source
-from selfwire.evals.graders import find_final_answer
 
 FORM = "Is this claim true? End with a line that starts with 'Answer:' and gives only 'supported' or 'not supported'."
 
@@ -38,17 +36,15 @@ def load_tasks() -> tuple[Task, ...]:
     )
 
 
-def grade(task: Task, answer: str) -> Feedback:
-    """Compare the label on the last line that starts with "Answer:"."""
-    gold, given = get_text_reference(task, "HoVer"), find_final_answer(answer)
-    if given is None:
-        return reject(NO_ANSWER_LINE)
+def compare(task: Task, gold: str, given: str) -> Feedback:
+    """Compare the label."""
     label = " ".join(given.lower().replace("_", " ").strip(" .*'\"`").split())
     if label not in ("supported", "not supported"):
         return reject("Format fault: the answer is neither 'supported' nor 'not supported'.")
     return RIGHT if label == gold else reject("The answer is wrong.")
 
 
+grade = make_answer_rule("HoVer", compare)
 ENVIRONMENT = RuleEnvironment("hover", grade, "normal_form")
 HOVER = Benchmark(
     name="hover",

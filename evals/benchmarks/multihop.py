@@ -146,7 +146,7 @@ def _with_paragraphs(row: Mapping[str, Any]) -> Task:
 
 
 async def _recall(found: Collection, retrieval: str, embedder: Embedder | None) -> list[str]:
-    return format_recall([await measure_recall(found, retrieval, embedder)])
+    return [format_recall(await measure_recall(found, retrieval, embedder))]
 
 
 @cache

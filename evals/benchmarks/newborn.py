@@ -13,7 +13,6 @@ from functools import lru_cache
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import load_prompts
-from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
 from selfwire.core.team import Team
 from selfwire.evals.benchmarks.archive import (
@@ -27,7 +26,7 @@ from selfwire.evals.benchmarks.archive import (
     make_task,
     neighbourhood,
 )
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader, refuse_size
 from selfwire.evolvers.tacomas.initial_team import METHOD, make_initial_team
 from selfwire.tools.search import Document, SearchTool
 
@@ -47,8 +46,7 @@ _PLACES = (0, 0, 1, 1, 2, 2, 0, 0, 3, 3)
 @lru_cache(maxsize=4)
 def generate_sorted_archive(size: int, seed: int = 0) -> PartedArchive:
     """Generate `size` bridges, one about each neighbourhood; ConfigError if the size is not from 1 to `MOST`."""
-    if not 1 <= size <= MOST:
-        raise ConfigError(f"there are from 1 to {MOST:,} tasks of newborn, not {size:,}; ask for another number")
+    refuse_size(size, MOST, "tasks of newborn")
     rng = random.Random(f"newborn {seed}")
     names, tasks = Names(rng), list[Task]()
     found: dict[str, list[Document]] = {name: [] for name in COLLECTIONS}

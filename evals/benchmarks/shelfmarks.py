@@ -15,19 +15,17 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from selfwire.core.errors import ConfigError
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.benchmark import (
-    NO_ANSWER_LINE,
     RIGHT,
     Benchmark,
     RuleEnvironment,
     TrivialRule,
-    get_text_reference,
+    make_answer_rule,
     make_disjoint_loader,
+    refuse_size,
     reject,
 )
-from selfwire.evals.graders import find_final_answer
 
 FORM = "End with a line that starts with 'Answer:' and gives only the mark."
 MOST = 20_000
@@ -78,8 +76,7 @@ _FAMILY = ("Tron", "Vask", "Lind", "Moreau", "Okafor", "Petri", "Quist", "Rossi"
 @lru_cache(maxsize=8)
 def generate_tasks(size: int, seed: int, only: str = "") -> tuple[Task, ...]:
     """Generate tasks on different items, of one room or of all in turn; ConfigError if the size is not 1 to `MOST`."""
-    if not 1 <= size <= MOST:
-        raise ConfigError(f"there are from 1 to {MOST:,} shelf marks, not {size:,}; ask for another number")
+    refuse_size(size, MOST, "shelf marks")
     rng, rooms = random.Random(f"shelfmarks {seed}"), [only] if only else list(ROOMS)
     items = dict[ShelfItem, None]()
     while len(items) < size:
@@ -110,30 +107,30 @@ def _to_task(seed: int, number: int, room: str, item: ShelfItem) -> Task:
     )
 
 
-def grade(task: Task, answer: str) -> Feedback:
+def compare(task: Task, right: str, given: str) -> Feedback:
     """Compare the marks; if they differ, state the rules of the room, and never the mark itself."""
-    right, given = get_text_reference(task, "shelfmarks"), find_final_answer(answer)
-    if given is None:
-        return reject(NO_ANSWER_LINE)
     if "".join(given.upper().split()) == right:
         return RIGHT
     first, second = (RULES[rule].text for rule in ROOMS[task.kind])
     return reject(f"The mark is wrong. A mark of the {task.kind} holds {first} and {second}, and nothing else.")
 
 
-def grade_parts(task: Task, answer: str) -> Feedback:
+def compare_parts(task: Task, right: str, given: str) -> Feedback:
     """0.1 for a mark of any kind, and 0.9 for the share of parts that are right, of as many as are given or wanted."""
-    found, given = grade(task, answer), find_final_answer(answer)
-    if found.solved or given is None:
-        return found
-    right, parts = get_text_reference(task, "one-room").split("/"), "".join(given.upper().split()).split("/")
-    return found.replace(score=0.1 + 0.9 * len(set(right) & set(parts)) / max(len(right), len(parts)))
+    wanted, parts = right.split("/"), "".join(given.upper().split()).split("/")
+    score = 0.1 + 0.9 * len(set(wanted) & set(parts)) / max(len(wanted), len(parts))
+    found = compare(task, right, given)
+    return found if found.solved else found.replace(score=score)
 
 
+grade = make_answer_rule("shelfmarks", compare)
+grade_parts = make_answer_rule("one-room", compare_parts)
 ENVIRONMENT = RuleEnvironment("shelfmarks", grade, "normal_form")
 NO_MARK = TrivialRule("no mark", lambda question: "Answer: none")
 ONE_ROOM = RuleEnvironment(
-    "one-room", grade_parts, "0.1 for a mark of any kind, 0.9 for the share of its parts that are right"
+    "one-room",
+    grade_parts,
+    "0.1 for a mark of any kind, 0.9 for the share of its parts that are right",
 )
 
 

@@ -12,23 +12,21 @@ from functools import lru_cache
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import load_prompts
-from selfwire.core.errors import ConfigError
 from selfwire.core.task import Feedback, Task
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.evals.benchmarks.benchmark import (
-    NO_ANSWER_LINE,
     RIGHT,
     Benchmark,
     RuleEnvironment,
     TrivialRule,
-    get_text_reference,
+    make_answer_rule,
     make_disjoint_loader,
+    refuse_size,
     reject,
 )
 from selfwire.evals.benchmarks.errands import HELPERS, generate_errands, load_wordings
 from selfwire.evals.benchmarks.shelfmarks import MarkRule, draw_item
-from selfwire.evals.graders import find_final_answer
 from selfwire.evolvers.evomas.pool import EARLY_EXIT, KINDS, METHOD, ROLES
 
 STAGES, SITUATIONS, MOST = 3, 6, 20_000
@@ -50,8 +48,7 @@ FORM = (
 @lru_cache(maxsize=8)
 def generate_tasks(size: int, seed: int) -> tuple[Task, ...]:
     """Generate tasks; ConfigError if the size is not 1 to `MOST`. The kind of a task names its clerks in order."""
-    if not 1 <= size <= MOST:
-        raise ConfigError(f"there are from 1 to {MOST:,} tasks of stages, not {size:,}; ask for another number")
+    refuse_size(size, MOST, "tasks of stages")
     rng, tasks = random.Random(f"stages {seed}"), list[Task]()
     for number, errand in enumerate(generate_errands(size, length=STAGES, seed=seed, kinds=SITUATIONS)):
         files = [draw_item(rng) for _ in range(STAGES)]
@@ -74,16 +71,16 @@ def generate_tasks(size: int, seed: int) -> tuple[Task, ...]:
     return tuple(tasks)
 
 
-def grade(task: Task, answer: str) -> Feedback:
+def compare(task: Task, right: str, given: str) -> Feedback:
     """The share of right stamps; never which they are."""
-    right, given = get_text_reference(task, "stages").split(", "), find_final_answer(answer)
-    if given is None:
-        return reject(NO_ANSWER_LINE)
-    stamps = [part.strip().upper() for part in given.split(",")]
-    good = sum(first == second for first, second in zip(stamps, right, strict=False)) if len(stamps) == STAGES else 0
+    stamps, wanted = [part.strip().upper() for part in given.split(",")], right.split(", ")
+    good = sum(first == second for first, second in zip(stamps, wanted, strict=False)) if len(stamps) == STAGES else 0
     if good == STAGES:
         return RIGHT
     return reject(f"{good} of {STAGES} files bear the right stamp.").replace(score=good / STAGES)
+
+
+grade = make_answer_rule("stages", compare)
 
 
 def make_clerks() -> tuple[Agent, ...]:

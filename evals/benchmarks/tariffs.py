@@ -12,16 +12,14 @@ from typing import Any, NamedTuple
 from selfwire.core.own_tool import OwnTool
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.benchmark import (
-    NO_ANSWER_LINE,
     RIGHT,
     Benchmark,
     RuleEnvironment,
     TrivialRule,
-    get_text_reference,
+    make_answer_rule,
     make_disjoint_loader,
     reject,
 )
-from selfwire.evals.graders import find_final_answer
 from selfwire.tools.tool_mutations import list_mutations
 
 FORM = "End with a line that starts with 'Answer:' and gives only the number."
@@ -158,15 +156,12 @@ def generate_tasks(size: int, seed: int) -> tuple[Task, ...]:
     return tuple(drawn.values())
 
 
-def grade(task: Task, answer: str) -> Feedback:
+def compare(task: Task, right: str, given: str) -> Feedback:
     """Compare the answer with the right result, and state the result if they differ."""
-    right = get_text_reference(task, "tariffs")
-    given = find_final_answer(answer)
-    if given is None:
-        return reject(NO_ANSWER_LINE)
     return RIGHT if given.strip() == right.rpartition(" is ")[2] else reject(f"The answer is wrong: {right}.")
 
 
+grade = make_answer_rule("tariffs", compare)
 ENVIRONMENT = RuleEnvironment("tariffs", grade, "normal_form")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench import peers
 from bench.measuring import Row
-from bench.peers.contest import find_quartiles, open_contest
+from bench.peers.contest import open_contest
 from bench.peers.environments import InstallError, make_environment
 from bench.peers.worker import CHAIN, ENGINES, FAN, OPEN, PeerTeam
 from bench.tables import keep_lines, make_lines
@@ -76,12 +76,6 @@ def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(commands) == 2
     assert commands[1][:4] == (python, "-m", "pip", "install")
     assert "agentscope==1" in commands[1]
-
-
-def test_quartiles_are_those_of_the_values() -> None:
-    assert find_quartiles([3.0]) == (3.0, 3.0, 3.0)
-    assert find_quartiles([5, 1, 2, 4, 3]) == (2, 3, 4)
-    assert find_quartiles([1, 2]) == (1.25, 1.5, 1.75)
 
 
 def test_rows_become_a_table_that_a_page_holds(tmp_path: Path) -> None:

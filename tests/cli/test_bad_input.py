@@ -18,7 +18,7 @@ from selfwire.cli import main
 from selfwire.cli.commands import INTERRUPTED, WRONG
 from selfwire.cli.json_output import format_in_one_line
 from selfwire.cli.output import make_console
-from selfwire.evals.baselines import make_single_team
+from selfwire.evals.baselines import make_baseline
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.method import make_method
 from selfwire.models.sync import run_sync
@@ -450,7 +450,7 @@ def test_a_workflow_file_with_garbage_for_memory_is_refused_in_words(
 @pytest.mark.parametrize("garbage", ["[1, 2]", "null", "7", '{"schema": 1}', "{", '{"schema": 1, "version": 5}'])
 def test_library_values_that_are_no_versions_are_errors_in_words(tmp_path: Path, garbage: str) -> None:
     with open_library(tmp_path) as library:
-        run_sync(library.save("team", make_single_team(()), run="r", step=0))
+        run_sync(library.save("team", make_baseline("single").seed(()), run="r", step=0))
     with closing(sqlite3.connect(tmp_path / "library.sqlite")) as file:
         file.execute("UPDATE store SET value = ?", (garbage,))
         file.commit()

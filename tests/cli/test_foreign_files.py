@@ -17,7 +17,7 @@ from selfwire.cli.commands import STOPPED, WRONG
 from selfwire.cli.config_file import ASKED_FOR, list_commands
 from selfwire.cli.options import ask_on_terminal
 from selfwire.core.values import fingerprint
-from selfwire.evals.baselines import make_single_team
+from selfwire.evals.baselines import make_baseline
 from selfwire.models.sync import run_sync
 from selfwire.runs.record import CHANGEABLE, JOURNAL, get_version, list_run_names
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec
@@ -471,7 +471,7 @@ def test_a_library_imports_nothing_and_names_no_address(
 ) -> None:
     facts = {"tools": "foreign_grader:grade", "model": "openai:theirs", "base_url": "http://127.0.0.1:9/v1"}
     with open_library(home) as library:
-        run_sync(library.save("theirs", make_single_team([]), run="r", step=0, facts=facts))
+        run_sync(library.save("theirs", make_baseline("single").seed([]), run="r", step=0, facts=facts))
     address = ("--model", "openai:mine", "--base-url", wire_server.url, "--embedder", "hashing")
     for words in (("show", "theirs"), ("history", "theirs"), ("run", "theirs", "Who?", *address)):
         call(home, *words)

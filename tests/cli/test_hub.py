@@ -13,7 +13,7 @@ from langsmith import Client
 import selfwire
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
-from selfwire.evals.baselines import make_single_team
+from selfwire.evals.baselines import make_baseline
 from selfwire.evals.prompt_hub import HubPrompt, list_prompts
 from selfwire.graphs.method import make_method
 from selfwire.models.text_layer import LayerText
@@ -36,7 +36,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LangSmithServer]:
 @pytest.fixture
 def team(tmp_path: Path) -> Team:
     """A saved team of one agent, `single`, as `Mine`."""
-    seed = make_single_team([])
+    seed = make_baseline("single").seed([])
     team = seed.replace(agents=[agent.replace(prompt=PROMPT) for agent in seed.agents])
     selfwire.save(team, "Mine", home=tmp_path)
     return team
@@ -152,7 +152,7 @@ def test_any_prompt_comes_back_as_it_was(text: str) -> None:
 def test_holes_are_variables_whatever_the_program_calls_them(pieces: tuple[str, ...]) -> None:
     layer = LayerText.of("a", pieces, ["state['x'].y"])
     assert layer is not None
-    team = make_single_team([])
+    team = make_baseline("single").seed([])
     team = team.replace(agents=[team.agents[0].replace(prompt=layer.shown)])
     [prompt] = list_prompts("mine", team, {team.agents[0].id: layer})
     assert prompt.to_template().input_variables == ["state_x_y"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfwire.evals.learning_curve import compute_learning_curve, format_curve
+from selfwire.evals.learning_curve import build_curve_table, compute_learning_curve
 from tests.evolvers.hera.doubles import ran
 
 RUN = [
@@ -26,12 +26,12 @@ def test_a_curve_without_queries_is_empty_and_a_window_has_at_least_one() -> Non
         compute_learning_curve(RUN, 0)
 
 
-def test_lines_show_a_row_per_query() -> None:
-    head, *rows, note = format_curve(compute_learning_curve(RUN, 2), 2)
-    assert head.split()[:3] == ["query", "score", "tokens"]
-    assert [row.split() for row in rows] == [
-        ["1", "0.500", "200", "0.500", "200", "a"],
-        ["2", "-", "-", "0.500", "200", "b"],
-        ["3", "1.000", "100", "1.000", "100", "a"],
-    ]
-    assert "last 2 queries" in note
+def test_the_table_has_a_row_per_query() -> None:
+    table = build_curve_table(compute_learning_curve(RUN, 2), 2)
+    assert table.head[:3] == ("query", "score", "tokens")
+    assert table.rows == (
+        ("1", "0.500", "200", "0.500", "200", "a"),
+        ("2", "-", "-", "0.500", "200", "b"),
+        ("3", "1.000", "100", "1.000", "100", "a"),
+    )
+    assert "last 2 queries" in table.notes[0]

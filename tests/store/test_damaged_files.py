@@ -37,7 +37,6 @@ USES: tuple[Use, ...] = (
     lambda library: library.history("n"),
     lambda library: library.load("n"),
     lambda library: library.load("n@t"),
-    lambda library: library.diff("n@r.1", "n@r.2"),
     lambda library: library.rollback("n", "r.1"),
 )
 

@@ -179,7 +179,9 @@ async def test_tools_are_saved_rolled_back_and_diffed_with_the_workflow(library:
     for step, team in enumerate((held, rewritten)):
         await library.save("archive", team, run="r1", step=step)
     assert await library.load("archive") == rewritten
-    assert [change.field for change in (await library.diff("archive@r1.0", "archive")).tools] == [
+    assert [
+        change.field for change in (await library.load("archive")).diff(await library.load("archive@r1.0")).tools
+    ] == [
         "source",
         "version",
         "why",
@@ -202,13 +204,13 @@ async def test_diff_tells_topology_prompts_tools_and_memory(library: Library) ->
     ).with_memory(beliefs={"plan": [2, 1]}, synergy={})
     await library.save("a", SEED, run="r", step=0)
     await library.save("b", child, run="r", step=0)
-    diff = await library.diff("a", "b")
+    diff = (await library.load("b")).diff(await library.load("a"))
     assert [node.id for node in diff.topology.added_nodes] == ["again"]
     assert [str(edge) for edge in diff.topology.removed_edges] == ["plan->answer"]
     changed = [(c.agent, c.field, c.before, c.after) for c in diff.agents]
     assert changed == [("answer", "tools", ("search",), ()), ("plan", "prompt", "Plan.", "Plan twice.")]
     assert diff.memory == ("beliefs", "synergy")
-    assert not await library.diff("a", "a")
+    assert not (await library.load("a")).diff(await library.load("a"))
 
 
 async def test_a_missing_name_lists_close_ones(library: Library) -> None:

@@ -23,7 +23,7 @@ from selfwire.core.text import MASK
 from selfwire.core.trajectory import sum_decisions
 from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import TRIVIAL, format_difference
-from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
+from selfwire.evals.topology_metrics import build_metrics_table, compute_run_metrics
 from selfwire.evolvers.copies import list_task_sentences
 from selfwire.extras.cluster.evolution_workers import choose_place
 from selfwire.graphs.evolve import (
@@ -449,7 +449,8 @@ def show_measures(home: str | None, run: str, *, details: bool) -> None:
     if not any("topology" in done.notes for done in found):
         return
     if details:
-        out.print("\n".join(["\nteams in training", *format_metrics(compute_run_metrics(found))]))
+        out.print("\nteams in training")
+        output.print_table(build_metrics_table(compute_run_metrics(found)))
     else:
         out.print(f"\nhow the teams changed in training: selfwire measures {run}{output.format_home_option(home)}")
 

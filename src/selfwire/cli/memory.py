@@ -24,9 +24,9 @@ from selfwire.core.team import Team
 from selfwire.core.values import fingerprint
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.benchmarks.multihop import load_collection
-from selfwire.evals.learning_curve import compute_learning_curve, format_curve
+from selfwire.evals.learning_curve import build_curve_table, compute_learning_curve
 from selfwire.evals.retrieval import format_recall, measure_recall
-from selfwire.evals.topology_metrics import WINDOW, compute_run_metrics, format_metrics
+from selfwire.evals.topology_metrics import WINDOW, build_metrics_table, compute_run_metrics
 from selfwire.evolvers.hera.library import (
     Insight,
     InsightSource,
@@ -330,11 +330,11 @@ def measures(
     if curve:
         points = compute_learning_curve(found, window)
         add_result(run=run, curve=points)
-        typer.echo("\n".join(format_curve(points, window)))
+        output.print_table(build_curve_table(points, window))
         return
     measured = compute_run_metrics(found, window)
     add_result(run=run, measures=measured)
-    typer.echo("\n".join(format_metrics(measured)))
+    output.print_table(build_metrics_table(measured))
 
 
 def recall(
@@ -353,5 +353,5 @@ def recall(
     measured = []
     for name in names:
         measured.append(run_sync(measure_recall(found, name, embeds)))
-        typer.echo(format_recall(measured[-1:])[0])
+        typer.echo(format_recall(measured[-1]))
     add_result(benchmark=benchmark, retrievers=measured)

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from selfwire.cli import output
 from selfwire.cli.json_output import add_result
@@ -12,6 +11,7 @@ from selfwire.cli.options import Home
 from selfwire.cli.versions import format_score
 from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.values import format_count, format_value
+from selfwire.evals.table import ResultTable
 from selfwire.runs.record import (
     INTERRUPTED,
     RunSummary,
@@ -34,14 +34,14 @@ def runs(home: Home = None) -> None:
     if not found:
         typer.echo(f"there are no runs in {get_runs_folder(home)}")
         return
-    table = Table("run", *_FIELDS, "spend", box=None, pad_edge=False)
+    rows = []
     for listed in found:
         told = {**listed.summary, "status": str(listed.summary.get("status", "")).partition(":")[0]}
         told |= {"score": format_score(told["score"])} if told.get("score") is not None else {}
         fields = [format_value(told[name]) if name in told else "" for name in _FIELDS]
-        table.add_row(listed.run, *fields, "?" if listed.spend is None else output.format_spend(listed.spend))
+        rows.append((listed.run, *fields, "?" if listed.spend is None else output.format_spend(listed.spend)))
+    output.print_table(ResultTable(("run", *_FIELDS, "spend"), tuple(rows)))
     out = output.make_console()
-    out.print(table)
     for listed in found:
         if lost := output.format_unsettled(listed.open_calls, listed.open_tokens):
             out.print(f"{listed.run}: {lost}")

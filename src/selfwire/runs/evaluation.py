@@ -16,7 +16,6 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evals.baselines import CUT
 from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
-from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.graders import GradedEnvironment
 from selfwire.evals.table import TRIVIAL, Header, ResultsFile, SystemSummary, TaskRow, make_task_row
 from selfwire.extras.cluster.shards import merge_leftover_shards
@@ -625,15 +624,7 @@ def _tasks(
     others = {"train": evolving.train, "gate": evolving.gate_size} if evolving else {"train": 0, "gate": 0}
     sizes = {**others, "test": 0, request.split: request.tasks + more}
     wanted = 4 * sum(sizes.values())  # generated tasks share entities, so some are left over
-    bench = given.benchmark or load_benchmark(
-        request.benchmark,
-        seed=request.seed,
-        size=wanted,
-        grader=request.grader,
-        rubric=request.rubric,
-        tools=request.tools,
-        own_data=request.own_data,
-    )
+    bench = given.load_benchmark(request, request.seed, wanted)
     tasks: tuple[Task, ...] = getattr(bench.splits(request.seed, **sizes), request.split)
     fresh = [task for task in tasks if not known.has_task(task, request.benchmark)]
     if not fresh:

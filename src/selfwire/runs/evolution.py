@@ -21,7 +21,6 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import format_count
 from selfwire.evals.baselines import Single, merge_samples
 from selfwire.evals.benchmarks.benchmark import Benchmark
-from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.instructions import paraphrases
 from selfwire.evals.table import (
     CALLS,
@@ -578,15 +577,7 @@ def load_tasks(request: EvolveSpec, given: Given = Given()) -> tuple[Benchmark, 
         instead = "leave --prune out" if settings.pruning else "--gate off"
         raise ConfigError(f"the gate needs gate tasks; give --gate-size above 0, or {instead}")
     wanted = 4 * (sizes.train + sizes.gate + sizes.test)  # generated tasks share entities, so many are left over
-    benchmark = given.benchmark or load_benchmark(
-        request.benchmark,
-        seed=request.evolution.seed,
-        size=wanted,
-        grader=request.grader,
-        rubric=request.rubric,
-        tools=request.tools,
-        own_data=request.own_data,
-    )
+    benchmark = given.load_benchmark(request, request.evolution.seed, wanted)
     return benchmark, benchmark.splits(request.evolution.seed, train=sizes.train, gate=sizes.gate, test=sizes.test)
 
 

@@ -2,17 +2,16 @@
 
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
+from langsmith import Client
 from langsmith.schemas import Example
 
 from selfwire.evals.langsmith import (
     Experiment,
     TaskSet,
-    Uploads,
     make_examples,
-    open_local_client,
     open_uploads,
     translate_errors,
     upload_examples,
@@ -27,7 +26,9 @@ from selfwire.runs.systems import MeasuredSystem
 
 @contextmanager
 def upload_if_requested(run: OpenEvaluation) -> Iterator[None]:
-    """Upload an evaluation to LangSmith if its request says so.
+    """Run an evaluation's systems as experiments on one dataset, if its request says so, while this context is open.
+
+    The trivial baseline is left out; its results are in the table.
 
     Raises:
         ConfigError: there is no LangSmith, it refused, or it was not reached.
@@ -35,32 +36,14 @@ def upload_if_requested(run: OpenEvaluation) -> Iterator[None]:
     if run.request.langsmith == "off":
         yield
         return
-    with open_uploads() as client, run_as_experiments(run, client):
-        yield
-
-
-@contextmanager
-def run_as_experiments(run: OpenEvaluation, client: Uploads | None = None) -> Iterator[None]:
-    """Run an evaluation's systems as experiments on one dataset, as long as this context is open.
-
-    The trivial baseline is left out; its results are in the table.
-
-    Args:
-        run: an evaluation that was started or resumed; `run.request.langsmith` says whether references are uploaded.
-        client: of `connection.open_uploads()`; None runs the same code here, without a connection.
-
-    Raises:
-        ConfigError: LangSmith refused, or was not reached.
-    """
-    tasks = _make_task_set(run)
-    with nullcontext(client) if client else open_local_client() as used:
-        with translate_errors(used):
-            examples = upload_examples(used, tasks) if client else make_examples(tasks)
-        _report_to(run, used, examples, is_uploaded=client is not None, count=len(run.tasks))
-        if client:
-            run.dataset = UploadedDataset(str(next(iter(examples.values())).dataset_id), len(run.tasks))
-            named = ", ".join(make_experiment_name(run, entry.name) for entry in run.request.entries)
-            run.notices += (f"LangSmith at {client.api_url}: dataset {tasks.name}, experiment {named}",)
+    with open_uploads() as client:
+        tasks = _make_task_set(run)
+        with translate_errors(client):
+            examples = upload_examples(client, tasks)
+        _report_to(run, client, examples, count=len(run.tasks))
+        run.dataset = UploadedDataset(str(next(iter(examples.values())).dataset_id), len(run.tasks))
+        named = ", ".join(make_experiment_name(run, entry.name) for entry in run.request.entries)
+        run.notices += (f"LangSmith at {client.api_url}: dataset {tasks.name}, experiment {named}",)
         yield
 
 
@@ -73,7 +56,7 @@ def upload_slice(run: OpenEvaluation, dataset: UploadedDataset) -> Iterator[None
     """
     with open_uploads() as client:
         examples = make_examples(_make_task_set(run), uuid.UUID(dataset.id))
-        _report_to(run, client, examples, is_uploaded=True, count=dataset.tasks)
+        _report_to(run, client, examples, count=dataset.tasks)
         yield
 
 
@@ -88,16 +71,14 @@ def _make_task_set(run: OpenEvaluation) -> TaskSet:
     )
 
 
-def _report_to(
-    run: OpenEvaluation, client: Uploads, examples: Mapping[str, Example], *, is_uploaded: bool, count: int
-) -> None:
+def _report_to(run: OpenEvaluation, client: Client, examples: Mapping[str, Example], *, count: int) -> None:
     """Have a run's systems report to LangSmith; `count` is the number of tasks of the whole run."""
 
     def roll_for(system: MeasuredSystem) -> RolloutRunner:
         if system.name == TRIVIAL:
             return stream_rollouts
         named, facts = make_experiment_name(run, system.name), {**to_metadata(run, system), "tasks": count}
-        return Experiment(client, named, examples, is_uploaded, facts).roll_through
+        return Experiment(client, named, examples, facts).roll_through
 
     run.get_rollout_runner = roll_for
 

@@ -23,7 +23,7 @@ from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenMap, fingerprint
 from selfwire.evals.baselines import BASELINES
 from selfwire.evals.benchmarks.benchmark import Benchmark, TooFewTasksError, make_disjoint_loader, make_disjoint_splits
-from selfwire.evals.benchmarks.catalogue import IN_PYTHON, make_own_benchmark
+from selfwire.evals.benchmarks.catalogue import IN_PYTHON, load_benchmark, make_own_benchmark
 from selfwire.evals.graders import Grader
 from selfwire.evals.tasks import FORMS, OwnTasks, is_own_data, list_tasks, read_tasks, resolve_name
 from selfwire.graphs.machine import Ctx
@@ -36,7 +36,7 @@ from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import find_address, get_identity, is_offline, make_chat_model
 from selfwire.models.structured import recall_modes
 from selfwire.models.sync import run_sync
-from selfwire.runs.spec import Models, require_names
+from selfwire.runs.spec import Models, RunSpec, require_names
 from selfwire.store.journal import Journal
 from selfwire.store.library import TEAM, Library, Version, home_folder, open_library
 from selfwire.tools.own import find_missing_tools, give_tools, refuse_unusable_tools
@@ -69,6 +69,11 @@ class Given:
     benchmark: Benchmark | None = None
     models: Mapping[str, BaseChatModel] = field(default_factory=FrozenMap)
     teams: Mapping[str, Team] = field(default_factory=FrozenMap)
+
+    def load_benchmark(self, request: RunSpec, seed: int, size: int) -> Benchmark:
+        """The caller's benchmark, or else the one that a request names; see `catalogue.load_benchmark`."""
+        own = {name: getattr(request, name) for name in ("grader", "rubric", "tools", "own_data")}
+        return self.benchmark or load_benchmark(request.benchmark, seed=seed, size=size, **own)
 
 
 class FoundTeam(NamedTuple):

@@ -48,11 +48,7 @@ class PreEvolution:
         whole = find_method(self.entry.target).one_batch
         return EvolveSpec(
             method=self.entry.target,
-            benchmark=asked.benchmark,
-            grader=asked.grader,
-            rubric=asked.rubric,
-            tools=asked.tools,
-            own_data=asked.own_data,
+            **{name: getattr(asked, name) for name in ("benchmark", "grader", "rubric", "tools", "own_data")},
             models=asked.models.replace(prices=None if prices is None else str(prices.resolve())),
             sizes=Sizes(train=sizes.train, gate=sizes.gate_size, test=asked.tasks),
             evolution=EvolutionConfig(

@@ -27,6 +27,7 @@ from selfwire.evals.table import (
     SeedSummary,
     SystemSummary,
     build_table,
+    format_difference,
     list_seed_columns,
     parse_kept_lines,
     write_lines,
@@ -267,12 +268,12 @@ def build_proof_table(proof: Proof, benchmark: str) -> ResultTable:
             if found is None or found.difference is None:
                 return "-"
             against = direct if kind == DIRECT else tuple(part.get_votes(row[0]) for part in parts)
-            difference = f"{found.difference.value:+.2f} [{found.difference.low:+.2f}, {found.difference.high:+.2f}]"
-            return f"{difference} {found}{_describe_seeds(SeedSummary(row[1].lines, against), found)}"
+            seeds = _describe_seeds(SeedSummary(row[1].lines, against), found)
+            return f"{format_difference(found.difference)} {found}{seeds}"
 
         return Column(f"from {'direct' if kind == DIRECT else 'best of k'}", format_verdict, silent="-")
 
-    own = ("system", "difference", "score", "solved", "$", "S")
+    own = ("system", "difference", "score", "solved", "S")
     shown = [column for column in list_seed_columns() if not column.name.startswith(own)]
     columns = (
         Column[tuple[str, SeedSummary]]("system", lambda row: row[0]),
@@ -280,7 +281,6 @@ def build_proof_table(proof: Proof, benchmark: str) -> ResultTable:
         verdict(DIRECT),
         verdict(BEST_OF),
         *(Column(c.name, lambda row, c=c: c.format(row[1]), c.silent) for c in shown),  # type: ignore[misc]
-        Column("$/task", lambda row: _format_dollars(row[1].lines), silent="-"),
     )
     return build_table(columns, rows)
 
@@ -292,14 +292,6 @@ def _describe_seeds(found: SeedSummary, verdict: ComparisonVerdict) -> str:
     if verdict.says == "not told apart" or not evolved or (over and not over.low <= 0 <= over.high):
         return ""
     return f", for {'this evolution' if len(found.lines) == 1 else f'these {len(found.lines)} evolutions'}"
-
-
-def _format_dollars(lines: Sequence[SystemSummary]) -> str:
-    spent = [line.spend.dollars for line in lines]
-    known = [dollars for dollars in spent if dollars is not None]
-    if len(known) < len(spent):
-        return "unknown"
-    return f"{sum(known) / max(1, sum(line.tasks for line in lines)):.5f}" if any(known) else "-"
 
 
 def format_page(proof: Proof) -> str:

@@ -26,7 +26,7 @@ from langgraph.store.memory import InMemoryStore
 from pydantic import Field, TypeAdapter, ValidationError
 
 from selfwire.core.errors import ConfigError, LibraryError
-from selfwire.core.team import Lineage, Team, TeamDiff, diff_teams
+from selfwire.core.team import Lineage, Team
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, is_id, to_plain_json
 from selfwire.store.files import (
     encode_blob,
@@ -439,10 +439,6 @@ class Library:
             rollbacks=tuple(map(self._rollback, sorted(rollbacks, key=lambda item: item.key))),
             tags=await self.tags(name),
         )
-
-    async def diff(self, before: str, after: str) -> TeamDiff:
-        """Compare two teams, each loaded as by `load`."""
-        return diff_teams(await self.load(before), await self.load(after))
 
     async def rollback(self, name: str, version: str) -> Version:
         """Move the head to a version, found as by `version`; the move is recorded, and nothing is deleted."""

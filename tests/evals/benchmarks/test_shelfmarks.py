@@ -123,7 +123,7 @@ async def test_a_bandit_over_the_branches_decides_freely() -> None:
 
 def test_the_branching_team_can_be_written_with_or_without_the_rooms(tmp_path: Path) -> None:
     for more in ([], ["--rooms"]):
-        main(["--write", str(tmp_path / "team.json"), "--method", "m", *more])
+        main([str(tmp_path / "team.json"), "--method", "m", *more])
         team = Team.model_validate_json((tmp_path / "team.json").read_text(encoding="utf-8"))
         assert team.method == "m"
         assert len(team.topology.successors["open"]) == len(RULES)

@@ -32,18 +32,6 @@ def cli(*arguments: str) -> None:
     build()(list(arguments), standalone_mode=False)
 
 
-def experiment(home: Path) -> None:
-    from selfwire.models.sync import run_sync
-    from selfwire.runs.evaluation import start_evaluation
-    from selfwire.runs.langsmith import run_as_experiments
-    from tests.evals.langsmith.asking import request
-
-    with start_evaluation(request("hiva", "tacomas", tasks=2), home) as run, run_as_experiments(run):
-        lines = run_sync(run.execute())
-    if [line.errors for line in lines] != [0, 0, 0]:
-        raise RuntimeError(f"tasks ended as errors: {lines}")
-
-
 def outside() -> None:
     with socket.socket() as probe:
         try:
@@ -61,7 +49,6 @@ def main() -> None:
         "evolve": lambda: cli("evolve", "hiva", "--benchmark", "archive", *sizes, "--home", str(home)),
         "eval": lambda: cli("eval", "dytopo", *few, "--home", str(home)),
         "compare": lambda: cli("compare", "single", "cot", *few, "--home", str(home)),
-        "experiment": lambda: experiment(home),
         "outside": outside,
     }
     sys.addaudithook(audit)

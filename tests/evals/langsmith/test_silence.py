@@ -18,6 +18,6 @@ def test_without_a_key_nothing_is_asked_of_the_network_outside_this_machine(
     out, errors = wait_for(start("tests.evals.langsmith.audited:main", str(tmp_path), env=environment))
     found = json.loads(out.splitlines()[-1])
     assert found.pop("outside") == ["socket.connect 192.0.2.1"]  # the audit sees what there is to see
-    assert found == {"run": [], "evolve": [], "eval": [], "compare": [], "experiment": []}
+    assert found == {"run": [], "evolve": [], "eval": [], "compare": []}
     assert ("nothing is traced" in errors) == bool(asked)
     assert "refused by the audit" not in out + errors

@@ -8,7 +8,7 @@ import pytest
 
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import start_evaluation
-from selfwire.runs.langsmith import run_as_experiments, upload_if_requested
+from selfwire.runs.langsmith import upload_if_requested
 from tests.commands import call
 from tests.evals.langsmith.asking import (
     comparable,
@@ -99,7 +99,6 @@ def test_each_round_of_a_rewired_team_names_its_workflow(langsmith_server: LangS
 def test_langsmith_changes_no_results(langsmith_server: LangSmithServer, tmp_path: Path, cap: int | None) -> None:
     asked = request("tacomas", "single", calls_per_task=cap)
     plain = comparable(rows_of(tmp_path, asked, None, "plain"))
-    assert comparable(rows_of(tmp_path, asked, run_as_experiments, "local")) == plain
     assert langsmith_server.asked == []
     assert comparable(rows_of(tmp_path, asked.replace(langsmith="questions"), upload_if_requested, "told")) == plain
     for name in ("tacomas", "single"):

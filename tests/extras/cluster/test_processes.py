@@ -11,7 +11,7 @@ import pytest
 
 from selfwire.core.errors import BudgetError, JournalError, OutageError
 from selfwire.core.usage import Budget
-from selfwire.evals.baselines import make_single_team
+from selfwire.evals.baselines import make_baseline
 from selfwire.evals.table import Header, TaskRow, read_results
 from selfwire.extras.cluster import evaluation_workers
 from selfwire.extras.cluster.evaluation_workers import (
@@ -106,7 +106,7 @@ def test_weights_come_with_a_run_s_workflows_unless_they_were_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reference = put_blob(b"weights")
-    team = make_single_team(()).replace(memory={"router": reference})
+    team = make_baseline("single").seed(()).replace(memory={"router": reference})
     path = tmp_path / "journal.sqlite"
     with closing(Journal.create(path, run="r")) as journal:
         run_sync(note_teams(journal, {"a": LoadedTeam(workflow=team)}))

@@ -13,8 +13,8 @@ from selfwire.extras.lab.worlds.dytopo.split import (
     RANDOM,
     RING,
     SINGLE,
+    WORLD,
     KnowingEmbedder,
-    format_tables,
     run_seed,
     run_systems,
     run_task,
@@ -83,4 +83,4 @@ async def test_no_system_gets_more_than_matching_that_knows_and_a_seed_repeats_i
     assert await run_seed(SMALL, 1) == first
     assert first.figures[ORACLE]["parts"] == max(one["parts"] for one in first.figures.values())
     assert first.figures[SINGLE]["parts"] == 0
-    assert "| matching | random edges |" in format_tables([first, first.replace(seed=2)])
+    assert "| matching | random edges |" in WORLD.format_tables([first, first.replace(seed=2)])

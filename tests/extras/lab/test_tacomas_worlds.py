@@ -85,7 +85,7 @@ async def test_nobody_gets_more_than_who_never_errs_and_a_seed_repeats_itself() 
     assert first.figures[MAIN] == roles.summarise(survey, await run_task(survey, small, scope))
     assert first.figures[ORACLE]["solved"] == max(one["solved"] for one in first.figures.values()) == 1
     assert first.figures[FIXED]["slow updates"] == first.figures[FIXED]["births"] == 0
-    assert "| mean change of m per round [95 %] |" in roles.format_tables([first, first.replace(seed=1)])
+    assert "| mean change of m per round [95 %] |" in roles.WORLD.format_tables([first, first.replace(seed=1)])
 
 
 async def test_weights_move_to_the_reliable_and_stay_where_nothing_is_learned() -> None:

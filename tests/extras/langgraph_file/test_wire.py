@@ -8,7 +8,7 @@ import pytest
 
 from selfwire.core.agent import Agent
 from selfwire.core.team import Team
-from selfwire.evals.baselines import BASELINES, make_single_team
+from selfwire.evals.baselines import BASELINES, make_baseline
 from selfwire.evolvers.hiva.memory import HivaMemory
 from tests.commands import call
 from tests.core.generators import make_tool
@@ -64,7 +64,7 @@ def compute(body: Body) -> list[tuple[str, dict[str, Any]]]:
 @pytest.mark.parametrize(
     "team",
     [
-        make_single_team(["calculator"]),
+        make_baseline("single").seed(["calculator"]),
         make("hiva", "s>z"),
         make("hiva", "s>a a>b b>z s>z", a=("calculator",)),
         make("random", "s>a s>b a>c b>z c>z s>z", a=("calculator",), z=("calculator",)),
@@ -188,7 +188,7 @@ def test_what_is_no_file_is_refused_with_the_reason(team: Team, why: str, tmp_pa
 
 
 def test_the_form_follows_the_ending_or_is_named(tmp_path: Path) -> None:
-    save(tmp_path, make_single_team([]))
+    save(tmp_path, make_baseline("single").seed([]))
     file = export(tmp_path, tmp_path / "mine.py")
     refused = call(tmp_path, "export", "mine", str(file), code=2)
     assert "exists already" in refused.stderr

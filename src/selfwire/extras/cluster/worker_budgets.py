@@ -4,29 +4,16 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Budget
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.ray_executor import refuse_unreachable
 from selfwire.extras.cluster.shared_ledger import SERVER, find_budget_server, make_budget_address, share_ledger
-from selfwire.runs.spec import Models
+from selfwire.runs.spec import RunSpec
 
 
-class Limited(Protocol):
-    """A request."""
-
-    @property
-    def budget(self) -> Budget:
-        """The limits of the run."""
-
-    @property
-    def models(self) -> Models:
-        """The models."""
-
-
-def choose_budget_address(request: Limited, folder: Path, options: WorkerOptions) -> str | None:
+def choose_budget_address(request: RunSpec, folder: Path, options: WorkerOptions) -> str | None:
     """The address for workers; None where they need not share, or have no server for it.
 
     Args:
@@ -43,7 +30,7 @@ def choose_budget_address(request: Limited, folder: Path, options: WorkerOptions
 
 
 @contextmanager
-def share_rates(request: Limited, options: WorkerOptions) -> Iterator[str | None]:
+def share_rates(request: RunSpec, options: WorkerOptions) -> Iterator[str | None]:
     """Share what providers allow among workers that each pay for runs of their own; gives the address for them.
 
     Raises:
@@ -55,14 +42,14 @@ def share_rates(request: Limited, options: WorkerOptions) -> Iterator[str | None
             yield address
 
 
-def refuse_unusable_cluster(request: Limited, options: WorkerOptions) -> None:
+def refuse_unusable_cluster(request: RunSpec, options: WorkerOptions) -> None:
     """Raise a ConfigError if a cluster cannot be reached, or as `refuse_unshared_limits`."""
     refuse_unshared_limits(request, options)
     if options.executor == "ray":
         refuse_unreachable(options.ray_address)
 
 
-def refuse_unshared_limits(request: Limited, options: WorkerOptions) -> None:
+def refuse_unshared_limits(request: RunSpec, options: WorkerOptions) -> None:
     """Raise a ConfigError if a cluster is to share a budget or limits and has no server for them."""
     if options.executor != "ray" or find_budget_server():
         return

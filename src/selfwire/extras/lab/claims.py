@@ -26,7 +26,6 @@ why there is nothing to compute. A list without numbers covers the paragraph or 
 Numbers in the section's code and parameters of its worlds need no source.
 """
 
-import ast
 import hashlib
 import inspect
 import math
@@ -43,7 +42,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from selfwire.cli import output
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, ToolError
 from selfwire.extras.lab.ablation.rows import read_study
 from selfwire.extras.lab.result_pages import (
     CODE,
@@ -54,6 +53,7 @@ from selfwire.extras.lab.result_pages import (
     read_page,
     split_sections,
 )
+from selfwire.tools.calculator import calculate
 
 LOCK = Path("docs/claims.lock")
 _COMPARING = re.compile(
@@ -84,9 +84,8 @@ _BY_INTERVAL: Mapping[str, Callable[[float, float], bool]] = {
     "below 0": lambda low, high: math.copysign(1, high) < 0,  # -0.00 is a little below 0
     "not told from 0": lambda low, high: low <= 0 <= high and math.copysign(1, high) > 0,
 }
-_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+_OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 
 
@@ -369,22 +368,8 @@ def _read_value(name: str) -> float:
 
 def _compute(formula: str) -> float:
     """A sum, a product or a comparison of numbers."""
-
-    def visit(node: ast.AST) -> Any:
-        match node:
-            case ast.Expression(body=inner):
-                return visit(inner)
-            case ast.Constant(value=int() | float() as value):
-                return value
-            case ast.UnaryOp(op=ast.USub(), operand=inner):
-                return -visit(inner)
-            case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]) if (
-                type(op) in _OPERATORS
-            ):
-                return _OPERATORS[type(op)](visit(left), visit(right))
-        raise ConfigError(f"{formula!r} is no sum, product or comparison")
-
+    left, sign, right = re.fullmatch(r"([^<>]*)(?:([<>]=?)(.*))?", formula, re.DOTALL).groups()  # type: ignore[union-attr]
     try:
-        return float(visit(ast.parse(formula.strip(), mode="eval")))
-    except (SyntaxError, ZeroDivisionError) as error:
+        return float(_OPERATORS[sign](calculate(left), calculate(right)) if sign else calculate(left))
+    except ToolError as error:
         raise ConfigError(f"{formula!r} cannot be computed: {error}") from None

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from selfwire.core.errors import JournalError
 from selfwire.core.values import format_count
-from selfwire.evals.table import TaskRow, compute_difference, name_system
+from selfwire.evals.table import TaskRow, name_system
 from selfwire.extras.pages.data import Outcome, Place, SpendLine, SystemLine
-from selfwire.extras.pages.evolution import add_dollars, make_system_line, to_summary
+from selfwire.extras.pages.evolution import add_dollars, compare_with_base
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.extras.pages.verdicts import format_gain
 from selfwire.graphs.method import find_method
@@ -65,16 +65,8 @@ def _make_outcome(row: TaskRow) -> Outcome:
 def compare_systems(places: Iterable[Place], order: Iterable[str], against: str) -> tuple[SystemLine, ...]:
     """A line per system, with its difference from one of them."""
     by_name = {place.side: place for place in places}
-    base = by_name.get(against)
     names = [*(name for name in by_name if name not in order), *(name for name in order if name in by_name)]
-    lines = []
-    for name in names:
-        line = make_system_line(name_system(name), by_name[name])
-        gain = (
-            None if base is None or name == against else compute_difference(to_summary(by_name[name]), to_summary(base))
-        )
-        lines.append(line.replace(gain=gain))
-    return tuple(lines)
+    return compare_with_base({name: by_name[name] for name in names}, against, name_system)
 
 
 def describe_comparison(lines: Iterable[SystemLine], names: Iterable[str], against: str, status: str) -> str:

@@ -1,6 +1,6 @@
 """Reads an evolution from its journal and the versions that it has saved."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from selfwire.core.task import Feedback
@@ -230,10 +230,24 @@ def compare_gate(places: Iterable[Place], iteration: int) -> IntervalEstimate | 
     after = sides.get("candidate")
     if after is None or "incumbent" not in sides:
         return None
-    return compute_difference(to_summary(after), to_summary(sides["incumbent"]))
+    return compare_places(after, sides["incumbent"])
 
 
-def to_summary(place: Place) -> SystemSummary:
+def compare_places(place: Place, base: Place) -> IntervalEstimate | None:
+    """The gain of a place on another, paired; None where they have no task in common."""
+    return compute_difference(_to_summary(place), _to_summary(base))
+
+
+def compare_with_base(places: Mapping[str, Place], base: str, name: Callable[[str], str]) -> tuple[SystemLine, ...]:
+    """A line per place, with its difference from one of them."""
+    lines = []
+    for key, place in places.items():
+        gain = compare_places(place, places[base]) if base in places and key != base else None
+        lines.append(make_system_line(name(key), place).replace(gain=gain))
+    return tuple(lines)
+
+
+def _to_summary(place: Place) -> SystemSummary:
     """The scores of a place, to compare with others."""
     info = SystemInfo(name=place.title, target=place.title, method="", workflow="")
     spend = Usage(calls=sum(outcome.calls for outcome in place.outcomes))
@@ -243,7 +257,7 @@ def to_summary(place: Place) -> SystemSummary:
 def describe_page_worth(places: Iterable[Place]) -> str:
     """Say whether the evolved team is worth its calls, as `results.describe_worth` does."""
     found = {
-        name: to_summary(place.replace(title=name))
+        name: _to_summary(place.replace(title=name))
         for key, name in _SYSTEMS.items()
         for place in places
         if place.key.endswith(key)

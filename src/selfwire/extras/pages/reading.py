@@ -7,19 +7,18 @@ from selfwire.cli.output import format_spend
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.evals.statistics import IntervalEstimate
-from selfwire.evals.table import compute_difference
 from selfwire.extras.lab.ablation.record import STUDY
 from selfwire.extras.pages.data import Place, RunReport, SpendLine
 from selfwire.extras.pages.evaluation import compare_systems, describe_comparison, read_systems_on_tasks, sum_spend
 from selfwire.extras.pages.evolution import (
     Saved,
+    compare_places,
     describe_page_worth,
     read_insights,
     read_page_front,
     read_places,
     read_systems,
     read_versions,
-    to_summary,
 )
 from selfwire.extras.pages.studies import describe_recorded
 from selfwire.extras.pages.training import (
@@ -196,7 +195,7 @@ def _compare_tests(places: tuple[Place, ...]) -> IntervalEstimate | None:
     sides = {place.side: place for place in places if place.split == "test"}
     if not {"before", "after"} <= sides.keys():
         return None
-    return compute_difference(to_summary(sides["after"]), to_summary(sides["before"]))
+    return compare_places(sides["after"], sides["before"])
 
 
 def _read_spend(journal: JournalReader) -> tuple[SpendLine, ...]:

@@ -8,11 +8,10 @@ from pydantic import ValidationError
 
 from selfwire.core.values import format_count
 from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_score_interval
-from selfwire.evals.table import compute_difference
 from selfwire.evolvers.router.decisions import EPISODE, Episode
 from selfwire.evolvers.router.reinforce import Update
 from selfwire.extras.pages.data import AgentShare, Place, RouterLearning, SystemLine, UpdateLine
-from selfwire.extras.pages.evolution import make_place, make_system_line, to_summary
+from selfwire.extras.pages.evolution import compare_with_base, make_place
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.extras.pages.verdicts import describe_gain, format_gain
 from selfwire.graphs.router import PHASE, UPDATE
@@ -65,13 +64,8 @@ def _pick(places: Iterable[Place], split: str) -> list[Place]:
 def compare_ways(places: Iterable[Place]) -> tuple[SystemLine, ...]:
     """Each way to route on held-out tasks, with its difference from the router that training began with."""
     tested = {measured.side: measured for measured in places if measured.split == "test"}
-    base = tested.get(find_start(tested))
-    lines = []
-    for way, place in tested.items():
-        line = make_system_line(WAYS[way], place)
-        gain = None if base is None or place is base else compute_difference(to_summary(place), to_summary(base))
-        lines.append(line.replace(gain=gain, main=way == "trained"))
-    return tuple(lines)
+    lines = compare_with_base(tested, find_start(tested), WAYS.__getitem__)
+    return tuple(line.replace(main=line.name == WAYS["trained"]) for line in lines)
 
 
 def find_start(ways: Iterable[str]) -> str:

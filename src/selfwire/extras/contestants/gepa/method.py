@@ -5,8 +5,8 @@ of three, agents in turn, no merge, its own words for reflection.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Literal
+from collections.abc import Collection, Sequence
+from typing import Literal, get_args
 
 from gepa.api import optimize
 from gepa.core.result import GEPAResult
@@ -16,15 +16,7 @@ from selfwire.core.edits import Rewiring
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenMap, FrozenModel
-from selfwire.evals.baselines import (
-    RefineConfig,
-    TeamConfig,
-    centralised,
-    hybrid,
-    make_single_team,
-    self_refine,
-    with_tools,
-)
+from selfwire.evals.baselines import make_baseline
 from selfwire.evolvers.prompted_model import propose_rewrite
 from selfwire.evolvers.trajectory_text import get_score
 from selfwire.extras.contestants.gepa.adapter import TeamAdapter, get_prompts
@@ -33,13 +25,6 @@ from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import FULL, CallEstimate, EvolveResult, Method, Variant, count_turn_calls
 
 SeedTeam = Literal["single", "self-refine", "centralised", "hybrid"]
-
-TEAMS: Mapping[SeedTeam, Callable[[Sequence[str]], Team]] = {
-    "single": make_single_team,
-    "self-refine": lambda tools: with_tools(self_refine(RefineConfig()), tools),
-    "centralised": lambda tools: with_tools(centralised(TeamConfig()), tools),
-    "hybrid": lambda tools: with_tools(hybrid(TeamConfig()), tools),
-}
 """Teams whose prompts can be optimised: the baselines of these names."""
 
 
@@ -73,7 +58,7 @@ class Gepa(Method[GepaConfig]):
         {
             FULL: Variant(title="full"),
             "no-gate": Variant(title="no gate", gate="off"),
-            **{str(team): Variant(title=f"prompts of {team}", config={"team": team}) for team in TEAMS},
+            **{team: Variant(title=f"prompts of {team}", config={"team": team}) for team in get_args(SeedTeam)},
         }
     )
     paper = "Agrawal et al., *GEPA: Reflective Prompt Evolution Can Outperform Reinforcement Learning*"
@@ -86,7 +71,7 @@ class Gepa(Method[GepaConfig]):
 
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The baseline's team."""
-        return TEAMS[self.config.team](tools).replace(method=self.name)
+        return make_baseline(self.config.team).seed(tools).replace(method=self.name)
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[GepaConfig]) -> EvolveResult:
         """Run the library once; the candidate that is best on its validation half replaces the team's prompts.

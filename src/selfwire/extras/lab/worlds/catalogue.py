@@ -14,7 +14,8 @@ from typing import Any
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import FrozenModel
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_gains
+from selfwire.evals.table import Column, build_table
+from selfwire.extras.lab.worlds.gains import SYSTEM, Claim, Scale, WorldResult, format_gains
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class World:
         scale: on which its systems are compared.
         claims: what its mechanisms are worth, by which systems.
         tables: results as Markdown, where it has tables of its own.
+        columns: of a further table of its systems, the best first.
     """
 
     parameters: FrozenModel
@@ -34,6 +36,7 @@ class World:
     scale: Scale
     claims: tuple[Claim, ...]
     tables: Callable[[Sequence[WorldResult]], str] | None = None
+    columns: Callable[[Sequence[WorldResult]], Sequence[Column[str]]] | None = None
 
     def run_seed(self, seed: int) -> WorldResult:
         """All systems in the world of one seed."""
@@ -42,7 +45,12 @@ class World:
 
     def format_tables(self, results: Sequence[WorldResult]) -> str:
         """Results of at least two seeds as Markdown."""
-        return self.tables(results) if self.tables else format_gains(results, self.scale, self.claims)
+        if self.tables:
+            return self.tables(results)
+        shown = format_gains(results, self.scale, self.claims)
+        if self.columns is None:
+            return shown
+        return f"{shown}\n\n{build_table((SYSTEM, *self.columns(results)), self.scale.rank(results)).markdown}"
 
 
 def list_worlds() -> dict[str, tuple[str, ...]]:

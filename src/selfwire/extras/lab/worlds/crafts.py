@@ -17,7 +17,7 @@ import numpy as np
 from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
-from selfwire.core.task import Feedback
+from selfwire.core.task import Feedback, Question
 from selfwire.core.usage import Usage
 from selfwire.nodes.agent import split_request
 
@@ -36,6 +36,17 @@ TOKEN = 4
 
 Needs = Mapping[str, str]
 """The check that each part of a task must not go without, by skill."""
+
+
+def draw_needs(
+    random: np.random.Generator, questions: Sequence[Question], checks: Mapping[str, str], share: float
+) -> dict[str, Needs]:
+    """Draw the checks that each question's parts need, by id; `checks` are those of the skills."""
+    drawn = random.random((len(questions), len(checks))) < share
+    return {
+        question.id: {skill: check for (skill, check), needed in zip(checks.items(), row, strict=True) if needed}
+        for question, row in zip(questions, drawn, strict=True)
+    }
 
 
 def describe_skill(skill: str) -> str:

@@ -7,6 +7,8 @@ from selfwire.core.values import FrozenModel
 from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_student_interval
 from selfwire.evals.table import Column, build_table, format_difference
 
+SYSTEM = Column[str]("system", str)
+
 
 class WorldResult(FrozenModel):
     """Figures of a seed.
@@ -47,6 +49,10 @@ class Scale:
         """A system's score, over seeds."""
         return compute_student_interval([self.score(result, name) for result in results])
 
+    def rank(self, results: Sequence[WorldResult]) -> list[str]:
+        """The systems, the best first."""
+        return sorted(results[0].figures, key=lambda name: -self.estimate(results, name).value)
+
     def compare(
         self, results: Sequence[WorldResult], name: str, other: str, confidence: float = 0.95
     ) -> IntervalEstimate:
@@ -74,11 +80,10 @@ class Claim:
 
 def format_gains(results: Sequence[WorldResult], scale: Scale, claims: Sequence[Claim] = ()) -> str:
     """Markdown: the possible gain, each system's part of it, best first, and what each mechanism is worth."""
-    names = sorted(results[0].figures, key=lambda name: -scale.estimate(results, name).value)
     gain = scale.compare(results, scale.most, scale.least)
     least, most = (scale.estimate(results, name).value for name in (scale.least, scale.most))
     text = f"{len(results)} seeds. {scale.least} scores {least:.2f}, {scale.most} {most:.2f}; possible gain {gain}."
-    shown = [text, build_table(_list_columns(results, scale, gain.value), names).markdown]
+    shown = [text, build_table(_list_columns(results, scale, gain.value), scale.rank(results)).markdown]
     if claims:
         shown.append(build_table(list_claim_columns(results, scale), claims).markdown)
     return "\n\n".join(shown)
@@ -146,7 +151,7 @@ def _list_columns(results: Sequence[WorldResult], scale: Scale, gain: float) -> 
         return format_difference(scale.compare(results, scale.main, name) if name != scale.main else None, scale.digits)
 
     return (
-        Column("system", lambda name: name),
+        SYSTEM,
         Column("score [95 %]", lambda name: str(scale.estimate(results, name))),
         Column("share of the possible gain", share),
         Column(f"{scale.main} − this, paired", compare),

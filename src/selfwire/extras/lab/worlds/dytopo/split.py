@@ -15,11 +15,11 @@ from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.evals.statistics import compute_mean
-from selfwire.evals.table import Column, build_table
+from selfwire.evals.table import Column
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.extras.lab.worlds.catalogue import World
 from selfwire.extras.lab.worlds.dytopo.parts import SplitModel, SplitParameters, SplitTask, make_task
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_gains, mean_column
+from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, mean_column
 from selfwire.graphs.dytopo import Dytopo, Report
 from selfwire.models.embeddings import HashingEmbedder
 
@@ -162,18 +162,14 @@ def summarise(trials: Sequence[SystemRun], rounds: int) -> dict[str, float]:
     }
 
 
-def format_tables(results: Sequence[WorldResult]) -> str:
-    """Worth of the mechanisms, and progress of parts and tasks, round by round."""
-    names = sorted(results[0].figures, key=lambda name: -SCALE.estimate(results, name).value)
-
-    columns = (
-        Column("system", lambda name: name),
+def list_columns(results: Sequence[WorldResult]) -> tuple[Column[str], ...]:
+    """Progress of parts and tasks, round by round."""
+    return (
         *(mean_column(results, f"parts by round {at}", ".2f") for at in CHECKPOINTS),
         mean_column(results, "parts", ".2f", "parts in the end"),
         mean_column(results, "tasks", ".2f", "whole tasks"),
         mean_column(results, "edges", ".1f", "edges per round"),
     )
-    return "\n\n".join([format_gains(results, SCALE, CLAIMS), build_table(columns, names).markdown])
 
 
 SCALE = Scale("parts", least=RANDOM, most=ORACLE, main=MAIN)
@@ -186,4 +182,4 @@ CLAIMS = (
     Claim("a tau that fits the embedder", MAIN, main=BEST),
 )
 STUDY = SplitParameters()
-WORLD = World(STUDY, run_seed, SCALE, CLAIMS, format_tables)
+WORLD = World(STUDY, run_seed, SCALE, CLAIMS, columns=list_columns)

@@ -30,6 +30,7 @@ from selfwire.extras.lab.worlds.crafts import (
     Needs,
     ScriptedModel,
     describe_skill,
+    draw_needs,
     grade,
     work,
 )
@@ -119,16 +120,11 @@ def make_world(given: ProceduresStudy, seed: int) -> Procedures:
     total = given.iterations * (given.batch + given.gate) + given.test
     kinds = [str(kind) for _ in range(-(-total // len(KINDS))) for kind in random.permutation(KINDS)]
     questions = [Question(id=f"q{n}", input=f"A {kinds[n]} question, number {n}.") for n in range(total)]
-    drawn = random.random((total, len(SKILLS))) < given.checked
-    needs = {
-        question.id: {skill: checks[skill] for skill, needed in zip(SKILLS, row, strict=True) if needed}
-        for question, row in zip(questions, drawn, strict=True)
-    }
     train, gate, test = np.cumsum([given.iterations * given.batch, given.iterations * given.gate, given.test])
     return Procedures(
         workflow=make_pool(POOL),
         procedures=procedures,
-        needs=needs,
+        needs=draw_needs(random, questions, checks, given.checked),
         train=_batch(questions[:train], given.batch),
         gate=_batch(questions[train:gate], given.gate),
         test=questions[gate:test],

@@ -30,6 +30,7 @@ from selfwire.extras.lab.worlds.crafts import (
     Needs,
     ScriptedModel,
     describe_skill,
+    draw_needs,
     find_slips,
     work,
 )
@@ -124,15 +125,10 @@ def make_world(given: GrowthStudy, seed: int) -> GrowthWorld:
     checks = dict(zip(skills, map(str, random.permutation(CHECKS)), strict=False))
     total = given.iterations * (given.batch + given.gate) + given.test
     questions = [Question(id=f"t{n}", input=f"A piece of work, number {n}.") for n in range(total)]
-    drawn = random.random((total, len(skills))) < given.checked
-    needs = {
-        question.id: {skill: checks[skill] for skill, needed in zip(skills, row, strict=True) if needed}
-        for question, row in zip(questions, drawn, strict=True)
-    }
     learned = given.iterations * given.batch
     return GrowthWorld(
         parents=parents,
-        needs=needs,
+        needs=draw_needs(random, questions, checks, given.checked),
         train=[questions[n : n + given.batch] for n in range(0, learned, given.batch)],
         gate=[questions[n : n + given.gate] for n in range(learned, total - given.test, given.gate)],
         test=questions[total - given.test :],

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from selfwire.evals.statistics import IntervalEstimate, compute_student_interval
 from selfwire.evals.table import Column, build_table, format_difference
-from selfwire.extras.lab.worlds.gains import Scale, WorldResult, format_decisions
+from selfwire.extras.lab.worlds.gains import SYSTEM, Scale, WorldResult, format_decisions
 
 CHECKPOINTS = (10, 50, 100, 150)
 """Tasks after which the regret so far is printed."""
@@ -66,7 +66,7 @@ def _list_columns(results: Sequence[WorldResult]) -> tuple[Column[str], ...]:
         return format_difference(compute_student_interval(shared) if name != MAIN else None)
 
     return (
-        Column("system", lambda name: name),
+        SYSTEM,
         *map(regret_after, CHECKPOINTS[:-1]),
         Column(f"after {end} [95 %]", final),
         Column("share of the gain [95 %]", lambda name: str(_share(results, name, f"sum {end}"))),
@@ -85,7 +85,7 @@ def _list_new_columns(results: Sequence[WorldResult]) -> tuple[Column[str], ...]
         return format_difference(found if name != MAIN else None)
 
     return (
-        Column("system", lambda name: name),
+        SYSTEM,
         *map(share_of, FIRST),
         Column(f"{MAIN} − this, score of the first {FIRST[0]}, paired", compare),
     )

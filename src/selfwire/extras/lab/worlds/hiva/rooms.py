@@ -26,7 +26,7 @@ from selfwire.evolvers.hiva.gradients import Backward
 from selfwire.evolvers.hiva.knowledge import TaskConcepts, concept_name
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.extras.lab.worlds.catalogue import World
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, list_claim_columns
+from selfwire.extras.lab.worlds.gains import SYSTEM, Claim, Scale, WorldResult, list_claim_columns
 from selfwire.extras.lab.worlds.hiva.branching import SINK, SOURCE, Run, judge_agent, record_run, route_task
 from selfwire.extras.lab.worlds.hiva.kabb import INDEXES, Chooser, KabbChooser, play
 from selfwire.extras.lab.worlds.hiva.regret import LAST, MAIN, ORACLE, UNIFORM
@@ -179,12 +179,12 @@ def format_tables(results: Sequence[WorldResult]) -> str:
 
         return Column(figure, format_share)
 
-    names = sorted(results[0].figures, key=lambda name: -WORLD.scale.estimate(results, name).value)
+    names = WORLD.scale.rank(results)
     shown = [
         f"{len(results)} seeds; share of the gain from uniform to oracle [95 %], over all tasks:",
-        build_table((Column[str]("system", str), *map(share, settings)), names).markdown,
+        build_table((SYSTEM, *map(share, settings)), names).markdown,
         f"In the last {LAST} tasks:",
-        build_table((Column[str]("system", str), *(share(f"{name}, last") for name in settings)), names).markdown,
+        build_table((SYSTEM, *(share(f"{name}, last") for name in settings)), names).markdown,
         build_table(list_claim_columns(results, WORLD.scale), WORLD.claims).markdown,
     ]
     return "\n\n".join(shown)

@@ -10,11 +10,11 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.statistics import compute_mean, compute_student_interval
-from selfwire.evals.table import Column, build_table, format_difference
+from selfwire.evals.table import Column, format_difference
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.rounds import Figures
 from selfwire.extras.lab.worlds.catalogue import World
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_gains, mean_column
+from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, mean_column
 from selfwire.extras.lab.worlds.tacomas.survey import Survey, SurveyModel, SurveyParameters, make_survey
 from selfwire.graphs.tacomas import Tacomas
 from selfwire.models.embeddings import HashingEmbedder
@@ -83,20 +83,17 @@ def summarise(survey: Survey, done: Trajectory) -> dict[str, float]:
     }
 
 
-def format_tables(results: Sequence[WorldResult]) -> str:
-    """The worth of the loops, and how their runs went."""
-    names = sorted(results[0].figures, key=lambda name: -SCALE.estimate(results, name).value)
+def list_columns(results: Sequence[WorldResult]) -> tuple[Column[str], ...]:
+    """How the runs of the loops went."""
 
     def change(name: str) -> str:
         return format_difference(compute_student_interval([result.figures[name]["change"] for result in results]), 3)
 
-    columns = (
-        Column("system", lambda name: name),
+    return (
         mean_column(results, "steps", ".2f", "steps right"),
         Column("mean change of m per round [95 %]", change),
         *(mean_column(results, figure) for figure in ("rounds", "slow updates", "births", "deaths")),
     )
-    return "\n\n".join([format_gains(results, SCALE, CLAIMS), build_table(columns, names).markdown])
 
 
 SCALE = Scale("solved", least=FIXED, most=ORACLE, main=MAIN)
@@ -108,4 +105,4 @@ CLAIMS = (
     Claim("K = 2 in place of 1, where the meta-model is never hasty", f"{ONE}{PATIENT}", main=f"{MAIN}{PATIENT}"),
 )
 STUDY = SurveyParameters()
-WORLD = World(STUDY, run_seed, SCALE, CLAIMS, format_tables)
+WORLD = World(STUDY, run_seed, SCALE, CLAIMS, columns=list_columns)

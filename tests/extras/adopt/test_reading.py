@@ -1469,6 +1469,16 @@ def test_items_that_nodes_add_to_each_other_are_followed_once(write: Write) -> N
     assert {len(text.used_by) for text in found} == {150}
 
 
+def test_fields_that_nodes_make_of_each_other_in_a_long_chain_are_followed(write: Write) -> None:
+    node = "def n{0}(state):\n    text = state['f{1}'] + 'Plus {0}.'\n    llm.invoke(text)\n"
+    node += "    return {{'f{0}': text}}\nbuilder.add_node(n{0})\n"
+    nodes = "".join(node.format(number, number - 1) for number in range(1, 301))
+    head = GRAPH.partition("def chat")[0] + "builder = StateGraph(MessagesState)\n"
+    write("app.py", head + nodes + "graph = builder.compile()\n")
+    used = {"".join(text.pieces): len(text.used_by) for text in read_program("app:graph").texts}
+    assert used == {f"Plus {number}.": 301 - number for number in range(1, 301)}
+
+
 def test_a_class_of_many_diamonds_is_ordered_at_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     diamond = "class A{1}(A{0}): pass\nclass B{1}(A{0}): pass\nclass A{2}(A{1}, B{1}): pass\n"
     classes = "class A0:\n    text = 'Chat.'\n" + "".join(diamond.format(n, n + 1, n + 2) for n in range(0, 24, 2))

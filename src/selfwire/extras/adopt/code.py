@@ -225,6 +225,7 @@ class CodeReader:
                     whole = frozenset(users.get(reach.unit, ()))
                     for inside, callers in self._list_callers(at, whole):
                         self.texts.follow_asked(node, inside, reach._replace(users=callers))
+            self.texts.add_written()
 
     def _list_callers(
         self, at: Surroundings, users: frozenset[str], depth: int = 0

@@ -140,6 +140,7 @@ class BoundNames(ast.NodeVisitor):
         returned: the return values; of a generator, what it yields, as a list.
         annotated: types by name.
         stars: imports of all names of a module that stand in a branch, beside which others may bind a name.
+        loops: the loops that are statements of the owner itself.
     """
 
     def __init__(self, owner: Any) -> None:
@@ -149,13 +150,15 @@ class BoundNames(ast.NodeVisitor):
         self.yielded: list[ast.expr] = []
         self.annotated: dict[str, ast.expr] = {}
         self.stars: list[Import] = []
+        body = [] if isinstance(owner, ast.Lambda) else owner.body
+        self.loops = [statement for statement in body if isinstance(statement, ast.For)]
         if isinstance(owner, Function):
             self._add_arguments(owner)
         if isinstance(owner, ast.Lambda):
             self.returned.append(owner.body)
             self.visit(owner.body)
         else:
-            for statement in owner.body:
+            for statement in body:
                 self.visit(statement)
         if self.yielded:
             self.returned = [ast.copy_location(ast.List(self.yielded, ast.Load()), owner)]
@@ -1072,8 +1075,8 @@ class Program:
     def enter_after_loops(self, at: Surroundings, line: int) -> Surroundings:
         """Return the surroundings at a line with what the rounds of loops before it leave in names, one by one."""
         given = dict(at.given)
-        for loop in getattr(at.owner, "body", ()) if not isinstance(at.owner, ast.Lambda) else ():
-            if not isinstance(loop, ast.For) or (loop.end_lineno or 0) >= line or not list_carried(loop, at):
+        for loop in at.names.loops:
+            if (loop.end_lineno or 0) >= line or not list_carried(loop, at):
                 continue
             here = Surroundings(at.file, at.owner, at.outer, dict(given))
             for round_at in self.list_rounds([loop], here)[:MOST_ROUNDS]:

@@ -6,7 +6,7 @@ import re
 import string
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -195,15 +195,19 @@ class TextDraft:
     is_alone: bool = False
 
 
+ItemKey = tuple[str, str | None, Reach]
+"""A field of the state, the key of an item of it, None for the whole, and how it reaches a model."""
+
+
 class WrittenItem(NamedTuple):
-    """The texts of an item that nodes write into a field of the state.
+    """The texts that nodes write into a field of the state, or as an item of it.
 
     Attributes:
-        items: other items that it is made of, by field, key and the way to the model.
+        items: others that it is made of.
     """
 
     texts: list[tuple[TextDraft, Reach]]
-    items: dict[tuple[str, str, Reach], None]
+    items: dict[ItemKey, None]
 
 
 class TextFinder:
@@ -217,7 +221,8 @@ class TextFinder:
         is_reply: finds whether a call asks a model, so that its result is no text of the program.
         entries: functions of nodes, routers and tools, which are given the state.
         wholes: files with front matter that the expression that is followed sends; `cut` are those that it cuts.
-        items: items of fields of the state that were followed; `written` is the one that is being followed.
+        items: fields of the state, and items of them, that were followed; `written` is the one that is being followed.
+        read_items: those that are read, with all who read them; `add_written` adds their texts.
     """
 
     def __init__(self, program: Program, unit_of: Callable[[Any], Any], is_reply: IsReply) -> None:
@@ -231,7 +236,8 @@ class TextFinder:
         self.entries: Collection[Any] = ()
         self.wholes: list[tuple[TextDraft, Reach]] = []
         self.cut: set[Path] = set()
-        self.items: dict[tuple[str, str, Reach], WrittenItem] = {}
+        self.items: dict[ItemKey, WrittenItem] = {}
+        self.read_items: dict[ItemKey, Reach] = {}
         self.written: WrittenItem | None = None
 
     def follow_asked(self, node: Any, at: Surroundings, reach: Reach) -> None:
@@ -316,20 +322,44 @@ class TextFinder:
         """Follow `state["field"]["key"]`, or `state.field["key"]`, to the items that nodes write into the field."""
         name = getattr(getattr(owner, "slice", None), "value", getattr(owner, "attr", ""))
         inner = getattr(owner, "value", None)
-        if name not in self.writes or not isinstance(inner, ast.expr) or not self._is_state(inner, at):
-            return
-        shape = reach._replace(whole=False, kind="", is_written=True, unit=None, users=frozenset())
-        pending, seen = [(name, key, shape)], set[tuple[str, str, Reach]]()
+        if name in self.writes and isinstance(inner, ast.expr) and self._is_state(inner, at):
+            self._note_read(name, key, reach)
+
+    def _note_read(self, name: str, key: str | None, reach: Reach) -> None:
+        """Note that a field of the state, or an item of it, is read."""
+        item = (name, key, reach._replace(whole=False, kind="", is_written=True, unit=None, users=frozenset()))
         if self.written is not None:
-            self.written.items.update(dict.fromkeys(pending))
-            return
+            self.written.items[item] = None
+        else:
+            known = self.read_items.setdefault(item, reach)
+            self.read_items[item] = known._replace(users=known.users | reach.users)
+
+    def add_written(self) -> None:
+        """Add what nodes write into fields of the state, with all who read it, by way of other fields too."""
+        readers, self.read_items = self.read_items, {}
+        order, is_changed = self._order_items(readers), True
+        while is_changed:
+            is_changed = False
+            for item in order:
+                for inner in self.items[item].items:
+                    known = readers.setdefault(inner, readers[item])
+                    if not readers[item].users <= known.users:
+                        readers[inner] = known._replace(users=known.users | readers[item].users)
+                        is_changed = True
+        for item, reach in readers.items():
+            for draft, own in self.items[item].texts:
+                self._add(draft, own._replace(unit=reach.unit, users=reach.users))
+
+    def _order_items(self, readers: Iterable[ItemKey]) -> list[ItemKey]:
+        """Follow fields and items of them, and those that they are made of; these come later, but in a circle."""
+        found, ended, pending = set[ItemKey](), dict[ItemKey, None](), list(readers)
         while pending:
-            if (item := pending.pop()) not in seen:
-                seen.add(item)
-                found = self._read_written_item(item)
-                pending += found.items
-                for draft, own in found.texts:
-                    self._add(draft, own._replace(unit=reach.unit, users=reach.users))
+            if (item := pending[-1]) in found:
+                ended.setdefault(pending.pop())
+            else:
+                found.add(item)
+                pending += [inner for inner in self._read_written_item(item).items if inner not in found]
+        return [*reversed(ended)]
 
     def _is_state(self, node: ast.expr, at: Surroundings) -> bool:
         """Whether an expression may be what a node, a router or a tool is given."""
@@ -342,14 +372,15 @@ class TextFinder:
                     return True
         return False
 
-    def _read_written_item(self, item: "tuple[str, str, Reach]") -> "WrittenItem":
-        """Follow what nodes write as an item of a field once, for all who read it."""
+    def _read_written_item(self, item: ItemKey) -> WrittenItem:
+        """Follow what nodes write into a field, or as an item of it, once for all who read it."""
         if item not in self.items:
             name, key, shape = item
             self.items[item] = self.written = WrittenItem([], {})
             before, self.seen = self.seen, set()
             for written in self.writes[name]:
-                self.follow_asked(self.program.make_item(written.node, key), written.at, shape)
+                made = written.node if key is None else self.program.make_item(written.node, key)
+                self.follow_asked(made, written.at, shape)
             self.seen, self.written = before, None
         return self.items[item]
 
@@ -383,8 +414,7 @@ class TextFinder:
         """Follow a field of the state to what nodes write into it."""
         if name in self.writes and name != "messages":
             if any(isinstance(base.node, Argument | Element) for base in self.program.trace(owner, at)):
-                for written in self.writes[name]:
-                    self.follow(written.node, written.at, reach._replace(whole=False, kind="", is_written=True))
+                self._note_read(name, None, reach)
 
     # literals
 

@@ -1531,3 +1531,74 @@ def test_what_a_sent_object_is_given_by_place_and_a_generator_of_another_is_foll
     write("app.py", GRAPH.partition("def chat")[0] + PLACED)
     found = sorted(text.pieces for text in read_program("app:graph").texts)
     assert found == [("Judge it.",), ("Plan it.",), ("Solve it.",)]
+
+
+DECORATED = """
+import functools
+
+
+class WithRules:
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *args, **kwargs):
+        self.calls += 1
+        return "Follow the rules. " + self.function(*args, **kwargs)
+
+
+class Prefixed:
+    def __init__(self, prefix):
+        self.prefix = prefix
+
+    def __call__(self, function):
+        def inner(*args):
+            return self.prefix + function(*args)
+        return inner
+
+
+def signed(function):
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs) + " Sign it."
+    return inner
+
+
+class Counted:
+    def __init__(self, node):
+        self.node, self.count = node, 0
+
+    def __call__(self, state):
+        llm.invoke("Count it.")
+        return self.node(state)
+
+
+@WithRules
+def plan(topic):
+    return "Plan: " + topic
+
+
+@Prefixed("Be kind. ")
+@signed
+def ask(topic):
+    return "Ask: " + topic
+
+
+def chat(state):
+    return {"messages": [llm.invoke(plan("Paris"))]}
+
+
+@Counted
+def other(state):
+    return {"messages": [llm.invoke(ask("Rome"))]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_node("other", other).add_edge(START, "chat").compile()
+"""
+
+
+def test_what_decorators_of_a_function_add_to_its_text_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + DECORATED)
+    used = {"".join(text.pieces): text.used_by for text in read_program("app:graph").texts}
+    by_chat = dict.fromkeys(("Follow the rules. ", "Plan: ", "Paris"), ("node chat",))
+    by_other = dict.fromkeys(("Be kind. ", " Sign it.", "Ask: ", "Rome", "Count it."), ("node other",))
+    assert used == by_chat | by_other

@@ -172,6 +172,9 @@ class CodeReader:
         for decorator in getattr(function, "decorator_list", ()):
             is_made = isinstance(decorator, ast.Call)
             for found in self.program.trace(decorator.func if is_made else decorator, at):
+                if isinstance(found.node, ast.ClassDef):
+                    for made in self.program.list_decorated(decorator, at, Traced(function, at)):
+                        yield from self._list_called(made)
                 if not isinstance(found.node, ast.FunctionDef):
                     continue
                 yield self.get_code(decorator, at)
@@ -180,6 +183,13 @@ class CodeReader:
                 for part in inner if is_made else [found.node]:
                     inside = dict(self.program.list_decorations(self.program.enter(part, around))).get(function)
                     yield from [self._get_inner_code(part, around, inside)] if inside is not None else []
+
+    def _list_called(self, made: Traced) -> Iterator[Code]:
+        """List the pieces of code that run where an object, or a function that a decorator has made, is called."""
+        members = self.program.get_member(made, "__call__") if isinstance(made.node, Instance) else [made]
+        yield from (
+            self.get_found_code(member) for member in members if isinstance(member.node, Function | BoundMethod)
+        )
 
     def add_code(self, code: Code, at: Surroundings) -> None:
         """Make a piece of code known."""

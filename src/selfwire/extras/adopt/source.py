@@ -1967,9 +1967,7 @@ class Program:
         if isinstance(target, BoundMethod):
             yield from self._call_bound(target, called, node, at)
         elif isinstance(target, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            for made in [] if is_wrapped(target) else [*self._list_replacing(called, node)] or [called]:
-                given = self.list_passed(made.node, node, at)
-                yield from self.list_returned(made.node, made.at, given, node, None)
+            yield from self._call_function(called, node, at, None)
         elif isinstance(target, ast.Call) and get_last_name(target.func) == "partial" and target.args:
             yield from self._call_partial(target, called, node, at)
         elif isinstance(target, Instance):
@@ -1981,18 +1979,53 @@ class Program:
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
 
-    def _list_replacing(self, function: Traced, call: ast.Call) -> Iterator[Traced]:
-        """Find what the decorators of a function put in its place, if that takes other arguments."""
+    def _list_replacing(self, function: Traced, call: ast.Call) -> list[Traced]:
+        """List what a call of a function calls: what its decorators put in its place, and itself.
+
+        What takes other arguments has them of the call, so that the function itself is not called by it.
+        """
+        made = [] if any(self.is_inside(call, owner) for owner in self._list_makers(function)) else [function]
+        for decorator in reversed(getattr(function.node, "decorator_list", ()) if made else ()):
+            made = [new for value in made for new in self.list_decorated(decorator, function.at, value)] or made
+        others = [value for value in made if value.node is not function.node]
+        own = list_parameters(function.node)
+        is_taking = any(
+            isinstance(value.node, ast.FunctionDef)
+            and value.node.args.vararg is None
+            and list_parameters(value.node) != own
+            for value in others
+        )
+        return others if is_taking else [function, *others]
+
+    def _list_makers(self, function: Traced) -> Iterator[Any]:
+        """List the functions and classes of the program that decorate a function."""
         for decorator in getattr(function.node, "decorator_list", ()):
-            for maker in self.trace(decorator, function.at):
-                if not isinstance(maker.node, ast.FunctionDef) or self.is_inside(call, maker.node):
-                    continue  # it calls the function itself
-                given = give_first(maker.node, function)
-                for returned in self.list_returned(maker.node, maker.at, given, None, None):
-                    for made in self.trace(returned.node, returned.at):
-                        if isinstance(made.node, ast.FunctionDef) and made.node.args.vararg is None:
-                            if list_parameters(made.node) != list_parameters(function.node):
-                                yield made
+            for found in self.trace(decorator.func if isinstance(decorator, ast.Call) else decorator, function.at):
+                yield found.node.function if isinstance(found.node, BoundMethod) else found.node
+
+    def list_decorated(self, decorator: ast.expr, at: Surroundings, function: Traced) -> Iterator[Traced]:
+        """Find the functions and objects that a decorator of the program puts in the place of a function."""
+        for maker in self.trace(decorator, at):
+            node = maker.node
+            if isinstance(node, ast.ClassDef):
+                call = self.passed.setdefault(
+                    (decorator, "made"), ast.Call(decorator, [ast.Name("decorated", ast.Load())], [])
+                )
+                where = Surroundings(at.file, at.owner, at.outer, {**at.given, "decorated": [function]})
+                yield Traced(Instance(node, call, where), maker.at)  # type: ignore[arg-type]
+                continue
+            members = self.get_member(maker, "__call__") if isinstance(node, Instance) else [maker]
+            for value in (value for member in members for value in self._return_decorated(member, function)):
+                if isinstance(value.node, ast.FunctionDef | ast.AsyncFunctionDef | Instance):
+                    yield value
+
+    def _return_decorated(self, maker: Traced, function: Traced) -> Iterator[Traced]:
+        """Find what a function or a method that is a decorator returns for a function."""
+        made, owner = maker.node if isinstance(maker.node, BoundMethod) else (maker.node, None)
+        if isinstance(made, ast.FunctionDef):
+            is_method = owner is not None and not is_static(made)
+            given = {name: [function] for name in list_positional(made)[is_method:][:1]}
+            yield from self._trace_all(self.list_returned(made, maker.at, given, None, owner))
 
     def is_inside(self, node: Any, owner: Any) -> bool:
         """Whether a node is another or stands in it, as in a function."""
@@ -2056,10 +2089,19 @@ class Program:
             known = [found for found in made if is_complete(found.node.call) or self._is_loaded(found.node)]
             yield from known or [Traced(Instance(made_of, None), owner.at)]
             return
-        if is_wrapped(function):
-            return
-        given = self.list_passed(function, node, at, skip_first=not is_static(function))
-        yield from self.list_returned(function, called.at, given, node, owner)
+        yield from self._call_function(called._replace(node=function), node, at, owner)
+
+    def _call_function(
+        self, called: Traced, node: ast.Call, at: Surroundings, owner: Traced | None
+    ) -> Iterator[Traced]:
+        """Find what a call of a function, or of a method of an object, returns, and what its decorators make of it."""
+        skip_first = owner is not None and not is_static(called.node)
+        for made in [] if is_wrapped(called.node) else self._list_replacing(called, node):
+            if isinstance(made.node, Instance):
+                yield from self._call(made, node, at) if owner is None else ()
+            elif made.node is called.node or not skip_first or list_positional(made.node):
+                given = self.list_passed(made.node, node, at, skip_first=skip_first)
+                yield from self.list_returned(made.node, made.at, given, node, owner)
 
     def _is_loaded(self, made: Instance) -> bool:
         """Whether an object is made of all that a file holds, as `cls(**yaml.safe_load(file))`."""
@@ -2082,10 +2124,12 @@ class Program:
     def _pick(
         self, function: Function, name: str, call: ast.Call, at: Surroundings, *, skip_first: bool
     ) -> Traced | None:
-        """Find what a call passes for an argument, by `**` of a dict too."""
+        """Find what a call passes for an argument, by `*` of a tuple and `**` of a dict too."""
         value = pick_argument(function, name, call.args, call.keywords, skip_first=skip_first)
         if value is not None:
             return Traced(value, at)
+        if not is_complete(call) and (found := self._pick_starred(function, name, call, at, skip_first=skip_first)):
+            return found
         if function.args.vararg is not None and name == function.args.vararg.arg:
             return Traced(self._collect_positional(function, call, skip_first=skip_first), at)
         if function.args.kwarg is not None and name == function.args.kwarg.arg:
@@ -2096,6 +2140,22 @@ class Program:
             if any(is_text(key.node) and key.node.value == name for key, _ in pairs):
                 return Traced(self.make_item(part, name), at)
         return None
+
+    def _pick_starred(
+        self, function: Function, name: str, call: ast.Call, at: Surroundings, *, skip_first: bool
+    ) -> Traced | None:
+        """Find what a call passes for an argument by place, where `*` of a literal tuple comes before it."""
+        named, given = list_positional(function)[1 if skip_first else 0 :], list[Traced]()
+        for part in call.args if name in named else ():
+            if not isinstance(part, ast.Starred):
+                given.append(Traced(part, at))
+                continue
+            found = self.trace(part.value, at) if part in self.parents else []
+            if len(found) != 1 or not isinstance(found[0].node, ast.Tuple):
+                break
+            given += [Traced(inner, found[0].at) for inner in found[0].node.elts]
+        index = named.index(name) if name in named else len(given)
+        return given[index] if index < len(given) and not isinstance(given[index].node, ast.Starred) else None
 
     def list_returned(
         self,

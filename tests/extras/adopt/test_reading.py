@@ -1602,3 +1602,102 @@ def test_what_decorators_of_a_function_add_to_its_text_is_followed(write: Write)
     by_chat = dict.fromkeys(("Follow the rules. ", "Plan: ", "Paris"), ("node chat",))
     by_other = dict.fromkeys(("Be kind. ", " Sign it.", "Ask: ", "Rome", "Count it."), ("node other",))
     assert used == by_chat | by_other
+
+
+REPLACED = """
+def finish(parts, last):
+    parts.append("Be brief.")
+    parts += [last]
+    return " ".join(parts)
+
+
+def soften(text, kind=False):
+    text = text + " Please."
+    if kind:
+        text = f"Kindly: {text}"
+    return text
+
+
+def choose(text=None):
+    if text is None:
+        text = "Nothing was passed."
+    return text
+
+
+def replace(text):
+    text = "In its place."
+    return text
+
+
+def chat(state):
+    asked = [finish(["Answer."], "End."), soften("Sum up.", kind=True), choose("Chosen."), replace("Unsent.")]
+    return {"messages": [llm.invoke(text) for text in asked]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+def test_what_a_function_adds_to_an_argument_or_puts_in_its_place_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + REPLACED)
+    found = sorted("{}".join(text.pieces) for text in read_program("app:graph").texts)
+    kept = ["Answer.", "Be brief.", "Chosen.", "End.", "In its place.", "Kindly: {}", "Sum up."]
+    assert found == [" Please.", *kept]
+
+
+CACHED = """
+TEXTS = {"chat": "Chat.", "plan": "Plan.", "sum": "Sum up.", "list": "List it.", "never": "Unsent."}
+
+
+class Prompts:
+    def __init__(self):
+        self.known = {}
+
+    def __getitem__(self, name):
+        if name not in self.known:
+            self.known[name] = TEXTS[name]
+        return self.known[name]
+
+
+class Missing(dict):
+    def __missing__(self, name):
+        self[name] = "It is: " + TEXTS[name]
+        return self[name]
+
+
+class Named:
+    def __getattr__(self, name):
+        return TEXTS[name]
+
+
+class Got:
+    def __init__(self):
+        self.known = {}
+
+    def find(self, name):
+        text = self.known.get(name)
+        if text is None:
+            text = self.known[name] = TEXTS[name]
+        return text
+
+
+prompts, got = Prompts(), Got()
+
+
+def chat(state):
+    return {"messages": [llm.invoke(prompts["chat"] + Missing()["plan"])]}
+
+
+def end(state):
+    return {"messages": [llm.invoke(Named().sum + got.find("list"))]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_node(end).add_edge(START, "chat").compile()
+"""
+
+
+def test_an_item_that_an_object_makes_when_it_is_asked_is_followed_by_its_key(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + CACHED)
+    used = {"".join(text.pieces): text.used_by for text in read_program("app:graph").texts}
+    by_chat = dict.fromkeys(("Chat.", "Plan.", "It is: "), ("node chat",))
+    assert used == by_chat | dict.fromkeys(("Sum up.", "List it."), ("node end",))

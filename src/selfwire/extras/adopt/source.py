@@ -5,6 +5,7 @@ attributes of classes and objects, arguments and return values.
 """
 
 import ast
+import math
 import re
 import sys
 import tokenize
@@ -466,7 +467,7 @@ class Program:
         self.rests: dict[Any, ast.Dict] = {}
         self.positional: dict[Any, ast.Tuple] = {}
         self.taken: set[ast.expr] = set()
-        self.passed: dict[tuple[ast.expr, Any], ast.expr] = {}
+        self.passed: dict[tuple[ast.AST, Any], ast.expr] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
         self.load_value: Callable[[ast.expr, Surroundings], Any] = lambda node, at: None
         self.list_loaded: Callable[[ast.expr, Surroundings], list[str] | range] = lambda node, at: []
@@ -647,17 +648,14 @@ class Program:
 
     # names
 
-    def look_up(self, name: str, at: Surroundings) -> Iterator[Traced]:
-        """Find what a name is bound to: expressions, definitions, arguments, files, or a name of others."""
+    def look_up(self, name: str, at: Surroundings, line: float = math.inf) -> Iterator[Traced]:
+        """Find what a name is bound to at a line: expressions, definitions, arguments, files, or a name of others."""
         here = self._find_binding(name, at)
         if here is None:
             stars = at.file.top.names.bound.get("*", [])
             yield from list(self._look_up_stars(name, at.file, stars)) or [Traced(Outside(name), at)]
         elif name in here.given:
-            yield from here.given[name]
-            if all(is_none(value.node) for value in here.given[name]):  # which may be replaced, `x = x or ...`
-                for value in here.names.bound.get(name, ())[1:]:
-                    yield from self._open_binding(value, here)
+            yield from self._look_up_given(name, here, line if here is at else math.inf)
         else:
             for value in here.names.bound[name]:
                 yield from self._open_binding(value, here)
@@ -666,6 +664,41 @@ class Program:
                 for value in self._list_added_inside(name, here):  # a function may read what it has added itself
                     yield value._replace(at=at) if value.at.owner is at.owner else value
             yield from self._look_up_stars(name, here.file, here.names.stars)
+
+    def _look_up_given(self, name: str, here: Surroundings, line: float) -> Iterator[Traced]:
+        """Find what a call passes for a name, or what code before a line binds to it instead."""
+        given, bound = here.given[name], here.names.bound.get(name, ())
+        rebound = list(bound[1:])
+        if not all(is_none(value.node) for value in given):  # else it may be replaced, `x = x or ...`
+            is_passed = bool(bound) and isinstance(bound[0], Argument)
+            rebound = [value for value in rebound if is_passed and self._is_rebound(value, name, here, line)]
+            sure = [index for index, value in enumerate(rebound) if self._is_sure(value, here)]
+            given, rebound = [] if sure else given, rebound[max(sure, default=0) :]
+        yield from given
+        for value in rebound:
+            yield from self._open_binding(value, here)
+        yield from (Traced(value, here) for value in here.names.added.get(name, ()))
+
+    def _is_sure(self, value: ast.expr, here: Surroundings) -> bool:
+        """Whether a function binds a name to a value in any case."""
+        return self.parents.get(self.parents.get(value)) is here.owner
+
+    def _is_rebound(self, value: Any, name: str, here: Surroundings, line: float) -> bool:
+        """Whether an argument that is passed may be replaced by a value before a line.
+
+        What a loop leaves in a name is told round by round; a default is taken where nothing is passed.
+        """
+        child = self.parents.get(value) if isinstance(value, ast.expr) else None
+        if not isinstance(child, ast.Assign | ast.AnnAssign):
+            return False
+        is_before = (value.end_lineno or 0) < line
+        while (around := self.parents.get(child)) is not None and around is not here.owner:
+            if isinstance(around, ast.For) and child in around.body:
+                return False
+            if isinstance(around, ast.If) and child in around.body and is_lacking(around.test, name):
+                return False
+            is_before, child = is_before or isinstance(around, ast.While), around
+        return is_before
 
     @staticmethod
     def _find_binding(name: str, at: Surroundings) -> Surroundings | None:
@@ -833,7 +866,7 @@ class Program:
             yield from self.trace(value.node, value.at, value.call)
 
     def _trace_name(self, node: ast.Name, at: Surroundings) -> Iterator[Traced]:
-        yield from self._trace_all(self.look_up(node.id, at))
+        yield from self._trace_all(self.look_up(node.id, at, getattr(node, "lineno", math.inf)))
 
     def _trace_parts(self, node: Any, at: Surroundings) -> Iterator[Traced]:
         if isinstance(node, ast.IfExp):
@@ -1512,9 +1545,15 @@ class Program:
                 yield from made or [Traced(passed, instance.made_in, instance.call)]
                 return
         owner = Traced(instance.of, base.at)
-        for value in self._get_class_member(owner, name):
+        found = False
+        for value in [*self._get_class_member(owner, name), *self._list_assigned(owner, name, base)]:
+            found = True
             yield from self._bind(value, base) if isinstance(value.node, BoundMethod) else [value]
-        yield from self._list_assigned(owner, name, base)
+        for value in self._get_class_member(owner, "__getattr__") if not found and not name.startswith("__") else ():
+            if isinstance(value.node, BoundMethod) and (function := value.node.function):
+                named = self.passed.setdefault((function, f"attribute {name}"), ast.Constant(name))
+                given = {part: [Traced(named, value.at)] for part in list_positional(function)[1:2]}
+                yield from self.list_returned(function, value.at, given, None, base)
 
     def _list_assigned(self, owner: Traced, name: str, me: Traced) -> Iterator[Traced]:
         """Find what the methods of a class assign to an attribute of an object."""
@@ -1652,7 +1691,7 @@ class Program:
     def _trace_subscript(self, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
         found = False
         keys = self.list_keys(node.slice, at) or [Traced(None, at)]
-        for base in self.trace(node.value, at):
+        for base in self._list_owners(node.value, node.slice, at):
             for made in self._list_got(base, node, at):
                 found = True
                 yield from self.trace(made.node, made.at, made.call or base.call)
@@ -1667,14 +1706,25 @@ class Program:
         if not found:
             yield Traced(node, at)
 
+    def _list_owners(self, node: ast.expr, key: ast.expr, at: Surroundings) -> list[Traced]:
+        """Find the collections of which an item is taken; what the same function has put there is that of this call."""
+        found = dict[Any, Traced]()
+        for base in self.trace(node, at):
+            is_put = isinstance(base.node, ast.Dict) and base.node not in self.parents and len(base.node.keys) == 1
+            if is_put and base.at.owner is at.owner and ast.unparse(base.node.keys[0]) == ast.unparse(key):
+                base = Traced(base.node, at)
+            found.setdefault((base.node, base.at.key, base.call), base)
+        return list(found.values())
+
     def _list_got(self, base: Traced, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
         """Find what `__getitem__` of an object returns, or the class itself that stands with the types of a generic."""
         if isinstance(base.node, ast.ClassDef) and not self._is_enum(base):
             yield base
-        for member in self.get_member(base, "__getitem__") if isinstance(base.node, Instance | Argument) else ():
-            if isinstance(member.node, BoundMethod):
-                call = self.passed.setdefault((node, "item"), ast.Call(node.value, [node.slice], []))
-                yield from self._call_bound(member.node, member, call, at)  # type: ignore[arg-type]
+        for name in ("__getitem__", "__missing__") if isinstance(base.node, Instance | Argument) else ():
+            for member in self.get_member(base, name):
+                if isinstance(member.node, BoundMethod) and member.node.function is not at.owner:
+                    call = self.passed.setdefault((node, "item"), ast.Call(node.value, [node.slice], []))
+                    yield from self._call_bound(member.node, member, call, at)  # type: ignore[arg-type]
 
     def _take_loaded(self, owner: ast.expr, key: Any) -> ast.expr:
         """The expression of an item of a collection that is loaded from a file."""
@@ -1945,7 +1995,7 @@ class Program:
         assert isinstance(node.func, ast.Attribute)
         keys = self.list_keys(node.args[0], at) or [Traced(None, at)]
         known, missed = False, any(isinstance(found.node, Argument) for found in self.trace(node.args[0], at))
-        for base in self.trace(node.func.value, at):
+        for base in self._list_owners(node.func.value, node.args[0], at):
             for key in keys:
                 items = list(self.get_items(base, None if key.node is None else read_key(key.node)))
                 missed = missed or key.node is None or not items
@@ -2397,6 +2447,14 @@ def is_looped(node: ast.expr, parent: Any) -> bool:
     if isinstance(parent, ast.Call):
         return node in parent.args and get_last_name(parent.func) in (*LISTS, "enumerate", "len")
     return isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension) and parent.iter is node
+
+
+def is_lacking(test: ast.expr, name: str) -> bool:
+    """Whether a test is that a name has nothing: `not name`, `name is None`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return getattr(test.operand, "id", "") == name
+    is_alone = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is | ast.Eq)
+    return is_alone and getattr(test.left, "id", "") == name and is_none(test.comparators[0])
 
 
 def is_super(node: Any) -> bool:

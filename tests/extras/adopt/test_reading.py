@@ -1701,3 +1701,65 @@ def test_an_item_that_an_object_makes_when_it_is_asked_is_followed_by_its_key(wr
     used = {"".join(text.pieces): text.used_by for text in read_program("app:graph").texts}
     by_chat = dict.fromkeys(("Chat.", "Plan.", "It is: "), ("node chat",))
     assert used == by_chat | dict.fromkeys(("Sum up.", "List it."), ("node end",))
+
+
+DOCUMENTS = """
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+
+DOCUMENTS = [Document("The door closes at nine.", metadata={"title": "House rules", "id": "Unsent id."})]
+STORED = [Document(page_content="Pets are welcome.", metadata={"source": "Pet rules", "id": "Unsent number."})]
+store = InMemoryVectorStore.from_documents(STORED, embeddings)
+retriever = InMemoryVectorStore.from_texts(["Pay."], embeddings, metadatas=[{"source": "Prices"}]).as_retriever()
+
+
+def chat(state):
+    shown = "".join(f"{part.metadata['title']}{part.page_content}" for part in DOCUMENTS)
+    return {"messages": [llm.invoke(shown)]}
+
+
+def search(state):
+    found = store.similarity_search("Unsent question.")
+    return {"messages": [llm.invoke("".join(part.metadata["source"] for part in found))]}
+
+
+def retrieve(state):
+    return {"found": retriever.invoke("Unsent query.")}
+
+
+def end(state):
+    shown = [part.page_content + part.metadata.get("source", "") for part in state["found"]]
+    return {"messages": [llm.invoke("".join(shown))]}
+
+
+builder = StateGraph(MessagesState).add_node(chat).add_node(search).add_node(retrieve).add_node(end)
+graph = builder.add_edge(START, "chat").compile()
+"""
+
+
+def test_metadata_of_documents_is_followed_where_it_is_sent(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + DOCUMENTS)
+    used = {"{}".join(text.pieces): text.used_by for text in read_program("app:graph").texts}
+    by_chat = dict.fromkeys(("The door closes at nine.", "House rules"), ("node chat",))
+    assert used == by_chat | {"Pet rules": ("node search",)} | dict.fromkeys(("Pay.", "Prices"), ("node end",))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "llm.invoke('{tone}'.format(**PARTS))",
+        "llm.invoke('{tone}'.format_map(PARTS))",
+        "llm.invoke('{tone}'.format(tone=PARTS['tone'], topic='Unsent.'))",
+        "llm.invoke('%(tone)s' % PARTS)",
+        "llm.invoke(Template('$tone').substitute(PARTS))",
+        "llm.invoke(PromptTemplate.from_template('{tone}').invoke(PARTS))",
+        "llm.invoke(PromptTemplate.from_template('{tone}').format(**PARTS))",
+        "(PromptTemplate.from_template('{tone}') | llm).invoke(PARTS)",
+        "(PromptTemplate.from_template('{tone}').partial(**PARTS) | llm).invoke({'topic': 'Unsent.'})",
+    ],
+)
+def test_what_no_hole_of_a_template_names_is_not_filled_into_it(write: Write, asked: str) -> None:
+    head = "from string import Template\nfrom langchain_core.prompts import PromptTemplate\n"
+    head += "PARTS = {'tone': 'Be kind.', 'topic': 'Unsent topic.'}\n"
+    write("app.py", head + GRAPH.replace('llm.invoke([("system", PROMPT), *state["messages"]])', asked))
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Be kind.",)]

@@ -415,7 +415,7 @@ class CodeReader:
 
     def _read_filling(self, filling: Traced, prompt: Traced, code: Code) -> None:
         """Read what a dict, or a function that returns one, fills into the holes of a prompt."""
-        holes = self._list_holes(prompt)
+        holes = self.texts.list_holes(*prompt[:2])
         parts = [filling]
         if isinstance(filling.node, Function):
             parts = [*self.program.list_returned(filling.node, filling.at, {}, None, None)]
@@ -426,16 +426,6 @@ class CodeReader:
                 values = [found.node]
             for value in values:
                 self.ask(value, found.at, code, whole=False)
-
-    def _list_holes(self, prompt: Traced) -> set[str]:
-        """List the names that a prompt asks for; none if the source does not show all of its texts."""
-        finder = TextFinder(self.program, self.find_code, self.is_reply)
-        finder.follow_asked(*prompt[:2], Reach(None))
-        names = {hole.partition(".")[0].partition("[")[0] for draft in finder.drafts.values() for hole in draft.holes}
-        for found in self.program.trace(*prompt[:2]):
-            if isinstance(found.node, ast.AST):
-                names |= {part.value for part in ast.walk(found.node) if is_text(part)}  # of a placeholder
-        return set() if finder.opaque else names
 
     def _read_assigned(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read what the functions in `RunnablePassthrough.assign(hole=function)` fill into a prompt."""
@@ -457,8 +447,9 @@ class CodeReader:
         """Read the values of `prompt.partial(hole=value)`."""
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         if owner is not None and any(kind == "prompt" for kind, _ in find_kinds(self.program, owner, at)):
-            for keyword in node.keywords:
-                self.ask(keyword.value, at, code, whole=False)
+            holes = self.texts.list_holes(owner, at)
+            for value in self.texts.list_filled_keywords(node.keywords, at, holes):
+                self.ask(*value[:2], code, whole=False)
 
     def _read_appended(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read the messages of `prompt.append(message)`."""
@@ -500,8 +491,10 @@ class CodeReader:
         elif kinds and kinds <= set(NO_MODELS):
             return
         elif kinds & {"model", "chain", "prompt"} or not self._is_unlikely(node.func.value):
-            for part in given:
-                self.ask(part, at, code, role="" if kinds & {"chain", "prompt"} else "user", whole="model" in kinds)
+            is_filled = bool(kinds & {"chain", "prompt"})
+            holes = self.texts.list_holes(node.func.value, at) if is_filled else set[str]()
+            for value in (value for part in given for value in self.texts.list_filled(part, at, holes)):
+                self.ask(*value[:2], code, role="" if is_filled else "user", whole="model" in kinds)
 
     def _read_handed(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read a method that asks a model where it is handed over, as in `to_thread(model.invoke, prompt)`."""

@@ -1425,6 +1425,8 @@ class Program:
     def _get_runtime_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find the context of `get_runtime(Context).context`, or an argument by the name of the attribute."""
         yield from (Traced(part.value, base.at) for part in base.node.keywords if part.arg == name)
+        if name == "page_content" and get_last_name(base.node.func) == "Document":
+            yield from (Traced(part, base.at) for part in base.node.args[:1])
         if get_last_name(base.node.func) == "SimpleNamespace":
             rest = (part.value for part in base.node.keywords if part.arg is None)
             yield from (Traced(self.make_item(part, name), base.at) for part in rest)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.extras.adopt import prompt_files
-from selfwire.extras.adopt.kinds import has_base, is_environment
+from selfwire.extras.adopt.kinds import find_kinds, has_base, is_environment
 from selfwire.extras.adopt.prompt_files import FileText
 from selfwire.extras.adopt.source import (
     DEEPEST,
@@ -113,6 +113,7 @@ MESSAGE_MODULES = ("langchain_core.messages", "langchain.messages")
 """Modules whose functions, such as `trim_messages`, return the messages that they are given."""
 FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_classic", "pydantic")
 LETTERS = re.compile(r"[^\W\d_]")
+WORDS = re.compile(r"\w+")
 PERCENT = re.compile(r"%%|%(?:\((\w+)\))?[#0\- +]*[\d*]*(?:\.\d+)?[sdrfigexXoc]")
 DOLLAR = re.compile(r"\$\$|\$(?:(\w+)|\{(\w+)\})")
 CURLY = re.compile(r"\{\{\{?\s*([^{}]+?)\s*\}?\}\}|\{%-?\s*(.+?)\s*-?%\}|\{(#.*?#)\}", re.DOTALL)
@@ -144,6 +145,7 @@ class Reach(NamedTuple):
         whole: whether it is a message, not a part of one.
         users: nodes, agents and tools that use it.
         is_written: whether it comes by way of a field of the state.
+        metadata: the key of the metadata of documents under which it stands; "" if it is no metadata.
         marks: words in it that the program replaces by something else.
         via: model; client, if it is not LangChain's; message, for a literal that one of them is sent; marker, for one
             that `selfwire.text` names.
@@ -159,6 +161,7 @@ class Reach(NamedTuple):
     marks: tuple[str, ...] = ()
     users: frozenset[str] = frozenset()
     is_written: bool = False
+    metadata: str = ""
 
     def fill_first(self, mode: str) -> "Reach":
         """Return the reach of a text whose holes of a kind are filled before others are."""
@@ -222,6 +225,8 @@ class TextFinder:
         entries: functions of nodes, routers and tools, which are given the state.
         wholes: files with front matter that the expression that is followed sends; `cut` are those that it cuts.
         items: fields of the state, and items of them, that were followed; `written` is the one that is being followed.
+        named: names in the holes of all texts that were found.
+        holes: those of templates that were filled, as far as they are known.
         read_items: those that are read, with all who read them; `add_written` adds their texts.
     """
 
@@ -238,6 +243,8 @@ class TextFinder:
         self.cut: set[Path] = set()
         self.items: dict[ItemKey, WrittenItem] = {}
         self.read_items: dict[ItemKey, Reach] = {}
+        self.holes: dict[Any, set[str]] = {}
+        self.named: set[str] = set()
         self.written: WrittenItem | None = None
 
     def follow_asked(self, node: Any, at: Surroundings, reach: Reach) -> None:
@@ -295,10 +302,12 @@ class TextFinder:
             return
         if isinstance(node, ast.Subscript) and self._follow_item(node, at, reach):
             return
+        if self._follow_metadata(node, at, reach):
+            return
         if isinstance(node, ast.Attribute) and node.attr in CONTENTS:
             for base in self.program.trace(node.value, at):
-                if isinstance(base.node, Element) and node.attr == "page_content":
-                    self.follow(base.node.source, base.at, reach._replace(whole=False))
+                if isinstance(base.node, Element | ast.Subscript) and node.attr == "page_content":
+                    self._follow_searched(base, reach)
                 elif isinstance(base.node, ast.Call) and not self.is_reply(base.node, base.at):
                     self.follow(base.node, base.at, reach)
                 elif node.attr == "value":
@@ -307,6 +316,23 @@ class TextFinder:
         if (cut := find_cut_file(self.program, node, at)) is not None:
             self._note_cut_file(*cut)
         self._note_opaque(node, at, reach)
+
+    def _follow_metadata(self, node: Any, at: Surroundings, reach: Reach) -> bool:
+        """Follow `document.metadata["key"]`, or its `get`, of a document that a store gives; whether it is such."""
+        owner, key = (node.value, node.slice) if isinstance(node, ast.Subscript) else (None, None)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            owner, key = node.func.value, node.args[0]
+        if not isinstance(owner, ast.Attribute) or owner.attr != "metadata" or not is_text(key):
+            return False
+        for base in self.program.trace(owner.value, at):
+            if isinstance(base.node, Element | ast.Subscript):
+                self._follow_searched(base, reach._replace(metadata=key.value))
+        return True
+
+    def _follow_searched(self, document: Traced, reach: Reach) -> None:
+        """Follow what gives a document that is an element of others."""
+        source = document.node.source if isinstance(document.node, Element) else document.node.value
+        self.follow(source, document.at, reach._replace(whole=False))
 
     def _follow_item(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> bool:
         """Follow an item of the state, or of a file of keys; returns whether it is one of a file."""
@@ -456,7 +482,8 @@ class TextFinder:
             self.follow(node.right, at, reach)
         elif isinstance(node.op, ast.Mod):
             self.follow(node.left, at, reach.fill_first("percent"))
-            self.follow(node.right, at, reach._replace(changes=(), whole=False, kind=""))
+            inner = reach._replace(changes=(), whole=False, kind="")
+            self._follow_filled([node.right], [], at, inner, self.list_holes(node.left, at, "percent"))
         elif isinstance(node.op, ast.BitOr):
             self.follow(node.left, at, reach)
         elif isinstance(node.op, ast.Mult):
@@ -475,6 +502,7 @@ class TextFinder:
     def _note(
         self, node: Any, at: Surroundings, reach: Reach, kind: str, value: str, pieces: tuple[str, ...], holes: Any
     ) -> None:
+        self.named.update(name for hole in holes for name in WORDS.findall(hole))
         if not any(LETTERS.search(piece) for piece in pieces) or value in ROLES or not hasattr(node, "lineno"):
             return  # the name of an argument that is a key of `**rest` has no literal
         lines = at.file.lines
@@ -501,6 +529,8 @@ class TextFinder:
         return ast.unparse(parent.target) if isinstance(parent, ast.AnnAssign) else ""
 
     def _add(self, draft: TextDraft, reach: Reach) -> None:
+        if reach.metadata:
+            return  # it is no part of a document
         if self.written is not None:
             self.written.texts.append((draft, reach))
             return
@@ -635,6 +665,59 @@ class TextFinder:
         for part in list_values(named.get("partial_variables")):
             self.follow(part, at, filled)
 
+    def list_holes(self, text: ast.expr, at: Surroundings, mode: str = "") -> set[str]:
+        """List the names in the holes of a text or a prompt; none if the source does not show all of it."""
+        key = (text, at.key, mode)
+        if key not in self.holes:
+            self.holes[key] = names = set[str]()  # what is made of itself has those of the rest
+            traced = self.program.trace(text, at)
+            known = [found for found in traced if not isinstance(found.node, Argument)] or traced
+            finders = [TextFinder(self.program, self.unit_of, self.is_reply) for _ in known]
+            for finder, found in zip(finders, known, strict=True):
+                finder.holes = self.holes
+                finder.follow_asked(found.node, found.at, Reach(None, mode=mode))
+                names |= finder.named
+                if isinstance(found.node, ast.AST) and not mode:
+                    names |= {part.value for part in ast.walk(found.node) if is_text(part)}  # of a placeholder
+            if not all((finder.drafts or finder.named) and not finder.opaque for finder in finders):
+                self.holes[key] = set()
+        return self.holes[key]
+
+    def _follow_filled(
+        self,
+        parts: Sequence[ast.expr],
+        keywords: Sequence[ast.keyword],
+        at: Surroundings,
+        reach: Reach,
+        holes: set[str],
+    ) -> None:
+        """Follow what is filled into a text: of dicts and keywords what its holes name, if these are known."""
+        found = [value for part in parts for value in self.list_filled(part, at, holes)]
+        for value in [*found, *self.list_filled_keywords(keywords, at, holes)]:
+            self.follow(value.node, value.at, self._pass_on(reach, value.call))
+
+    def list_filled_keywords(
+        self, keywords: Sequence[ast.keyword], at: Surroundings, holes: Collection[str]
+    ) -> Iterator[Traced]:
+        """List the values of keywords, and of the dicts of `**`, that holes name."""
+        for keyword in keywords:
+            if keyword.arg is None:
+                yield from self.list_filled(keyword.value, at, holes)
+            elif not holes or keyword.arg in holes:
+                yield Traced(keyword.value, at)
+
+    def list_filled(self, part: ast.expr, at: Surroundings, holes: Collection[str]) -> list[Traced]:
+        """List the values of a dict that holes name; another expression stays whole."""
+        found = self.program.trace(part, at) if holes else []
+        if not found or not all(isinstance(value.node, ast.Dict) for value in found):
+            return [Traced(part, at)]
+        return [
+            item._replace(call=value.call)
+            for value in found
+            for key, item in self.program.list_pairs(value)
+            if not is_text(key.node) or key.node.value in holes
+        ]
+
     def _follow_format(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `text.format(...)`, and `string.Formatter().format(text, ...)`."""
         assert isinstance(node.func, ast.Attribute)
@@ -644,8 +727,8 @@ class TextFinder:
         self.follow(text, at, reach.fill_first("format"))
         is_own = any(found.node is node for found in self.program.trace(text, at))  # text = text.format(...)
         mode = "" if is_own else reach.mode  # what fills the whole later fills its parts too
-        for part in [*values, *(keyword.value for keyword in node.keywords)]:
-            self.follow(part, at, reach._replace(mode=mode, changes=(), whole=False, kind=""))
+        inner = reach._replace(mode=mode, changes=(), whole=False, kind="")
+        self._follow_filled(values, node.keywords, at, inner, self.list_holes(text, at, "format"))
 
     def _is_formatter(self, node: ast.expr, at: Surroundings) -> bool:
         """Whether an expression is a `string.Formatter`, or an object of a subclass."""
@@ -661,15 +744,19 @@ class TextFinder:
         if not isinstance(node.func, ast.Attribute):
             return
         mode = "curly" if node.func.attr == "render" else "dollar"
+        holes = list[set[str]]()
         for made in self.program.trace(node.func.value, at):
             if isinstance(made.node, ast.Call) and made.node.args:
                 called = get_last_name(made.node.func)
                 if called in ("Template", "from_string"):
                     self.follow(made.node.args[0], made.at, reach._replace(mode=mode))
+                    holes.append(self.list_holes(made.node.args[0], made.at, mode))
                 elif called == "get_template":
                     self._follow_jinja_file(made, reach)
-        for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
-            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+                    holes.append(set())
+        names = set[str]().union(*holes) if all(holes) else set[str]()
+        inner = reach._replace(mode="", changes=(), whole=False, kind="")
+        self._follow_filled(node.args, node.keywords, at, inner, names)
 
     def _follow_jinja_file(self, made: Traced, reach: Reach) -> None:
         """Follow `Environment(loader=FileSystemLoader(folder)).get_template(name)`."""
@@ -758,10 +845,19 @@ class TextFinder:
 
     def _follow_documents(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `Document(text)`, or the texts or documents of which a store is made."""
-        named = get_keywords(node)
-        texts = [named[key] for key in ("page_content", "texts", "documents") if key in named]
-        for part in [*node.args[:1], *texts]:
-            self.follow(part, at, reach._replace(mode="", whole=False, kind="document"))
+        named, inner = get_keywords(node), reach._replace(mode="", whole=False, kind="document")
+        documents = [named[key] for key in ("page_content", "texts", "documents") if key in named]
+        given = [*node.args[:1], *documents]
+        if reach.metadata and get_last_name(node.func) != "from_documents":
+            owners = [named[key] for key in ("metadata", "metadatas") if key in named]
+            found = [value for part in owners for value in self.program.trace(part, at)]
+            parts = [part for value in found for part in self.program.iterate(value)] if "metadatas" in named else found
+            for part in (part for part in parts if isinstance(part, Traced)):
+                item = self.program.make_item(part.node, reach.metadata)
+                self.follow(item, part.at, inner._replace(metadata=""))
+            return
+        for part in given:
+            self.follow(part, at, inner)
 
     def _follow_arguments(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         if get_last_name(node.func) == "dict":
@@ -781,8 +877,11 @@ class TextFinder:
         """Follow `prompt.invoke(values)` and `prompt.format_messages(**values)`."""
         if isinstance(node.func, ast.Attribute):
             self.follow(node.func.value, at, reach)
-        for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
-            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+            if any(kind == "retriever" for kind, _ in find_kinds(self.program, node.func.value, at)):
+                return  # it gives documents, and a model sees no question
+        holes = self.list_holes(node.func.value, at) if isinstance(node.func, ast.Attribute) else set[str]()
+        inner = reach._replace(mode="", changes=(), whole=False, kind="")
+        self._follow_filled(node.args, node.keywords, at, inner, holes)
 
     def _follow_environment(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         self._note_environment(node, at, reach, ast.unparse(node.args[0]) if node.args else "")
@@ -793,8 +892,9 @@ class TextFinder:
         """Follow `os.environ.get(name, default)`; the other forms of `get` are traced."""
         if is_environment(node):
             self._follow_environment(node, at, reach)
-        elif isinstance(node.func, ast.Attribute) and not self._follow_file_keys(node, at, reach):
-            self._note_opaque(node, at, reach)
+        elif isinstance(node.func, ast.Attribute) and not self._follow_metadata(node, at, reach):
+            if not self._follow_file_keys(node, at, reach):
+                self._note_opaque(node, at, reach)
 
     # files
 
@@ -851,6 +951,7 @@ class TextFinder:
     def _add_file(self, text: FileText, reach: Reach) -> None:
         value = change(text.text, reach.changes)
         pieces, holes = split_marks(*split_template(value, reach.mode), reach.marks)
+        self.named.update(name for hole in holes for name in WORDS.findall(hole))
         if LETTERS.search(value) and value not in ROLES:
             place = (text.line, text.end_line, text.column, text.end_column)
             draft = TextDraft(text.path, "file", text.key, value, pieces, holes, place)

@@ -1430,7 +1430,7 @@ def find(word: str):
     \"""Find a word.\"""
     for city in CITIES:
         if city in word:
-            return city
+            return len(city)
 
 
 def chat(state):
@@ -1763,3 +1763,60 @@ def test_what_no_hole_of_a_template_names_is_not_filled_into_it(write: Write, as
     head += "PARTS = {'tone': 'Be kind.', 'topic': 'Unsent topic.'}\n"
     write("app.py", head + GRAPH.replace('llm.invoke([("system", PROMPT), *state["messages"]])', asked))
     assert [text.pieces for text in read_program("app:graph").texts] == [("Be kind.",)]
+
+
+RESULTS = """
+import json
+
+from langchain_core.tools import tool
+
+PRICES = {"tea": "Tea costs two euros.", "milk": "Milk costs one euro."}
+
+
+class Shelf:
+    def describe(self, item):
+        return self.rows[item] if item in self.rows else f"There is no {item}."
+
+
+shelf = Shelf()
+
+
+@tool
+def find_price(item: str) -> str:
+    \"""Find a price.\"""
+    return PRICES.get(item, f"Nobody sells {item}.")
+
+
+@tool
+def describe(items: list) -> str:
+    \"""Describe items.\"""
+    return "; ".join(shelf.describe(item) for item in items)
+
+
+@tool
+def search(queries: list) -> str:
+    \"""Search pages.\"""
+    found = [f"Nothing about {query}." for query in queries]
+    return json.dumps({"note": "See below."}) + "\\n".join(found) or "Ask for something."
+
+
+def chat(state):
+    return {"messages": [llm.bind_tools([find_price, describe, search]).invoke(state["messages"])]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+def test_what_a_tool_returns_of_a_table_of_an_object_and_of_joined_texts_is_listed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + RESULTS)
+    texts = read_program("app:graph").texts
+    assert {"{}".join(text.pieces): text.used_by for text in texts if text.role == "tool result"} == {
+        "Tea costs two euros.": ("tool find_price",),
+        "Milk costs one euro.": ("tool find_price",),
+        "Nobody sells {}.": ("tool find_price",),
+        "There is no {}.": ("tool describe",),
+        "Nothing about {}.": ("tool search",),
+        "See below.": ("tool search",),
+        "Ask for something.": ("tool search",),
+    }

@@ -1820,3 +1820,123 @@ def test_what_a_tool_returns_of_a_table_of_an_object_and_of_joined_texts_is_list
         "See below.": ("tool search",),
         "Ask for something.": ("tool search",),
     }
+
+
+RANKED = """
+from langchain_core.documents import Document
+
+HANDBOOK = [Document(page_content="Work at home."), Document(page_content="Travel by train.")]
+
+
+def retrieve(question, most):
+    ranked = sorted(HANDBOOK, key=lambda part: part.page_content.count(question))
+    return ranked[:most]
+
+
+def find(state):
+    return {"found": retrieve(state["messages"][-1].text, 2)}
+
+
+def chat(state):
+    return {"messages": [llm.invoke("".join(part.page_content for part in state["found"]))]}
+
+
+graph = StateGraph(MessagesState).add_node(find).add_node(chat).add_edge(START, "find").compile()
+"""
+
+
+def test_documents_that_a_function_ranks_and_cuts_are_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + RANKED)
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == dict.fromkeys((("Work at home.",), ("Travel by train.",)), ("node chat",))
+
+
+BOUND = """
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+DATA = json.loads(Path("prompts.json").read_text())
+
+
+@dataclass
+class Reviewer:
+    name: str
+    system: str
+
+
+REVIEWERS = {name: Reviewer(name, entry["system"]) for name, entry in DATA.items()}
+
+
+class Review:
+    def __init__(self, reviewers=REVIEWERS):
+        self.reviewers = reviewers
+
+    def review(self, state, *, reviewer):
+        return {"messages": [llm.invoke([("system", reviewer.system), *state["messages"]])]}
+
+    def build(self):
+        builder = StateGraph(MessagesState)
+        for name, reviewer in self.reviewers.items():
+            builder.add_node(name, partial(self.review, reviewer=reviewer))
+        return builder
+
+
+graph = Review().build().compile()
+"""
+
+
+def test_a_method_that_partial_binds_for_each_node_sends_the_text_of_its_own(write: Write) -> None:
+    write("prompts.json", '{"style": {"system": "Judge the style."}, "speed": {"system": "Judge the speed."}}')
+    write("app.py", GRAPH.partition("def chat")[0] + BOUND)
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == {("Judge the style.",): ("node style",), ("Judge the speed.",): ("node speed",)}
+
+
+HANDED_ON = """
+from langchain_core.messages import SystemMessage
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langgraph.types import Command
+
+LANGUAGES = {"de": "German"}
+translate_chain = (
+    RunnableParallel(
+        language=RunnableLambda(lambda state: LANGUAGES[state["lang"]]), note=lambda state: "Unsent note."
+    )
+    | ChatPromptTemplate.from_template("Write {language}.")
+    | llm
+)
+chat_chain = ChatPromptTemplate.from_template("Serve {user}.") | llm
+
+
+def brief(state):
+    asked = {"type": "override", "value": [SystemMessage("Lead the team.")]}
+    return Command(goto="lead", update={"team_messages": asked, "user": "A guest.", "log": "Unsent log."})
+
+
+def lead(state):
+    return {"messages": [llm.invoke(state["team_messages"])]}
+
+
+def translate(state):
+    return {"messages": [translate_chain.invoke(state)]}
+
+
+def chat(state):
+    state = {**state, "time": "Unsent time."}
+    return {"messages": [chat_chain.invoke(state)]}
+
+
+builder = StateGraph(MessagesState).add_node(brief).add_node(lead).add_node(translate).add_node(chat)
+graph = builder.add_edge(START, "brief").compile()
+"""
+
+
+def test_what_the_state_and_parallel_functions_fill_into_a_prompt_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + HANDED_ON)
+    used = {"{}".join(text.pieces): text.used_by for text in read_program("app:graph").texts}
+    by_chat = {"Serve {}.": ("node chat",), "A guest.": ("node chat",)}
+    by_translate = {"Write {}.": ("node translate",), "German": ("node translate",)}
+    assert used == by_chat | by_translate | {"Lead the team.": ("node brief", "node lead")}

@@ -123,8 +123,11 @@ class CodeReader:
         return self._get_inner_code(owner, at, self._enter_method(owner, at, me) if me is not None else None)
 
     def get_partial_code(self, found: Traced, call: ast.Call, at: Surroundings) -> Code:
-        """The piece of code of a function with the arguments that `partial(function, ...)` passes."""
-        return self._get_inner_code(found.node, found.at, self.program.enter_partial(found, call, at))
+        """The piece of code of a function or a method with the arguments that `partial(function, ...)` passes."""
+        inside = self.program.enter_partial(found, call, at)
+        if inside is None:
+            return self.get_found_code(found)
+        return self._get_inner_code(inside.owner, found.at, inside)
 
     def get_called_code(self, found: Traced, call: ast.Call, at: Surroundings) -> Code:
         """The piece of code of a function or method with what a call passes, such as one in a round of a loop."""
@@ -293,7 +296,7 @@ class CodeReader:
             ):
                 return  # no object is made of it here
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
-        if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef | BoundMethod):
             code.refers.append(self.get_partial_code(found, parent, at))
         elif self._is_own(call, at, code) and isinstance(found.node, ast.FunctionDef | BoundMethod):
             code.refers.append(self.get_called_code(found, call, at))
@@ -410,22 +413,22 @@ class CodeReader:
             for found in self.program.trace(left, at):
                 if "model" in kinds and isinstance(found.node, Function):
                     self.ask(found.node, found.at, code, role="user")
-                elif "model" not in kinds and isinstance(found.node, Function | ast.Dict):
+                elif "model" not in kinds and isinstance(found.node, Function | ast.Dict | ast.Call):
                     self._read_filling(found, Traced(node.right, at), code)
 
     def _read_filling(self, filling: Traced, prompt: Traced, code: Code) -> None:
         """Read what a dict, or a function that returns one, fills into the holes of a prompt."""
         holes = self.texts.list_holes(*prompt[:2])
-        parts = [filling]
-        if isinstance(filling.node, Function):
-            parts = [*self.program.list_returned(filling.node, filling.at, {}, None, None)]
-        for found in (found for part in parts for found in self.program.trace(*part[:2])):
-            if isinstance(found.node, ast.Dict) and holes:
-                values = [value for key, value in list_items(found.node) if key in holes]
-            else:
-                values = [found.node]
-            for value in values:
-                self.ask(value, found.at, code, whole=False)
+        made, parts = filling.node, [filling]
+        if isinstance(made, Function):
+            parts = [*self.program.list_returned(made, filling.at, {}, None, None)]
+        elif isinstance(made, ast.Call) and get_last_name(made.func) == "RunnableParallel":
+            named = self.texts.list_filled_keywords(made.keywords, filling.at, holes)
+            parts = [*(filling._replace(node=part) for part in made.args[:1]), *named]
+        elif isinstance(made, ast.Call):
+            return
+        for value in (value for part in parts for value in self.texts.list_filled(*part[:2], holes)):
+            self.ask(*value[:2], code, whole=False)
 
     def _read_assigned(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read what the functions in `RunnablePassthrough.assign(hole=function)` fill into a prompt."""

@@ -420,7 +420,7 @@ class GraphReader:
                 yield Action(kind, self.makers.name_by_target(node), found, self.reader.get_code(node, found.at))
 
     def _read_partial(self, found: Traced, action: ast.expr, at: Surroundings) -> Code:
-        for value in self.program.trace(action, at) if not isinstance(found.node, BoundMethod) else ():
+        for value in self.program.trace(action, at):
             if isinstance(value.node, ast.Call) and is_partial(value.node, value.node.args[0]):
                 return self.reader.get_partial_code(found, value.node, value.at)
         return self.reader.get_found_code(found)

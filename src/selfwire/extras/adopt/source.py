@@ -667,8 +667,8 @@ class Program:
 
     def _look_up_given(self, name: str, here: Surroundings, line: float) -> Iterator[Traced]:
         """Find what a call passes for a name, or what code before a line binds to it instead."""
-        given, bound = here.given[name], here.names.bound.get(name, ())
-        rebound = list(bound[1:])
+        given, bound = here.given[name], here.names.bound.get(name, [])
+        rebound = bound[1:]
         if not all(is_none(value.node) for value in given):  # else it may be replaced, `x = x or ...`
             is_passed = bool(bound) and isinstance(bound[0], Argument)
             rebound = [value for value in rebound if is_passed and self._is_rebound(value, name, here, line)]
@@ -1792,8 +1792,9 @@ class Program:
 
     @staticmethod
     def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:
-        """Cut a literal list, if its bounds are numbers; of a comprehension any part may be meant."""
-        if isinstance(part, ast.Slice) and isinstance(base.node, ast.ListComp):
+        """Cut a literal list, if its bounds are numbers; of a comprehension or `sorted(...)` any part may be meant."""
+        is_ordered = isinstance(base.node, ast.Call) and get_last_name(base.node.func) in LISTS
+        if isinstance(part, ast.Slice) and (is_ordered or isinstance(base.node, ast.ListComp)):
             return [base]
         if not isinstance(part, ast.Slice) or not isinstance(base.node, ast.List | ast.Tuple):
             return []
@@ -2112,11 +2113,13 @@ class Program:
         inside = Surroundings(function.at.file, function.node, function.at, given)
         return inside if given and inside.depth <= NESTED else None
 
-    def enter_partial(self, function: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
-        """Return the surroundings inside a function with the arguments that `partial(function, ...)` passes."""
+    def enter_partial(self, found: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
+        """Return the surroundings inside a function or a method with what `partial(function, ...)` passes."""
+        function, owner = found.node if isinstance(found.node, BoundMethod) else (found.node, None)
         passed = self.passed.setdefault((call, ""), ast.Call(call.func, call.args[1:], call.keywords))
-        given = self.list_passed(function.node, passed, at)  # type: ignore[arg-type]
-        inside = Surroundings(function.at.file, function.node, function.at, given)
+        own = give_first(function, owner) if owner is not None and not is_static(function) else {}
+        given = self.list_passed(function, passed, at, skip_first=bool(own))  # type: ignore[arg-type]
+        inside = Surroundings(found.at.file, function, found.at, {**own, **given})
         return inside if given and inside.depth <= NESTED else None
 
     def _call_partial(self, target: ast.Call, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
@@ -2455,8 +2458,9 @@ def is_lacking(test: ast.expr, name: str) -> bool:
     """Whether a test is that a name has nothing: `not name`, `name is None`."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return getattr(test.operand, "id", "") == name
-    is_alone = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is | ast.Eq)
-    return is_alone and getattr(test.left, "id", "") == name and is_none(test.comparators[0])
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Is | ast.Eq):
+        return False
+    return getattr(test.left, "id", "") == name and is_none(test.comparators[0])
 
 
 def is_super(node: Any) -> bool:

@@ -99,6 +99,7 @@ PASSED_ON = (
     "choice",
     "sample",
     "map",
+    "RunnableLambda",
 )
 """Functions whose result has the texts of their arguments."""
 HOLDERS = {
@@ -486,6 +487,8 @@ class TextFinder:
             self._follow_filled([node.right], [], at, inner, self.list_holes(node.left, at, "percent"))
         elif isinstance(node.op, ast.BitOr):
             self.follow(node.left, at, reach)
+            if any(kind == "function" for kind, _ in find_kinds(self.program, node.right, at)):
+                self.follow(node.right, at, reach._replace(whole=False))  # what it returns is handed on
         elif isinstance(node.op, ast.Mult):
             self.follow(node.left, at, reach)
 
@@ -568,12 +571,14 @@ class TextFinder:
         if role is not None and content is not None:
             name = role.value if is_text(role) else ""
             self.follow(content, at, reach._replace(role=ROLES.get(name, reach.role), whole=True))
-        elif is_text(named.get("type")):  # a part of a message, such as a picture
+        elif is_text(named.get("type")) and not reach.is_written:  # a part of a message, such as a picture
             if "text" in named:
                 self.follow(named["text"], at, reach)
         else:
+            tag = named.get("type") if is_text(named.get("type")) else None
             for value in node.values:
-                self.follow(value, at, reach._replace(whole=False, kind=""))
+                if value is not tag:
+                    self.follow(value, at, reach._replace(whole=False, kind=""))
 
     def _follow_comprehension(self, node: ast.ListComp | ast.GeneratorExp, at: Surroundings, reach: Reach) -> None:
         self.follow(node.elt, at, reach)
@@ -707,15 +712,30 @@ class TextFinder:
                 yield Traced(keyword.value, at)
 
     def list_filled(self, part: ast.expr, at: Surroundings, holes: Collection[str]) -> list[Traced]:
-        """List the values of a dict that holes name; another expression stays whole."""
-        found = self.program.trace(part, at) if holes else []
-        if not found or not all(isinstance(value.node, ast.Dict) for value in found):
-            return [Traced(part, at)]
+        """List the values of a dict, or the fields of a state, that holes name; another expression stays whole."""
+        filled = list[Traced]()
+        for found in self.program.trace(part, at) if holes else ():
+            if not isinstance(found.node, Argument | ast.Dict):
+                return [Traced(part, at)]
+            pairs = self.program.list_pairs(found)
+            filled += [
+                value._replace(call=found.call or value.call)
+                for key, value in pairs
+                if not is_text(key.node) or key.node.value in holes
+            ]
+            for owner in self._list_spread(found, Traced(part, at)):
+                filled += [owner._replace(node=self.program.make_item(owner.node, hole)) for hole in sorted(holes)]
+        return filled if holes else [Traced(part, at)]
+
+    def _list_spread(self, found: Traced, written: Traced) -> list[Traced]:
+        """List what is given whole: an argument, or what a dict takes in by `**` of one, as `{**state}`."""
+        if isinstance(found.node, Argument):
+            return [written]
+        parts = [value for key, value in zip(found.node.keys, found.node.values, strict=True) if key is None]
         return [
-            item._replace(call=value.call)
-            for value in found
-            for key, item in self.program.list_pairs(value)
-            if not is_text(key.node) or key.node.value in holes
+            Traced(part, found.at)
+            for part in parts
+            if any(isinstance(inner.node, Argument) for inner in self.program.trace(part, found.at))
         ]
 
     def _follow_format(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
@@ -847,17 +867,17 @@ class TextFinder:
         """Follow `Document(text)`, or the texts or documents of which a store is made."""
         named, inner = get_keywords(node), reach._replace(mode="", whole=False, kind="document")
         documents = [named[key] for key in ("page_content", "texts", "documents") if key in named]
-        given = [*node.args[:1], *documents]
-        if reach.metadata and get_last_name(node.func) != "from_documents":
-            owners = [named[key] for key in ("metadata", "metadatas") if key in named]
-            found = [value for part in owners for value in self.program.trace(part, at)]
-            parts = [part for value in found for part in self.program.iterate(value)] if "metadatas" in named else found
-            for part in (part for part in parts if isinstance(part, Traced)):
-                item = self.program.make_item(part.node, reach.metadata)
-                self.follow(item, part.at, inner._replace(metadata=""))
+        if not reach.metadata or get_last_name(node.func) == "from_documents":
+            for part in [*node.args[:1], *documents]:
+                self.follow(part, at, inner)
             return
-        for part in given:
-            self.follow(part, at, inner)
+        owners = [named[key] for key in ("metadata", "metadatas") if key in named]
+        found = [value for part in owners for value in self.program.trace(part, at)]
+        for value in found:
+            for owner in self.program.iterate(value) if "metadatas" in named else [value]:
+                if isinstance(owner, Traced):
+                    item = self.program.make_item(owner.node, reach.metadata)
+                    self.follow(item, owner.at, inner._replace(metadata=""))
 
     def _follow_arguments(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         if get_last_name(node.func) == "dict":

@@ -1744,6 +1744,16 @@ def test_metadata_of_documents_is_followed_where_it_is_sent(write: Write) -> Non
     assert used == by_chat | {"Pet rules": ("node search",)} | dict.fromkeys(("Pay.", "Prices"), ("node end",))
 
 
+@pytest.mark.parametrize("placeholder", ["MessagesPlaceholder('messages')", "('placeholder', '{messages}')"])
+def test_messages_that_a_placeholder_takes_in_are_followed(write: Write, placeholder: str) -> None:
+    head = "from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder\n"
+    made = f"chain = ChatPromptTemplate.from_messages([('system', 'Serve {{user}}.'), {placeholder}]) | llm\n"
+    asked = "state = {**state, 'messages': [('user', 'Ask again.')]}\n    return {'messages': [chain.invoke(state)]}"
+    node = GRAPH.replace('return {"messages": [llm.invoke([("system", PROMPT), *state["messages"]])]}', asked)
+    write("app.py", head + node.replace("\n\n\ndef chat", f"\n{made}\n\ndef chat"))
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Serve ", "."), ("Ask again.",)]
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -555,6 +555,7 @@ class TextFinder:
         parts = node.elts
         first = parts[0] if isinstance(node, ast.Tuple) and len(parts) == 2 else None
         if is_text(first) and first.value in ("placeholder", "messages"):
+            self._name_placeholder(parts[1:])
             return
         if is_text(first) and first.value in ROLES:
             self.follow(parts[1], at, reach._replace(role=ROLES[first.value], whole=True))
@@ -564,6 +565,14 @@ class TextFinder:
             reach = reach._replace(role=ROLES.get(named[0], "") if len(named) == 1 else "")
         for part in parts:
             self.follow(part, at, reach)
+
+    def _name_placeholder(self, parts: Iterable[ast.expr]) -> None:
+        """Note the name of the messages that a prompt takes in."""
+        self.named.update(name for part in parts if is_text(part) for name in WORDS.findall(part.value))
+
+    def _follow_placeholder(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Note the name in `MessagesPlaceholder(name)`."""
+        self._name_placeholder([*node.args[:1], *get_keywords(node).values()])
 
     def _follow_dict(self, node: ast.Dict, at: Surroundings, reach: Reach) -> None:
         named = dict(list_items(node))
@@ -682,8 +691,6 @@ class TextFinder:
                 finder.holes = self.holes
                 finder.follow_asked(found.node, found.at, Reach(None, mode=mode))
                 names |= finder.named
-                if isinstance(found.node, ast.AST) and not mode:
-                    names |= {part.value for part in ast.walk(found.node) if is_text(part)}  # of a placeholder
             if not all((finder.drafts or finder.named) and not finder.opaque for finder in finders):
                 self.holes[key] = set()
         return self.holes[key]
@@ -1241,6 +1248,7 @@ HANDLERS: dict[type, Any] = {
 CALLS: dict[str, Any] = {
     **dict.fromkeys((*PROMPTS, *MAKERS), TextFinder.follow_prompt),
     **dict.fromkeys(MESSAGES, TextFinder.follow_message),
+    "MessagesPlaceholder": TextFinder._follow_placeholder,
     "format": TextFinder._follow_format,
     "format_map": TextFinder._follow_format,
     "vformat": TextFinder._follow_format,

@@ -1950,3 +1950,17 @@ def test_what_the_state_and_parallel_functions_fill_into_a_prompt_is_followed(wr
     by_chat = {"Serve {}.": ("node chat",), "A guest.": ("node chat",)}
     by_translate = {"Write {}.": ("node translate",), "German": ("node translate",)}
     assert used == by_chat | by_translate | {"Lead the team.": ("node brief", "node lead")}
+
+
+@pytest.mark.parametrize("template", ["'Talk. ' + state['more']", "load()", "f'{state} {{topic}}'", "state['whole']"])
+def test_a_template_of_which_the_source_shows_a_part_may_have_any_hole(write: Write, template: str) -> None:
+    asked = f"llm.invoke(({template}).format(topic='Rome.', tone='Be kind.'))"
+    write("app.py", GRAPH.replace('llm.invoke([("system", PROMPT), *state["messages"]])', asked))
+    assert {("Rome.",), ("Be kind.",)} <= {text.pieces for text in read_program("app:graph").texts}
+
+
+def test_a_node_has_the_name_that_a_function_makes_of_the_one_that_it_is_given(write: Write) -> None:
+    wire = "def wire(builder, name):\n    name = name.lower()\n    builder.add_node(name, chat)\n\n\n"
+    build = "builder = StateGraph(MessagesState)\nwire(builder, 'Chat')\ngraph = builder.compile()\n"
+    write("app.py", GRAPH.partition("graph = ")[0].replace("PROMPT", "'Chat.'") + wire + build)
+    assert [node.name for node in read_program("app:graph").nodes] == ["chat"]

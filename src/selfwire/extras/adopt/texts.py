@@ -227,6 +227,7 @@ class TextFinder:
         wholes: files with front matter that the expression that is followed sends; `cut` are those that it cuts.
         items: fields of the state, and items of them, that were followed; `written` is the one that is being followed.
         named: names in the holes of all texts that were found.
+        is_open: whether a part of a template was met that the source does not show, so that there may be other holes.
         holes: those of templates that were filled, as far as they are known.
         read_items: those that are read, with all who read them; `add_written` adds their texts.
     """
@@ -246,6 +247,7 @@ class TextFinder:
         self.read_items: dict[ItemKey, Reach] = {}
         self.holes: dict[Any, set[str]] = {}
         self.named: set[str] = set()
+        self.is_open = False
         self.written: WrittenItem | None = None
 
     def follow_asked(self, node: Any, at: Surroundings, reach: Reach) -> None:
@@ -270,7 +272,9 @@ class TextFinder:
             self._follow_traced(node, at, reach)
 
     def _follow_traced(self, node: Any, at: Surroundings, reach: Reach) -> None:
-        for found in self.program.trace(node, at):
+        traced = self.program.trace(node, at)
+        self.is_open |= bool(reach.mode) and all(isinstance(found.node, Argument) for found in traced)
+        for found in traced:
             if found.node is node:
                 self._follow_unknown(node, at, reach)
             elif isinstance(found.node, Outside):
@@ -299,6 +303,7 @@ class TextFinder:
 
     def _follow_unknown(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Follow an attribute or item of something that the source does not show, such as a field of the state."""
+        self.is_open |= bool(reach.mode)
         if self._follow_bodies(node, at, reach):
             return
         if isinstance(node, ast.Subscript) and self._follow_item(node, at, reach):
@@ -691,7 +696,7 @@ class TextFinder:
                 finder.holes = self.holes
                 finder.follow_asked(found.node, found.at, Reach(None, mode=mode))
                 names |= finder.named
-            if not all((finder.drafts or finder.named) and not finder.opaque for finder in finders):
+            if any(finder.is_open or finder.opaque or not (finder.drafts or finder.named) for finder in finders):
                 self.holes[key] = set()
         return self.holes[key]
 
@@ -1020,6 +1025,7 @@ class TextFinder:
 
     def _note_opaque(self, node: Any, at: Surroundings, reach: Reach, known: str = "") -> None:
         """Note a message whose text another package makes; parts of messages are holes."""
+        self.is_open |= bool(reach.mode)
         if not reach.whole or not hasattr(node, "lineno"):
             return
         outer = node

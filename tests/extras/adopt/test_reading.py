@@ -1964,3 +1964,68 @@ def test_a_node_has_the_name_that_a_function_makes_of_the_one_that_it_is_given(w
     build = "builder = StateGraph(MessagesState)\nwire(builder, 'Chat')\ngraph = builder.compile()\n"
     write("app.py", GRAPH.partition("graph = ")[0].replace("PROMPT", "'Chat.'") + wire + build)
     assert [node.name for node in read_program("app:graph").nodes] == ["chat"]
+
+
+HELD = """
+import contextlib
+from collections import defaultdict, namedtuple
+
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnablePassthrough
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Send
+from pydantic import BaseModel, Field
+
+STYLES = defaultdict(lambda: "Be plain.", {"short": "Be short."})
+Pair = namedtuple("Pair", "system, user")
+PAIR = Pair("Serve the guest.", user="Ask the guest.")
+
+
+class Plan(BaseModel):
+    steps: list["Part"]
+
+
+class Part(BaseModel):
+    text: str = Field(description="Say what to do.")
+
+
+@contextlib.contextmanager
+def open_style():
+    yield "Be open."
+
+
+def recall(state):
+    return "Recall it."
+
+
+chain = RunnablePassthrough.assign(past=recall) | ChatPromptTemplate.from_template("Go on from {past}.") | llm
+
+
+def chat(state):
+    with open_style() as style:
+        llm.invoke([("system", STYLES[state["style"]] + style + PAIR.system), ("user", PAIR.user)])
+    llm.with_structured_output(Plan).invoke(state["messages"])
+    return {"messages": [chain.invoke(state)], "topics": ["The sea.", "The sky."]}
+
+
+def fan_out(state):
+    return [Send("work", {"topic": topic}) for topic in state["topics"]]
+
+
+def work(state):
+    return {"messages": [llm.invoke(f"Write of {state['topic']}")]}
+
+
+tools = ToolNode([], handle_tool_errors="The tool broke.")
+builder = StateGraph(MessagesState).add_node(chat).add_node(work).add_node("tools", tools).add_edge(START, "chat")
+graph = builder.add_conditional_edges("chat", fan_out, ["work"]).compile()
+"""
+
+
+def test_texts_in_collections_contexts_elements_of_fields_and_named_types_are_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + HELD)
+    used = {"{}".join(text.pieces): text.used_by for text in read_program("app:graph").texts}
+    chat = ["Be plain.", "Be short.", "Serve the guest.", "Ask the guest.", "Say what to do.", "Be open.", "Recall it."]
+    by_chat = dict.fromkeys([*chat, "Go on from {}."], ("node chat",))
+    by_work = dict.fromkeys(("Write of {}", "The sea.", "The sky."), ("node work",))
+    assert used == by_chat | by_work | {"The tool broke.": ("node tools",)}

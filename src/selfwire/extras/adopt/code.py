@@ -433,8 +433,9 @@ class CodeReader:
     def _read_assigned(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read what the functions in `RunnablePassthrough.assign(hole=function)` fill into a prompt."""
         for keyword in node.keywords:
-            if isinstance(keyword.value, ast.Lambda):
-                self.ask(keyword.value, at, code)
+            for found in self.program.trace(keyword.value, at):
+                if isinstance(found.node, Function):
+                    self.ask(*found[:2], code)
 
     def _read_message(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         self.ask(node, at, code)

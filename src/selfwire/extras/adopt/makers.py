@@ -31,6 +31,7 @@ from selfwire.extras.adopt.source import (
     is_text,
     list_decorators,
     list_items,
+    parse_expression,
 )
 from selfwire.extras.adopt.texts import get_outside_maker, is_foreign, shorten_source
 
@@ -546,6 +547,8 @@ class MakerReader:
 
     def _read_annotation(self, annotation: Any, at: Surroundings, code: Code) -> None:
         """Read the descriptions in an annotation, and the schemas that it names."""
+        if is_text(annotation) and (named := parse_expression(annotation.value)) is not None:
+            annotation = named
         if isinstance(annotation, ast.Subscript):
             kind = get_last_name(annotation.value)
             parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]

@@ -1425,8 +1425,8 @@ class Program:
     def _get_runtime_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find the context of `get_runtime(Context).context`, or an argument by the name of the attribute."""
         yield from (Traced(part.value, base.at) for part in base.node.keywords if part.arg == name)
-        if name == "page_content" and get_last_name(base.node.func) == "Document":
-            yield from (Traced(part, base.at) for part in base.node.args[:1])
+        placed = zip(self._list_places(base), base.node.args, strict=False)
+        yield from (Traced(part, base.at) for place, part in placed if place == name)
         if get_last_name(base.node.func) == "SimpleNamespace":
             rest = (part.value for part in base.node.keywords if part.arg is None)
             yield from (Traced(self.make_item(part, name), base.at) for part in rest)
@@ -1435,6 +1435,22 @@ class Program:
                 for given in self.trace(part, base.at):
                     if isinstance(given.node, ast.ClassDef):
                         yield Traced(Instance(given.node, None), given.at)
+
+    def _list_places(self, made: Traced) -> list[str]:
+        """List the names of what a call gives by place, of a document and of what `namedtuple` makes."""
+        if get_last_name(made.node.func) == "Document":
+            return ["page_content"]
+        for found in self.trace(made.node.func, made.at):
+            if isinstance(found.node, ast.Call) and get_last_name(found.node.func) == "namedtuple":
+                texts = [text for part in found.node.args[1:2] for text in self._list_texts(part, found.at)]
+                return [name for text in texts for name in text.replace(",", " ").split()]
+        return []
+
+    def _list_texts(self, node: ast.expr, at: Surroundings) -> list[str]:
+        """List the constant texts of a list, or a text alone."""
+        found = self.trace(node, at)
+        parts = [part for value in found for part in self.iterate(value) if isinstance(part, Traced)] or found
+        return [part.node.value for part in parts if is_text(part.node)]
 
     def _get_field_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find an attribute of `state["field"]` by the field's type."""
@@ -1883,6 +1899,9 @@ class Program:
         if name == "type" and len(node.args) == 1:
             of = self.passed.setdefault((node, "class"), ast.Attribute(node.args[0], "__class__", ast.Load()))
             return [found for found in self.trace(of, at) if isinstance(found.node, ast.ClassDef)]
+        if name == "defaultdict" and node.args:
+            made = self.passed.setdefault((node, "default"), _make_default(node.args[0]))
+            return [Traced(made, at), *(value for part in node.args[1:] for value in self.trace(part, at))]
         if name not in COPIES:
             return []
         found = [value for part in node.args for value in self.trace(part, at)]
@@ -2150,6 +2169,8 @@ class Program:
         self, called: Traced, node: ast.Call, at: Surroundings, owner: Traced | None
     ) -> Iterator[Traced]:
         """Find what a call of a function, or of a method of an object, returns, and what its decorators make of it."""
+        if {"contextmanager", "asynccontextmanager"} & set(list_decorators(called.node)):
+            yield from self._enter_context(called, node, at, owner)
         skip_first = owner is not None and not is_static(called.node)
         for made in [] if is_wrapped(called.node) else self._list_replacing(called, node):
             if isinstance(made.node, Instance):
@@ -2157,6 +2178,14 @@ class Program:
             elif made.node is called.node or not skip_first or list_positional(made.node):
                 given = self.list_passed(made.node, node, at, skip_first=skip_first)
                 yield from self.list_returned(made.node, made.at, given, node, owner)
+
+    def _enter_context(
+        self, called: Traced, node: ast.Call, at: Surroundings, owner: Traced | None
+    ) -> Iterator[Traced]:
+        """Find what a function that `@contextmanager` decorates yields to `with`."""
+        given = self.list_passed(called.node, node, at, skip_first=owner is not None and not is_static(called.node))
+        for found in self.list_returned(called.node, called.at, given, node, owner):
+            yield from (part for part in self.iterate(found) if isinstance(part, Traced))
 
     def _is_loaded(self, made: Instance) -> bool:
         """Whether an object is made of all that a file holds, as `cls(**yaml.safe_load(file))`."""
@@ -2273,6 +2302,11 @@ def is_path(node: Any) -> bool:
 
 def _make_tuple(parts: Sequence[Traced]) -> ast.Tuple:
     return ast.Tuple([part.node for part in parts], ast.Load())
+
+
+def _make_default(factory: ast.expr) -> ast.Dict:
+    """Make the dict that has what a function makes under any key."""
+    return ast.Dict([ast.Name("any key", ast.Load())], [ast.Call(factory, [], [])])
 
 
 def find_module_file(folder: Path, parts: Sequence[str]) -> Path | None:

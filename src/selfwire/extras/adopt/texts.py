@@ -308,20 +308,34 @@ class TextFinder:
             return
         if isinstance(node, ast.Subscript) and self._follow_item(node, at, reach):
             return
-        if self._follow_metadata(node, at, reach):
-            return
-        if isinstance(node, ast.Attribute) and node.attr in CONTENTS:
-            for base in self.program.trace(node.value, at):
-                if isinstance(base.node, Element | ast.Subscript) and node.attr == "page_content":
-                    self._follow_searched(base, reach)
-                elif isinstance(base.node, ast.Call) and not self.is_reply(base.node, base.at):
-                    self.follow(base.node, base.at, reach)
-                elif node.attr == "value":
-                    self.follow(base.node, base.at, reach)
+        if any(
+            follow(node, at, reach) for follow in (self._follow_element, self._follow_metadata, self._follow_contents)
+        ):
             return
         if (cut := find_cut_file(self.program, node, at)) is not None:
             self._note_cut_file(*cut)
         self._note_opaque(node, at, reach)
+
+    def _follow_element(self, node: Any, at: Surroundings, reach: Reach) -> bool:
+        """Follow what a loop takes from a field of the state; whether it is such."""
+        is_whole = isinstance(node, Element) and node.loop and not node.path
+        if not is_whole or not isinstance(node.source, ast.Subscript | ast.Attribute):
+            return False
+        self.follow(node.source, at, reach._replace(whole=False))
+        return True
+
+    def _follow_contents(self, node: Any, at: Surroundings, reach: Reach) -> bool:
+        """Follow the text of a message, a prompt, a member or a document; whether it is one."""
+        if not isinstance(node, ast.Attribute) or node.attr not in CONTENTS:
+            return False
+        for base in self.program.trace(node.value, at):
+            if isinstance(base.node, Element | ast.Subscript) and node.attr == "page_content":
+                self._follow_searched(base, reach)
+            elif isinstance(base.node, ast.Call) and not self.is_reply(base.node, base.at):
+                self.follow(base.node, base.at, reach)
+            elif node.attr == "value":
+                self.follow(base.node, base.at, reach)
+        return True
 
     def _follow_metadata(self, node: Any, at: Surroundings, reach: Reach) -> bool:
         """Follow `document.metadata["key"]`, or its `get`, of a document that a store gives; whether it is such."""

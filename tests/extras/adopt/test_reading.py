@@ -2029,3 +2029,10 @@ def test_texts_in_collections_contexts_elements_of_fields_and_named_types_are_fo
     by_chat = dict.fromkeys([*chat, "Go on from {}."], ("node chat",))
     by_work = dict.fromkeys(("Write of {}", "The sea.", "The sky."), ("node work",))
     assert used == by_chat | by_work | {"The tool broke.": ("node tools",)}
+
+
+def test_a_list_that_is_made_of_itself_is_iterated_over_once(write: Write) -> None:
+    build = "def build(state):\n    parts = ['Chat.']\n    if state:\n        parts = parts + ['Be kind.']\n"
+    build += "    return ' '.join(part for part in parts if part)\n\n\n"
+    write("app.py", build + GRAPH.replace("PROMPT", "build(state)"))
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",), ("Be kind.",)]

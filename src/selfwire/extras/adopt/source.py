@@ -960,13 +960,16 @@ class Program:
                 yield part
             seen.add(texts)
 
-    def _iterate_operation(self, node: ast.BinOp, at: Surroundings) -> "Iterator[Traced | tuple[Traced, ...]]":
-        """Iterate over the sum of two collections, or over a set without the elements of another."""
+    @end_circles(list["Traced | tuple[Traced, ...]"]())
+    def _iterate_operation(self, node: ast.BinOp, at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
+        """List the elements of the sum of two collections, or those of a set without the elements of another."""
         if isinstance(node.op, ast.Add):
-            yield from self._iterate_all([node.left, node.right], at)
-        elif isinstance(node.op, ast.Sub):
+            return self._iterate_all([node.left, node.right], at)
+        if isinstance(node.op, ast.Sub):
             left, right = (self._iterate_all([side], at) for side in (node.left, node.right))
-            yield from self._drop_same(*([part for part in side if isinstance(part, Traced)] for side in (left, right)))
+            known, others = ([part for part in side if isinstance(part, Traced)] for side in (left, right))
+            return [*self._drop_same(known, others)]
+        return []
 
     def _list_loaded_pairs(self, node: ast.expr, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
         """List what a loop over a collection of a loaded file takes, each with the value that it leads to."""

@@ -2031,8 +2031,19 @@ def test_texts_in_collections_contexts_elements_of_fields_and_named_types_are_fo
     assert used == by_chat | by_work | {"The tool broke.": ("node tools",)}
 
 
-def test_a_list_that_is_made_of_itself_is_iterated_over_once(write: Write) -> None:
-    build = "def build(state):\n    parts = ['Chat.']\n    if state:\n        parts = parts + ['Be kind.']\n"
+@pytest.mark.parametrize(
+    "made",
+    [
+        "parts + ['Be kind.']",
+        "[*parts, 'Be kind.']",
+        "[part.strip() for part in [*parts, 'Be kind.']]",
+        "sorted(parts) + ['Be kind.']",
+        "[first for first in [*parts, 'Be kind.'] for second in parts if first != second]",
+        "[part for _, part in enumerate([*parts, 'Be kind.'])]",
+    ],
+)
+def test_a_list_that_is_made_of_itself_is_iterated_over_once(write: Write, made: str) -> None:
+    build = f"def build(state):\n    parts = ['Chat.']\n    if state:\n        parts = {made}\n"
     build += "    return ' '.join(part for part in parts if part)\n\n\n"
     write("app.py", build + GRAPH.replace("PROMPT", "build(state)"))
     assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",), ("Be kind.",)]

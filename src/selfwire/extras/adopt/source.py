@@ -9,6 +9,7 @@ import math
 import re
 import sys
 import tokenize
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
@@ -425,6 +426,7 @@ class Program:
         traced: what expressions stand for, as far as it is known.
         assigned: what methods assign to attributes of `self`, by class and attribute.
         asked: questions that are being answered; see `end_circles`.
+        listed: how often the elements of a collection are being listed.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
@@ -460,6 +462,7 @@ class Program:
         self.traced: dict[Any, list[Traced]] = {}
         self.active: dict[Any, int] = {}
         self.asked: set[Any] = set()
+        self.listed = Counter[Any]()
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = sys.maxsize
         self.steps = 0
@@ -930,6 +933,19 @@ class Program:
 
     def iterate(self, value: Traced) -> Iterator["Traced | tuple[Traced, ...]"]:
         """Iterate over the elements that a value's source shows: tuples for `items`, `zip`, `pairwise`, `enumerate`."""
+        yield from self._list_elements(value.node, value.at)
+
+    @end_circles(list["Traced | tuple[Traced, ...]"]())
+    def _list_elements(self, node: Any, at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
+        """List the elements of a collection; none of one that is made of itself, as `parts = [*parts, part]`."""
+        if self.listed[node] > NESTED:  # in a loop inside its own loop
+            return []
+        self.listed[node] += 1
+        found = [*self._open_elements(Traced(node, at))]
+        self.listed[node] -= 1
+        return found
+
+    def _open_elements(self, value: Traced) -> Iterator["Traced | tuple[Traced, ...]"]:
         node, at = value.node, value.at
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
             for part in node.elts:
@@ -960,16 +976,13 @@ class Program:
                 yield part
             seen.add(texts)
 
-    @end_circles(list["Traced | tuple[Traced, ...]"]())
-    def _iterate_operation(self, node: ast.BinOp, at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
-        """List the elements of the sum of two collections, or those of a set without the elements of another."""
+    def _iterate_operation(self, node: ast.BinOp, at: Surroundings) -> "Iterator[Traced | tuple[Traced, ...]]":
+        """Iterate over the sum of two collections, or over a set without the elements of another."""
         if isinstance(node.op, ast.Add):
-            return self._iterate_all([node.left, node.right], at)
-        if isinstance(node.op, ast.Sub):
+            yield from self._iterate_all([node.left, node.right], at)
+        elif isinstance(node.op, ast.Sub):
             left, right = (self._iterate_all([side], at) for side in (node.left, node.right))
-            known, others = ([part for part in side if isinstance(part, Traced)] for side in (left, right))
-            return [*self._drop_same(known, others)]
-        return []
+            yield from self._drop_same(*([part for part in side if isinstance(part, Traced)] for side in (left, right)))
 
     def _list_loaded_pairs(self, node: ast.expr, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
         """List what a loop over a collection of a loaded file takes, each with the value that it leads to."""

@@ -213,7 +213,7 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
 
 
 def write_parts(old: str, value: str) -> str:
-    """Write a text in place of several literals side by side, of which those that it leaves as they are stay.
+    """Write a text over several literals side by side, and keep those that it does not change.
 
     Returns:
         "" if the old one is a single literal, or has a prefix, triple quotes or more than `+` and comments between.

@@ -2092,7 +2092,7 @@ class Program:
                 yield found.node.function if isinstance(found.node, BoundMethod) else found.node
 
     def list_decorated(self, decorator: ast.expr, at: Surroundings, function: Traced) -> Iterator[Traced]:
-        """Find the functions and objects that a decorator of the program puts in the place of a function."""
+        """Find the functions and objects by which a decorator of the program replaces a function."""
         for maker in self.trace(decorator, at):
             node = maker.node
             if isinstance(node, ast.ClassDef):

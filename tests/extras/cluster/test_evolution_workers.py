@@ -255,7 +255,8 @@ class InterruptedExecutor(LocalExecutor):
 def interrupt_own_graph(folder: Path, signal_number: int) -> None:
     """Evolve a graph of one's own until its first slice is done."""
     os.chdir(folder)
-    evolution_workers.open_workers = lambda options: nullcontext(InterruptedExecutor(signal_number))  # type: ignore[assignment]
+    interrupted = InterruptedExecutor(signal_number)
+    pytest.MonkeyPatch().setattr(evolution_workers, "open_workers", lambda options: nullcontext(interrupted))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         evolve(folder / "home", make_request("app.py:graph"), on_workers())

@@ -21,6 +21,7 @@ from itertools import chain, count, pairwise
 from operator import attrgetter
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from weakref import WeakSet
 
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -977,6 +978,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         if isinstance(given, dict) and isinstance(given.get("messages"), str):
             given = {**given, "messages": [HumanMessage(given["messages"])]}
         is_sync, is_served = self.is_sync, self.is_served
+        make_room()
         while True:
             config["callbacks"] = [begin(), meter]  # where a meter refuses a call, handlers behind it are never awaited
             run = add_store(graph) if is_served else graph
@@ -1003,6 +1005,19 @@ class OwnGraph(Method[OwnGraphConfig]):
                 self.is_sync, self.is_served = self.is_sync or is_sync, self.is_served or is_served
                 return output
             config["configurable"]["thread_id"] += "-anew"
+
+
+ROOM = 256
+"""Threads of an event loop for what graphs run there; some wait for others, as an entrypoint does for its tasks."""
+_ROOMY = WeakSet[asyncio.AbstractEventLoop]()
+
+
+def make_room() -> None:
+    """Let the running event loop have threads for all that graphs run at once, as its own few may all wait."""
+    loop = asyncio.get_running_loop()
+    if loop not in _ROOMY:
+        loop.set_default_executor(ThreadPoolExecutor(ROOM, thread_name_prefix="graph"))
+        _ROOMY.add(loop)
 
 
 def lacks_server(graph: Runnable[Any, Any], error: Exception) -> bool:

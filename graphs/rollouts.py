@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
+from pydantic import TypeAdapter
 
 from selfwire.core.errors import (
     BudgetError,
@@ -212,6 +213,23 @@ async def load_graded(journal: Journal, scope: Scope) -> list[Trajectory]:
     return [done for done in await load_trajectories(journal, scope) if done.feedback is not None]
 
 
+DONE = "done/"
+"""Prefix of the notes with the trajectories of a task, each beside those of its phase, which workers keep."""
+GRADED = TypeAdapter(list[Trajectory])
+
+
+async def keep_done(journal: Journal, scope: Scope, task: str, found: Sequence[Trajectory]) -> None:
+    """Keep the trajectories of a task in the journal of a worker."""
+    text = GRADED.dump_json(list(found)).decode()  # a note that is no text would sort keys and write 1.0 as 1
+    await journal.put_note(f"{DONE}{get_scope_note(scope)}/{task}", text)
+
+
+async def load_done(journal: Journal, scope: Scope) -> list[Trajectory]:
+    """The trajectories of a phase that workers have left when the run was stopped."""
+    names = await journal.list_note_names(f"{DONE}{get_scope_note(scope)}/")
+    return [done for name in names for done in GRADED.validate_json(await journal.get_note(name))]
+
+
 def get_sample_name(done: Trajectory) -> str:
     """Name of a trajectory within its phase: its task's id, and which of several samples it is."""
     return f"{done.question.id}#{done.sample}" if done.sample else done.question.id
@@ -290,9 +308,10 @@ async def collect_rollouts(
 
 async def _load_whole(rollout_context: RolloutContext, team: Team, scope: Scope) -> dict[str, Sequence[Trajectory]]:
     """Load the tasks of a phase of which all samples were graded with a team."""
-    found = dict[str, list[Trajectory]]()
-    for done in await load_graded(rollout_context.journal, scope):
-        if done.workflow == team.fingerprint:
+    found, journal = dict[str, list[Trajectory]](), rollout_context.journal
+    kept = [*await load_done(journal, scope), *await load_trajectories(journal, scope)]
+    for done in {get_sample_name(done): done for done in kept}.values():
+        if done.workflow == team.fingerprint and done.feedback is not None:
             found.setdefault(done.question.id, []).append(done)
     return {task: graded for task, graded in found.items() if len(graded) == rollout_context.samples}
 

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import linecache
+import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -362,6 +364,37 @@ def test_middleware_that_only_works_synchronously_is_asked_so(home: Path, monkey
         found = json.loads(evaluate(home, "own_app.py:synchronous", "--concurrency", "1").stdout)
         assert [len(asked.body["messages"]) for asked in server.asked] == [1, *[1, 3] * 4]
     assert found["systems"][1]["score"] == 0.25
+
+
+WAITING = """
+import selfwire
+from langgraph.func import entrypoint, task
+
+
+@task
+def write(question: str) -> str:
+    return "Answer: " + question
+
+
+@entrypoint()
+def workflow(question: str) -> str:
+    return write(question).result()
+
+
+if __name__ == "__main__":
+    tasks = [{"input": f"{number}", "reference": f"{number}"} for number in range(48)]
+    print(selfwire.evaluate(workflow, tasks, "contains", concurrency=40).score)
+"""
+
+
+def test_threads_that_wait_for_others_do_not_take_all_of_the_event_loop(tmp_path: Path) -> None:
+    program = tmp_path / "waiting.py"
+    program.write_text(WAITING)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run(
+        [sys.executable, program], cwd=tmp_path, env=env, timeout=240, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.startswith("1.00 ")
 
 
 def test_two_workers_measure_it_too(home: Path, server: WireServer) -> None:

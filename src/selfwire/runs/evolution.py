@@ -379,7 +379,7 @@ def resume_evolution(
     request = with_changes(request, changes)
     if changes.calls_per_task is not None:
         request = request.replace(evolution=request.evolution.replace(calls_per_task=changes.calls_per_task))
-    merge_leftover_shards(run, home)
+    merge_leftover_shards(run, home, keeps_done=True)
     plan = replace(_load_plan(request, home, path), command=command, parent=parent, place=place)
     return plan.resume(path, retry_failed=changes.retry_failed)
 
@@ -401,7 +401,7 @@ def start_or_resume(
         return replace(plan, notices=(*notices, *plan.notices)).start(run)
     path = get_run_folder(home, run) / JOURNAL
     refuse_changed_request(path, load_request(path, EvolveSpec, "evolve"), request)
-    merge_leftover_shards(run, home)
+    merge_leftover_shards(run, home, keeps_done=True)
     resumed = _load_plan(request, home, path, given)
     return replace(resumed, notices=(*notices, *resumed.notices)).resume(path)
 

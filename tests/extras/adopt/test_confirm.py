@@ -15,11 +15,12 @@ from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt import confirm as confirming
 from selfwire.extras.adopt.canned import PLAIN, CannedReplies
 from selfwire.extras.adopt.confirm import confirm_program
-from selfwire.extras.adopt.confirmation import Confirmation
+from selfwire.extras.adopt.confirmation import Confirmation, tell_unreached
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.reader import read_program
 from selfwire.extras.adopt.sent_texts import RequestTexts, list_unknown
 from tests.extras.adopt.confirmed import confirm_graph, run_fork
+from tests.extras.adopt.corpus import GRAPHS, find_folder
 from tests.wire.server import WireServer
 
 APP = """
@@ -160,6 +161,14 @@ def test_tools_are_run_if_that_is_asked_for() -> None:
     assert isinstance(canned, Confirmation)
     [text] = [text for text in canned.texts if text.text == "It is sunny in {city}."]
     assert text.unreached == "the tool get_weather was not run; --call-tools runs tools"
+
+
+def test_a_tool_that_ran_without_a_text_of_its_own_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(find_folder("weather_agent"))
+    inventory = read_program(GRAPHS["weather_agent"])
+    [text] = [text for text in inventory.texts if text.pieces[0] == "It is sunny in "]
+    why = tell_unreached(text, inventory, ["agent"], ["get_weather"], calls_tools=True)
+    assert why == "the tool get_weather ran without it; arguments or a state that its code asks for would bring it"
 
 
 GRAPH = """

@@ -67,6 +67,35 @@ def test_a_constant_is_written_in_any_form(constants: str, new: str) -> None:
     assert Path("asking.py").read_text(encoding="utf-8").endswith("graph = builder.compile()\n")
 
 
+SIDE_BY_SIDE = """PROMPT = (
+    "You answer questions "  # of all
+    'of visitors. '
+    "Be kind."
+)"""
+SUM = """PROMPT = (
+    "You answer questions " +
+    "of visitors. " +
+    "Be kind."
+)"""
+
+
+@pytest.mark.parametrize(
+    ("constants", "old", "new", "written"),
+    [
+        (SIDE_BY_SIDE, "visitors", "guests", SIDE_BY_SIDE.replace("visitors", "guests")),
+        (SIDE_BY_SIDE, "You", "Now you", SIDE_BY_SIDE.replace('"You', '"Now you')),
+        (SUM, "visitors", "guests", SUM.replace("visitors", "guests")),
+        (SUM, "kind.", 'kind.\nSay "no".', SUM.replace('kind."', 'kind.\\n" +\n    "Say \\"no\\"."')),
+        (SIDE_BY_SIDE, "kind.", "kind.\nGo.", SIDE_BY_SIDE.replace('kind."', 'kind.\\n"\n    "Go."')),
+    ],
+)
+def test_literals_side_by_side_stay_but_for_those_that_change(constants: str, old: str, new: str, written: str) -> None:
+    write(constants)
+    [(text, _)] = list_places("asking.py:graph")
+    apply({"ask": text.shown.replace(old, new)})
+    assert written in Path("asking.py").read_text(encoding="utf-8")
+
+
 def test_ends_of_lines_stay() -> None:
     write('PROMPT = "You answer questions of visitors."')
     source = Path("asking.py").read_bytes().replace(b"\n", b"\r\n")

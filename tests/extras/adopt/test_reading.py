@@ -1430,7 +1430,7 @@ def find(word: str):
     \"""Find a word.\"""
     for city in CITIES:
         if city in word:
-            return city
+            return len(city)
 
 
 def chat(state):
@@ -1467,6 +1467,16 @@ def test_items_that_nodes_add_to_each_other_are_followed_once(write: Write) -> N
     found = read_program("app:graph").texts
     assert len(found) == 150
     assert {len(text.used_by) for text in found} == {150}
+
+
+def test_fields_that_nodes_make_of_each_other_in_a_long_chain_are_followed(write: Write) -> None:
+    node = "def n{0}(state):\n    text = state['f{1}'] + 'Plus {0}.'\n    llm.invoke(text)\n"
+    node += "    return {{'f{0}': text}}\nbuilder.add_node(n{0})\n"
+    nodes = "".join(node.format(number, number - 1) for number in range(1, 301))
+    head = GRAPH.partition("def chat")[0] + "builder = StateGraph(MessagesState)\n"
+    write("app.py", head + nodes + "graph = builder.compile()\n")
+    used = {"".join(text.pieces): len(text.used_by) for text in read_program("app:graph").texts}
+    assert used == {f"Plus {number}.": 301 - number for number in range(1, 301)}
 
 
 def test_a_class_of_many_diamonds_is_ordered_at_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1521,3 +1531,519 @@ def test_what_a_sent_object_is_given_by_place_and_a_generator_of_another_is_foll
     write("app.py", GRAPH.partition("def chat")[0] + PLACED)
     found = sorted(text.pieces for text in read_program("app:graph").texts)
     assert found == [("Judge it.",), ("Plan it.",), ("Solve it.",)]
+
+
+DECORATED = """
+import functools
+
+
+class WithRules:
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *args, **kwargs):
+        self.calls += 1
+        return "Follow the rules. " + self.function(*args, **kwargs)
+
+
+class Prefixed:
+    def __init__(self, prefix):
+        self.prefix = prefix
+
+    def __call__(self, function):
+        def inner(*args):
+            return self.prefix + function(*args)
+        return inner
+
+
+def signed(function):
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs) + " Sign it."
+    return inner
+
+
+class Counted:
+    def __init__(self, node):
+        self.node, self.count = node, 0
+
+    def __call__(self, state):
+        llm.invoke("Count it.")
+        return self.node(state)
+
+
+@WithRules
+def plan(topic):
+    return "Plan: " + topic
+
+
+@Prefixed("Be kind. ")
+@signed
+def ask(topic):
+    return "Ask: " + topic
+
+
+def chat(state):
+    return {"messages": [llm.invoke(plan("Paris"))]}
+
+
+@Counted
+def other(state):
+    return {"messages": [llm.invoke(ask("Rome"))]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_node("other", other).add_edge(START, "chat").compile()
+"""
+
+
+def test_what_decorators_of_a_function_add_to_its_text_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + DECORATED)
+    used = {"".join(text.pieces): text.used_by for text in read_program("app:graph").texts}
+    by_chat = dict.fromkeys(("Follow the rules. ", "Plan: ", "Paris"), ("node chat",))
+    by_other = dict.fromkeys(("Be kind. ", " Sign it.", "Ask: ", "Rome", "Count it."), ("node other",))
+    assert used == by_chat | by_other
+
+
+REPLACED = """
+def finish(parts, last):
+    parts.append("Be brief.")
+    parts += [last]
+    return " ".join(parts)
+
+
+def soften(text, kind=False):
+    text = text + " Please."
+    if kind:
+        text = f"Kindly: {text}"
+    return text
+
+
+def choose(text=None):
+    if text is None:
+        text = "Nothing was passed."
+    return text
+
+
+def replace(text):
+    text = "In its place."
+    return text
+
+
+def chat(state):
+    asked = [finish(["Answer."], "End."), soften("Sum up.", kind=True), choose("Chosen."), replace("Unsent.")]
+    return {"messages": [llm.invoke(text) for text in asked]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+def test_what_a_function_adds_to_an_argument_or_puts_in_its_place_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + REPLACED)
+    found = sorted("{}".join(text.pieces) for text in read_program("app:graph").texts)
+    kept = ["Answer.", "Be brief.", "Chosen.", "End.", "In its place.", "Kindly: {}", "Sum up."]
+    assert found == [" Please.", *kept]
+
+
+CACHED = """
+TEXTS = {"chat": "Chat.", "plan": "Plan.", "sum": "Sum up.", "list": "List it.", "never": "Unsent."}
+
+
+class Prompts:
+    def __init__(self):
+        self.known = {}
+
+    def __getitem__(self, name):
+        if name not in self.known:
+            self.known[name] = TEXTS[name]
+        return self.known[name]
+
+
+class Missing(dict):
+    def __missing__(self, name):
+        self[name] = "It is: " + TEXTS[name]
+        return self[name]
+
+
+class Named:
+    def __getattr__(self, name):
+        return TEXTS[name]
+
+
+class Got:
+    def __init__(self):
+        self.known = {}
+
+    def find(self, name):
+        text = self.known.get(name)
+        if text is None:
+            text = self.known[name] = TEXTS[name]
+        return text
+
+
+prompts, got = Prompts(), Got()
+
+
+def chat(state):
+    return {"messages": [llm.invoke(prompts["chat"] + Missing()["plan"])]}
+
+
+def end(state):
+    return {"messages": [llm.invoke(Named().sum + got.find("list"))]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_node(end).add_edge(START, "chat").compile()
+"""
+
+
+def test_an_item_that_an_object_makes_when_it_is_asked_is_followed_by_its_key(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + CACHED)
+    used = {"".join(text.pieces): text.used_by for text in read_program("app:graph").texts}
+    by_chat = dict.fromkeys(("Chat.", "Plan.", "It is: "), ("node chat",))
+    assert used == by_chat | dict.fromkeys(("Sum up.", "List it."), ("node end",))
+
+
+DOCUMENTS = """
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+
+DOCUMENTS = [Document("The door closes at nine.", metadata={"title": "House rules", "id": "Unsent id."})]
+STORED = [Document(page_content="Pets are welcome.", metadata={"source": "Pet rules", "id": "Unsent number."})]
+store = InMemoryVectorStore.from_documents(STORED, embeddings)
+retriever = InMemoryVectorStore.from_texts(["Pay."], embeddings, metadatas=[{"source": "Prices"}]).as_retriever()
+
+
+def chat(state):
+    shown = "".join(f"{part.metadata['title']}{part.page_content}" for part in DOCUMENTS)
+    return {"messages": [llm.invoke(shown)]}
+
+
+def search(state):
+    found = store.similarity_search("Unsent question.")
+    return {"messages": [llm.invoke("".join(part.metadata["source"] for part in found))]}
+
+
+def retrieve(state):
+    return {"found": retriever.invoke("Unsent query.")}
+
+
+def end(state):
+    shown = [part.page_content + part.metadata.get("source", "") for part in state["found"]]
+    return {"messages": [llm.invoke("".join(shown))]}
+
+
+builder = StateGraph(MessagesState).add_node(chat).add_node(search).add_node(retrieve).add_node(end)
+graph = builder.add_edge(START, "chat").compile()
+"""
+
+
+def test_metadata_of_documents_is_followed_where_it_is_sent(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + DOCUMENTS)
+    used = {"{}".join(text.pieces): text.used_by for text in read_program("app:graph").texts}
+    by_chat = dict.fromkeys(("The door closes at nine.", "House rules"), ("node chat",))
+    assert used == by_chat | {"Pet rules": ("node search",)} | dict.fromkeys(("Pay.", "Prices"), ("node end",))
+
+
+@pytest.mark.parametrize("placeholder", ["MessagesPlaceholder('messages')", "('placeholder', '{messages}')"])
+def test_messages_that_a_placeholder_takes_in_are_followed(write: Write, placeholder: str) -> None:
+    head = "from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder\n"
+    made = f"chain = ChatPromptTemplate.from_messages([('system', 'Serve {{user}}.'), {placeholder}]) | llm\n"
+    asked = "state = {**state, 'messages': [('user', 'Ask again.')]}\n    return {'messages': [chain.invoke(state)]}"
+    node = GRAPH.replace('return {"messages": [llm.invoke([("system", PROMPT), *state["messages"]])]}', asked)
+    write("app.py", head + node.replace("\n\n\ndef chat", f"\n{made}\n\ndef chat"))
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Serve ", "."), ("Ask again.",)]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "llm.invoke('{tone}'.format(**PARTS))",
+        "llm.invoke('{tone}'.format_map(PARTS))",
+        "llm.invoke('{tone}'.format(tone=PARTS['tone'], topic='Unsent.'))",
+        "llm.invoke('%(tone)s' % PARTS)",
+        "llm.invoke(Template('$tone').substitute(PARTS))",
+        "llm.invoke(PromptTemplate.from_template('{tone}').invoke(PARTS))",
+        "llm.invoke(PromptTemplate.from_template('{tone}').format(**PARTS))",
+        "(PromptTemplate.from_template('{tone}') | llm).invoke(PARTS)",
+        "(PromptTemplate.from_template('{tone}').partial(**PARTS) | llm).invoke({'topic': 'Unsent.'})",
+    ],
+)
+def test_what_no_hole_of_a_template_names_is_not_filled_into_it(write: Write, asked: str) -> None:
+    head = "from string import Template\nfrom langchain_core.prompts import PromptTemplate\n"
+    head += "PARTS = {'tone': 'Be kind.', 'topic': 'Unsent topic.'}\n"
+    write("app.py", head + GRAPH.replace('llm.invoke([("system", PROMPT), *state["messages"]])', asked))
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Be kind.",)]
+
+
+RESULTS = """
+import json
+
+from langchain_core.tools import tool
+
+PRICES = {"tea": "Tea costs two euros.", "milk": "Milk costs one euro."}
+
+
+class Shelf:
+    def describe(self, item):
+        return self.rows[item] if item in self.rows else f"There is no {item}."
+
+
+shelf = Shelf()
+
+
+@tool
+def find_price(item: str) -> str:
+    \"""Find a price.\"""
+    return PRICES.get(item, f"Nobody sells {item}.")
+
+
+@tool
+def describe(items: list) -> str:
+    \"""Describe items.\"""
+    return "; ".join(shelf.describe(item) for item in items)
+
+
+@tool
+def search(queries: list) -> str:
+    \"""Search pages.\"""
+    found = [f"Nothing about {query}." for query in queries]
+    return json.dumps({"note": "See below."}) + "\\n".join(found) or "Ask for something."
+
+
+def chat(state):
+    return {"messages": [llm.bind_tools([find_price, describe, search]).invoke(state["messages"])]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+def test_what_a_tool_returns_of_a_table_of_an_object_and_of_joined_texts_is_listed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + RESULTS)
+    texts = read_program("app:graph").texts
+    assert {"{}".join(text.pieces): text.used_by for text in texts if text.role == "tool result"} == {
+        "Tea costs two euros.": ("tool find_price",),
+        "Milk costs one euro.": ("tool find_price",),
+        "Nobody sells {}.": ("tool find_price",),
+        "There is no {}.": ("tool describe",),
+        "Nothing about {}.": ("tool search",),
+        "See below.": ("tool search",),
+        "Ask for something.": ("tool search",),
+    }
+
+
+RANKED = """
+from langchain_core.documents import Document
+
+HANDBOOK = [Document(page_content="Work at home."), Document(page_content="Travel by train.")]
+
+
+def retrieve(question, most):
+    ranked = sorted(HANDBOOK, key=lambda part: part.page_content.count(question))
+    return ranked[:most]
+
+
+def find(state):
+    return {"found": retrieve(state["messages"][-1].text, 2)}
+
+
+def chat(state):
+    return {"messages": [llm.invoke("".join(part.page_content for part in state["found"]))]}
+
+
+graph = StateGraph(MessagesState).add_node(find).add_node(chat).add_edge(START, "find").compile()
+"""
+
+
+def test_documents_that_a_function_ranks_and_cuts_are_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + RANKED)
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == dict.fromkeys((("Work at home.",), ("Travel by train.",)), ("node chat",))
+
+
+BOUND = """
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+DATA = json.loads(Path("prompts.json").read_text())
+
+
+@dataclass
+class Reviewer:
+    name: str
+    system: str
+
+
+REVIEWERS = {name: Reviewer(name, entry["system"]) for name, entry in DATA.items()}
+
+
+class Review:
+    def __init__(self, reviewers=REVIEWERS):
+        self.reviewers = reviewers
+
+    def review(self, state, *, reviewer):
+        return {"messages": [llm.invoke([("system", reviewer.system), *state["messages"]])]}
+
+    def build(self):
+        builder = StateGraph(MessagesState)
+        for name, reviewer in self.reviewers.items():
+            builder.add_node(name, partial(self.review, reviewer=reviewer))
+        return builder
+
+
+graph = Review().build().compile()
+"""
+
+
+def test_a_method_that_partial_binds_for_each_node_sends_the_text_of_its_own(write: Write) -> None:
+    write("prompts.json", '{"style": {"system": "Judge the style."}, "speed": {"system": "Judge the speed."}}')
+    write("app.py", GRAPH.partition("def chat")[0] + BOUND)
+    used = {text.pieces: text.used_by for text in read_program("app:graph").texts}
+    assert used == {("Judge the style.",): ("node style",), ("Judge the speed.",): ("node speed",)}
+
+
+HANDED_ON = """
+from langchain_core.messages import SystemMessage
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langgraph.types import Command
+
+LANGUAGES = {"de": "German"}
+translate_chain = (
+    RunnableParallel(
+        language=RunnableLambda(lambda state: LANGUAGES[state["lang"]]), note=lambda state: "Unsent note."
+    )
+    | ChatPromptTemplate.from_template("Write {language}.")
+    | llm
+)
+chat_chain = ChatPromptTemplate.from_template("Serve {user}.") | llm
+
+
+def brief(state):
+    asked = {"type": "override", "value": [SystemMessage("Lead the team.")]}
+    return Command(goto="lead", update={"team_messages": asked, "user": "A guest.", "log": "Unsent log."})
+
+
+def lead(state):
+    return {"messages": [llm.invoke(state["team_messages"])]}
+
+
+def translate(state):
+    return {"messages": [translate_chain.invoke(state)]}
+
+
+def chat(state):
+    state = {**state, "time": "Unsent time."}
+    return {"messages": [chat_chain.invoke(state)]}
+
+
+builder = StateGraph(MessagesState).add_node(brief).add_node(lead).add_node(translate).add_node(chat)
+graph = builder.add_edge(START, "brief").compile()
+"""
+
+
+def test_what_the_state_and_parallel_functions_fill_into_a_prompt_is_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + HANDED_ON)
+    used = {"{}".join(text.pieces): text.used_by for text in read_program("app:graph").texts}
+    by_chat = {"Serve {}.": ("node chat",), "A guest.": ("node chat",)}
+    by_translate = {"Write {}.": ("node translate",), "German": ("node translate",)}
+    assert used == by_chat | by_translate | {"Lead the team.": ("node brief", "node lead")}
+
+
+@pytest.mark.parametrize("template", ["'Talk. ' + state['more']", "load()", "f'{state} {{topic}}'", "state['whole']"])
+def test_a_template_of_which_the_source_shows_a_part_may_have_any_hole(write: Write, template: str) -> None:
+    asked = f"llm.invoke(({template}).format(topic='Rome.', tone='Be kind.'))"
+    write("app.py", GRAPH.replace('llm.invoke([("system", PROMPT), *state["messages"]])', asked))
+    assert {("Rome.",), ("Be kind.",)} <= {text.pieces for text in read_program("app:graph").texts}
+
+
+def test_a_node_has_the_name_that_a_function_makes_of_the_one_that_it_is_given(write: Write) -> None:
+    wire = "def wire(builder, name):\n    name = name.lower()\n    builder.add_node(name, chat)\n\n\n"
+    build = "builder = StateGraph(MessagesState)\nwire(builder, 'Chat')\ngraph = builder.compile()\n"
+    write("app.py", GRAPH.partition("graph = ")[0].replace("PROMPT", "'Chat.'") + wire + build)
+    assert [node.name for node in read_program("app:graph").nodes] == ["chat"]
+
+
+HELD = """
+import contextlib
+from collections import defaultdict, namedtuple
+
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnablePassthrough
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Send
+from pydantic import BaseModel, Field
+
+STYLES = defaultdict(lambda: "Be plain.", {"short": "Be short."})
+Pair = namedtuple("Pair", "system, user")
+PAIR = Pair("Serve the guest.", user="Ask the guest.")
+
+
+class Plan(BaseModel):
+    steps: list["Part"]
+
+
+class Part(BaseModel):
+    text: str = Field(description="Say what to do.")
+
+
+@contextlib.contextmanager
+def open_style():
+    yield "Be open."
+
+
+def recall(state):
+    return "Recall it."
+
+
+chain = RunnablePassthrough.assign(past=recall) | ChatPromptTemplate.from_template("Go on from {past}.") | llm
+
+
+def chat(state):
+    with open_style() as style:
+        llm.invoke([("system", STYLES[state["style"]] + style + PAIR.system), ("user", PAIR.user)])
+    llm.with_structured_output(Plan).invoke(state["messages"])
+    return {"messages": [chain.invoke(state)], "topics": ["The sea.", "The sky."]}
+
+
+def fan_out(state):
+    return [Send("work", {"topic": topic}) for topic in state["topics"]]
+
+
+def work(state):
+    return {"messages": [llm.invoke(f"Write of {state['topic']}")]}
+
+
+tools = ToolNode([], handle_tool_errors="The tool broke.")
+builder = StateGraph(MessagesState).add_node(chat).add_node(work).add_node("tools", tools).add_edge(START, "chat")
+graph = builder.add_conditional_edges("chat", fan_out, ["work"]).compile()
+"""
+
+
+def test_texts_in_collections_contexts_elements_of_fields_and_named_types_are_followed(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + HELD)
+    used = {"{}".join(text.pieces): text.used_by for text in read_program("app:graph").texts}
+    chat = ["Be plain.", "Be short.", "Serve the guest.", "Ask the guest.", "Say what to do.", "Be open.", "Recall it."]
+    by_chat = dict.fromkeys([*chat, "Go on from {}."], ("node chat",))
+    by_work = dict.fromkeys(("Write of {}", "The sea.", "The sky."), ("node work",))
+    assert used == by_chat | by_work | {"The tool broke.": ("node tools",)}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "parts + ['Be kind.']",
+        "[*parts, 'Be kind.']",
+        "[part.strip() for part in [*parts, 'Be kind.']]",
+        "sorted(parts) + ['Be kind.']",
+        "[first for first in [*parts, 'Be kind.'] for second in parts if first != second]",
+        "[part for _, part in enumerate([*parts, 'Be kind.'])]",
+    ],
+)
+def test_a_list_that_is_made_of_itself_is_iterated_over_once(write: Write, made: str) -> None:
+    build = f"def build(state):\n    parts = ['Chat.']\n    if state:\n        parts = {made}\n"
+    build += "    return ' '.join(part for part in parts if part)\n\n\n"
+    write("app.py", build + GRAPH.replace("PROMPT", "build(state)"))
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",), ("Be kind.",)]

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing, nullcontext, suppress
 from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from selfwire.extras.cluster import evolution_workers
 from selfwire.extras.cluster.child_processes import ProcessExecutor
 from selfwire.extras.cluster.evolution_workers import Workers, choose_place, roll_out
 from selfwire.extras.cluster.executors import WorkerOptions
-from selfwire.extras.cluster.jobs import Ended, Event, Job, JobSettings
+from selfwire.extras.cluster.jobs import Ended, Event, Job, JobSettings, LocalExecutor
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import OpenEvolution, TaskPlace, resume_evolution, start_evolution
@@ -209,6 +210,78 @@ def test_killed_beside_its_workers_it_goes_on_and_ends_the_same(tmp_path: Path) 
     with resume_evolution("r", home, place=on_workers()) as run:
         assert finish(run) == evolve(tmp_path / "one", make_request(), TaskPlace())
     assert read_run(home) == read_run(tmp_path / "one")
+
+
+APP = """
+from pathlib import Path
+from typing import TypedDict
+
+from langchain_core.language_models import FakeListChatModel
+from langgraph.graph import START, StateGraph
+
+model = FakeListChatModel(responses=["none"])
+
+
+class State(TypedDict):
+    question: str
+    answer: str
+
+
+def reply(state: State) -> dict:
+    with Path(__file__).with_name("asked.txt").open("a") as file:
+        file.write(state["question"].replace("\\n", " ") + "\\n")
+    return {"answer": model.invoke("Answer in a word: " + state["question"]).text}
+
+
+graph = StateGraph(State).add_node(reply).add_edge(START, "reply").compile()
+"""
+
+
+class InterruptedExecutor(LocalExecutor):
+    """Gets Ctrl-C, or is killed, when its first job is done, so that nobody reads the end."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__()
+        self.signal_number = signal_number
+
+    def wait(self) -> Sequence[Event | Ended]:
+        if self._todo:
+            super().wait()
+            os.kill(os.getpid(), self.signal_number)
+        time.sleep(0.01)
+        return ()
+
+
+def interrupt_own_graph(folder: Path, signal_number: int) -> None:
+    """Evolve a graph of one's own until its first slice is done."""
+    os.chdir(folder)
+    interrupted = InterruptedExecutor(signal_number)
+    pytest.MonkeyPatch().setattr(evolution_workers, "open_workers", lambda options: nullcontext(interrupted))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        evolve(folder / "home", make_request("app.py:graph"), on_workers())
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGKILL])
+def test_tasks_of_a_graph_that_were_done_before_the_run_was_stopped_are_not_run_again(
+    signal_number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    for folder in (whole, stopped):
+        folder.mkdir()
+        (folder / "app.py").write_text(APP)
+    monkeypatch.chdir(whole)
+    expected = evolve(whole / "home", make_request("app.py:graph"), TaskPlace())
+    process = get_context("spawn").Process(target=interrupt_own_graph, args=(stopped, signal_number))
+    process.start()
+    process.join()
+    asked = (stopped / "asked.txt").read_text().splitlines()
+    assert 0 < len(asked) < len((whole / "asked.txt").read_text().splitlines())
+    monkeypatch.chdir(stopped)
+    with resume_evolution("r", stopped / "home") as run:
+        assert finish(run) == expected
+    lines = ((folder / "asked.txt").read_text().splitlines() for folder in (whole, stopped))
+    assert sorted(next(lines)) == sorted(next(lines))
 
 
 def _count_calls(path: Path) -> int:

@@ -294,11 +294,11 @@ def test_a_shard_that_another_process_holds_is_merged_at_the_end(
 ) -> None:
     merge, refused = Shard.merge_into_run, list[Shard]()
 
-    def refuse_once(shard: Shard, before: Usage | None = None, journal: Journal | None = None) -> Usage:
+    def refuse_once(shard: Shard, before: Usage, journal: Journal, *, keeps_done: bool) -> Usage:
         if not refused:
             refused.append(shard)
             raise JournalError("it is held by another process")
-        return merge(shard, before, journal)
+        return merge(shard, before, journal, keeps_done=keeps_done)
 
     monkeypatch.setattr(Shard, "merge_into_run", refuse_once)
     with start_evaluation(request("single", tasks=3), tmp_path, run="r") as run:

@@ -123,8 +123,11 @@ class CodeReader:
         return self._get_inner_code(owner, at, self._enter_method(owner, at, me) if me is not None else None)
 
     def get_partial_code(self, found: Traced, call: ast.Call, at: Surroundings) -> Code:
-        """The piece of code of a function with the arguments that `partial(function, ...)` passes."""
-        return self._get_inner_code(found.node, found.at, self.program.enter_partial(found, call, at))
+        """The piece of code of a function or a method with the arguments that `partial(function, ...)` passes."""
+        inside = self.program.enter_partial(found, call, at)
+        if inside is None:
+            return self.get_found_code(found)
+        return self._get_inner_code(inside.owner, found.at, inside)
 
     def get_called_code(self, found: Traced, call: ast.Call, at: Surroundings) -> Code:
         """The piece of code of a function or method with what a call passes, such as one in a round of a loop."""
@@ -172,6 +175,9 @@ class CodeReader:
         for decorator in getattr(function, "decorator_list", ()):
             is_made = isinstance(decorator, ast.Call)
             for found in self.program.trace(decorator.func if is_made else decorator, at):
+                if isinstance(found.node, ast.ClassDef):
+                    for made in self.program.list_decorated(decorator, at, Traced(function, at)):
+                        yield from self._list_called(made)
                 if not isinstance(found.node, ast.FunctionDef):
                     continue
                 yield self.get_code(decorator, at)
@@ -180,6 +186,13 @@ class CodeReader:
                 for part in inner if is_made else [found.node]:
                     inside = dict(self.program.list_decorations(self.program.enter(part, around))).get(function)
                     yield from [self._get_inner_code(part, around, inside)] if inside is not None else []
+
+    def _list_called(self, made: Traced) -> Iterator[Code]:
+        """List the pieces of code that run where an object, or a function that a decorator has made, is called."""
+        members = self.program.get_member(made, "__call__") if isinstance(made.node, Instance) else [made]
+        yield from (
+            self.get_found_code(member) for member in members if isinstance(member.node, Function | BoundMethod)
+        )
 
     def add_code(self, code: Code, at: Surroundings) -> None:
         """Make a piece of code known."""
@@ -225,6 +238,7 @@ class CodeReader:
                     whole = frozenset(users.get(reach.unit, ()))
                     for inside, callers in self._list_callers(at, whole):
                         self.texts.follow_asked(node, inside, reach._replace(users=callers))
+            self.texts.add_written()
 
     def _list_callers(
         self, at: Surroundings, users: frozenset[str], depth: int = 0
@@ -282,7 +296,7 @@ class CodeReader:
             ):
                 return  # no object is made of it here
         call = parent if isinstance(parent, ast.Call) and parent.func is node else None
-        if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if is_partial(parent, node) and isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef | BoundMethod):
             code.refers.append(self.get_partial_code(found, parent, at))
         elif self._is_own(call, at, code) and isinstance(found.node, ast.FunctionDef | BoundMethod):
             code.refers.append(self.get_called_code(found, call, at))
@@ -399,38 +413,29 @@ class CodeReader:
             for found in self.program.trace(left, at):
                 if "model" in kinds and isinstance(found.node, Function):
                     self.ask(found.node, found.at, code, role="user")
-                elif "model" not in kinds and isinstance(found.node, Function | ast.Dict):
+                elif "model" not in kinds and isinstance(found.node, Function | ast.Dict | ast.Call):
                     self._read_filling(found, Traced(node.right, at), code)
 
     def _read_filling(self, filling: Traced, prompt: Traced, code: Code) -> None:
         """Read what a dict, or a function that returns one, fills into the holes of a prompt."""
-        holes = self._list_holes(prompt)
-        parts = [filling]
-        if isinstance(filling.node, Function):
-            parts = [*self.program.list_returned(filling.node, filling.at, {}, None, None)]
-        for found in (found for part in parts for found in self.program.trace(*part[:2])):
-            if isinstance(found.node, ast.Dict) and holes:
-                values = [value for key, value in list_items(found.node) if key in holes]
-            else:
-                values = [found.node]
-            for value in values:
-                self.ask(value, found.at, code, whole=False)
-
-    def _list_holes(self, prompt: Traced) -> set[str]:
-        """List the names that a prompt asks for; none if the source does not show all of its texts."""
-        finder = TextFinder(self.program, self.find_code, self.is_reply)
-        finder.follow_asked(*prompt[:2], Reach(None))
-        names = {hole.partition(".")[0].partition("[")[0] for draft in finder.drafts.values() for hole in draft.holes}
-        for found in self.program.trace(*prompt[:2]):
-            if isinstance(found.node, ast.AST):
-                names |= {part.value for part in ast.walk(found.node) if is_text(part)}  # of a placeholder
-        return set() if finder.opaque else names
+        holes = self.texts.list_holes(*prompt[:2])
+        made, parts = filling.node, [filling]
+        if isinstance(made, Function):
+            parts = [*self.program.list_returned(made, filling.at, {}, None, None)]
+        elif isinstance(made, ast.Call) and get_last_name(made.func) == "RunnableParallel":
+            named = self.texts.list_filled_keywords(made.keywords, filling.at, holes)
+            parts = [*(filling._replace(node=part) for part in made.args[:1]), *named]
+        elif isinstance(made, ast.Call):
+            return
+        for value in (value for part in parts for value in self.texts.list_filled(*part[:2], holes)):
+            self.ask(*value[:2], code, whole=False)
 
     def _read_assigned(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read what the functions in `RunnablePassthrough.assign(hole=function)` fill into a prompt."""
         for keyword in node.keywords:
-            if isinstance(keyword.value, ast.Lambda):
-                self.ask(keyword.value, at, code)
+            for found in self.program.trace(keyword.value, at):
+                if isinstance(found.node, Function):
+                    self.ask(*found[:2], code)
 
     def _read_message(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         self.ask(node, at, code)
@@ -446,8 +451,9 @@ class CodeReader:
         """Read the values of `prompt.partial(hole=value)`."""
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         if owner is not None and any(kind == "prompt" for kind, _ in find_kinds(self.program, owner, at)):
-            for keyword in node.keywords:
-                self.ask(keyword.value, at, code, whole=False)
+            holes = self.texts.list_holes(owner, at)
+            for value in self.texts.list_filled_keywords(node.keywords, at, holes):
+                self.ask(*value[:2], code, whole=False)
 
     def _read_appended(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read the messages of `prompt.append(message)`."""
@@ -489,8 +495,10 @@ class CodeReader:
         elif kinds and kinds <= set(NO_MODELS):
             return
         elif kinds & {"model", "chain", "prompt"} or not self._is_unlikely(node.func.value):
-            for part in given:
-                self.ask(part, at, code, role="" if kinds & {"chain", "prompt"} else "user", whole="model" in kinds)
+            is_filled = bool(kinds & {"chain", "prompt"})
+            holes = self.texts.list_holes(node.func.value, at) if is_filled else set[str]()
+            for value in (value for part in given for value in self.texts.list_filled(part, at, holes)):
+                self.ask(*value[:2], code, role="" if is_filled else "user", whole="model" in kinds)
 
     def _read_handed(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read a method that asks a model where it is handed over, as in `to_thread(model.invoke, prompt)`."""

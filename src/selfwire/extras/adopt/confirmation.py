@@ -113,6 +113,8 @@ def tell_unreached(
         return f"the node {missed[0]} was not run; {_tell_way(missed[0], inventory.edges)}"
     if nodes:
         return f"the node {nodes[0]} ran without it; a state or setting that its code asks for would bring it"
+    if tools:
+        return f"the tool {tools[0]} ran without it; arguments or a state that its code asks for would bring it"
     return "no node that uses it is known; it may be left over"
 
 

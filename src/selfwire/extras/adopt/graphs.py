@@ -377,6 +377,7 @@ class GraphReader:
         elif action.kind == "tools" and action.found.node.args:
             code = draft.action or Code([], at)
             draft.tools = self.makers.read_tools(action.found.node.args[0], action.found.at, code)
+            code.refers.append(self.reader.get_code(*action.found[:2]))
 
     def _read_subgraph(self, node: str, kind: str, found: Traced, call: Any, at: Surroundings, graph: str) -> None:
         name = self.read.get((found.node, found.at))
@@ -420,7 +421,7 @@ class GraphReader:
                 yield Action(kind, self.makers.name_by_target(node), found, self.reader.get_code(node, found.at))
 
     def _read_partial(self, found: Traced, action: ast.expr, at: Surroundings) -> Code:
-        for value in self.program.trace(action, at) if not isinstance(found.node, BoundMethod) else ():
+        for value in self.program.trace(action, at):
             if isinstance(value.node, ast.Call) and is_partial(value.node, value.node.args[0]):
                 return self.reader.get_partial_code(found, value.node, value.at)
         return self.reader.get_found_code(found)

@@ -263,7 +263,8 @@ def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> 
 
 def find_given_name(program: Program, found: Traced) -> str:
     """Find the name that a program gives a function by `function.__name__ = name`; "" if it gives none."""
-    for statement in getattr(found.at.owner, "body", ()) if isinstance(found.node, ast.FunctionDef) else ():
+    is_function = isinstance(found.node, ast.FunctionDef) and "__name__" in program.replaced
+    for statement in getattr(found.at.owner, "body", ()) if is_function else ():
         for target, value in list_assignments(statement):
             owner = get_last_name(target.value) if isinstance(target, ast.Attribute) else ""
             if get_last_name(target) == "__name__" and owner == found.node.name:

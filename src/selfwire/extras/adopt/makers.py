@@ -31,6 +31,7 @@ from selfwire.extras.adopt.source import (
     is_text,
     list_decorators,
     list_items,
+    parse_expression,
 )
 from selfwire.extras.adopt.texts import get_outside_maker, is_foreign, shorten_source
 
@@ -41,7 +42,7 @@ SILENT = re.compile(r"Human|Model(Fallback|Retry|CallLimit)|Tool(Retry|CallLimit
 """Names of middleware that sends no text of its own."""
 ASKING = re.compile(r"Summarization|ModelFallback")
 """Names of middleware whose arguments without a name are models."""
-RESULTS = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.List, ast.Tuple, ast.Dict)
+RESULTS = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.List, ast.Tuple, ast.Dict, ast.Call)
 """Expressions of what a tool returns whose texts a model reads."""
 JSON_MODELS = ("ChatOpenAI", "AzureChatOpenAI", "ChatDeepSeek", "ChatXAI", "ChatTogether")
 """Models of OpenAI and those built on its class, which send no schema in `json_mode`."""
@@ -546,6 +547,8 @@ class MakerReader:
 
     def _read_annotation(self, annotation: Any, at: Surroundings, code: Code) -> None:
         """Read the descriptions in an annotation, and the schemas that it names."""
+        if is_text(annotation) and (named := parse_expression(annotation.value)) is not None:
+            annotation = named
         if isinstance(annotation, ast.Subscript):
             kind = get_last_name(annotation.value)
             parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
@@ -574,21 +577,12 @@ class MakerReader:
         """Read the texts that a tool returns, which the model reads."""
         for returned in self.program.list_returned(node, at, {}, None, None):
             for found in self.program.trace(returned.node, returned.at):
-                # a text outside of the function is a result of a table
-                is_inside = isinstance(found.node, RESULTS) and self.program.is_inside(found.node, node)
-                if is_inside or (is_text(found.node) and self._is_bound(returned, found.node)):
+                if isinstance(found.node, RESULTS):
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
-
         for part in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):
             if get_last_name(getattr(part, "func", None)) == "ToolException":
                 for text in part.args[:1]:  # type: ignore[union-attr]
                     self.reader.ask(text, self.program.enter(node, at), draft.body, role="tool result", whole=False)
-
-    def _is_bound(self, named: Traced, text: ast.Constant) -> bool:
-        """Whether a name is bound to a text itself, not to an element of a collection."""
-        if not isinstance(named.node, ast.Name | ast.Attribute):
-            return False
-        return any(found.node is text for found in self.reader.list_referred(*named[:2]))
 
     def _read_class(self, node: ast.ClassDef, at: Surroundings) -> ToolDraft | None:
         found = Traced(node, at)

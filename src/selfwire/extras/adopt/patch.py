@@ -9,9 +9,13 @@ import tomllib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
-from itertools import permutations
+from functools import partial
+from io import StringIO
+from itertools import accumulate, pairwise, permutations, takewhile
 from pathlib import Path
 from string import Formatter
+from token import OP, STRING
+from tokenize import TokenError, TokenInfo, generate_tokens
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
@@ -20,7 +24,16 @@ from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_places, split_description
 from selfwire.extras.adopt.prompt_files import TABLES, escape_toml, read_cell, write_cell
 from selfwire.extras.adopt.source import parse_expression
-from selfwire.extras.adopt.texts import ESCAPES, HOLES, join_constants, quote_text, split_marks, split_template, squeeze
+from selfwire.extras.adopt.texts import (
+    ESCAPES,
+    HOLES,
+    WIDTH,
+    join_constants,
+    quote_text,
+    split_marks,
+    split_template,
+    squeeze,
+)
 from selfwire.graphs.insertions import GraphEdits
 from selfwire.models.text_layer import LayerText
 
@@ -190,12 +203,65 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     text = literal.shown.replace(literal.shown.strip(), text) if literal.shown.strip() else text
     value = literal.write(text)
     single = f"{literal.prefix}{value!r}"  # for a hole of f"..."
-    for written in (quote_text(value, literal.prefix, is_docstring=is_docstring), single):
+    quoted = quote_text(value, literal.prefix, is_docstring=is_docstring)
+    for written in filter(None, (write_parts(old, value), quoted, single)):
         again = _find_form(written, place, new)
         is_same = again is not None and again[0].holes == literal.holes
         if is_same and is_module(whole[:begin] + written + whole[end:]):
             return written
     raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
+
+
+def write_parts(old: str, value: str) -> str:
+    """Write a text over several literals side by side, and keep those that it does not change.
+
+    Returns:
+        "" if the old one is a single literal, or has a prefix, triple quotes or more than `+` and comments between.
+    """
+    try:
+        found = [*generate_tokens(StringIO(f"({old}\n)").readline)][1:-1]
+        spans = [_find_span(old, token) for token in found if token.type == STRING]
+        known = [ast.literal_eval(old[begin:end]) for begin, end in spans]
+    except (TokenError, SyntaxError, ValueError):
+        return ""
+    gaps = [old[before[1] : after[0]] for before, after in pairwise(spans)]
+    is_plain = all(old[begin] in "'\"" and not old.startswith(('"""', "'''"), begin) for begin, _ in spans)
+    is_sum = all(token.type != OP or token.string in "+)" for token in found) and "\\" not in "".join(gaps)
+    if not gaps or not is_plain or not is_sum:
+        return ""
+    whole, ends = "".join(known), [*accumulate(map(len, known))]
+    same = _count_same(value, whole)
+    left = min(_count_same(value[::-1], whole[::-1]), len(value) - same, len(whole) - same)
+    first = min(sum(end <= same for end in ends), len(known) - 1)
+    starts = [end - len(text) for end, text in zip(ends, known, strict=True)]
+    last = max(len(known) - 1 - sum(start >= len(whole) - left for start in starts), first)
+    middle = value[starts[first] : len(value) - (ends[-1] - ends[last])]
+    write = repr if old[spans[first][0]] == "'" else partial(json.dumps, ensure_ascii=False)
+    gap = re.sub(r"[ \t]*#.*", "", gaps[min(first, len(gaps) - 1)])
+    parts = gap.join(map(write, _wrap(middle)))
+    return old[: spans[first][0]] + parts + old[spans[last][1] :]
+
+
+def _count_same(first: str, second: str) -> int:
+    """Count the characters with which two texts begin alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+
+
+def _find_span(old: str, token: TokenInfo) -> tuple[int, int]:
+    """Find where a token of `(old)` stands in `old`."""
+    lines = old.splitlines(keepends=True)
+    begin, end = (sum(map(len, lines[: row - 1])) + column - (row == 1) for row, column in (token.start, token.end))
+    return begin, end
+
+
+def _wrap(text: str) -> list[str]:
+    """Cut a text behind spaces and ends of lines into parts of a line each."""
+    parts = [""]
+    for word in re.findall(r"\S*\s*", text):
+        if parts[-1].endswith("\n") or len(parts[-1]) + len(word) > WIDTH:
+            parts.append("")
+        parts[-1] += word
+    return [part for part in parts if part] or [""]
 
 
 def _find_template(text: str, place: ProgramText, shown: str) -> Literal | None:

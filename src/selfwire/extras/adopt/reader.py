@@ -62,8 +62,8 @@ def read_program(name: str) -> Inventory:
     try:
         graphs = read_graphs(name)
         markers = list(_list_markers(graphs.program))
-        for call, at in markers:
-            graphs.reader.ask(call.args[1], at, None, kind="marked", via="marker")
+        for call in markers:
+            graphs.reader.ask(call.node.args[1], call.at, None, kind="marked", via="marker")
         users, _ = _list_users(graphs)
         graphs.reader.follow_texts(users, _list_own(users), _list_entries(graphs))
         for call in _list_threads(graphs.program):
@@ -73,7 +73,7 @@ def read_program(name: str) -> Inventory:
                 "a thread of its own asks a model, where no other text can be put in its place",
                 "use a ThreadPoolExecutor, or target=contextvars.copy_context().run with the function in args",
             )
-        return _make_inventory(name, graphs, {call.args[1]: call.args[0].value for call, _ in markers})
+        return _make_inventory(name, graphs, {call.node.args[1]: call.node.args[0].value for call in markers})
     except RecursionError:
         raise ConfigError(
             f"the code of {name} is nested too deeply to be read; name a graph in a file with shorter expressions"
@@ -98,12 +98,9 @@ def read_graphs(name: str) -> GraphReader:
     return graphs
 
 
-def _list_markers(program: Program) -> Iterator[tuple[Any, Surroundings]]:
+def _list_markers(program: Program) -> Iterator[Traced]:
     """List the calls of `selfwire.text` in the files of a program."""
-    for file in program.files.values():
-        for node in ast.walk(file.tree):
-            if isinstance(node, ast.Call) and is_marker(program, node, file.top):
-                yield node, file.top
+    return (call for call in program.calls.get("text", ()) if is_marker(program, call.node, call.at))
 
 
 def _list_threads(program: Program) -> Iterator[Traced]:

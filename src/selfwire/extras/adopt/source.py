@@ -5,9 +5,11 @@ attributes of classes and objects, arguments and return values.
 """
 
 import ast
+import math
 import re
 import sys
 import tokenize
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
@@ -140,6 +142,7 @@ class BoundNames(ast.NodeVisitor):
         returned: the return values; of a generator, what it yields, as a list.
         annotated: types by name.
         stars: imports of all names of a module that stand in a branch, beside which others may bind a name.
+        loops: the loops that are statements of the owner itself.
     """
 
     def __init__(self, owner: Any) -> None:
@@ -149,13 +152,15 @@ class BoundNames(ast.NodeVisitor):
         self.yielded: list[ast.expr] = []
         self.annotated: dict[str, ast.expr] = {}
         self.stars: list[Import] = []
+        body = [] if isinstance(owner, ast.Lambda) else owner.body
+        self.loops = [statement for statement in body if isinstance(statement, ast.For)]
         if isinstance(owner, Function):
             self._add_arguments(owner)
         if isinstance(owner, ast.Lambda):
             self.returned.append(owner.body)
             self.visit(owner.body)
         else:
-            for statement in owner.body:
+            for statement in body:
                 self.visit(statement)
         if self.yielded:
             self.returned = [ast.copy_location(ast.List(self.yielded, ast.Load()), owner)]
@@ -421,6 +426,7 @@ class Program:
         traced: what expressions stand for, as far as it is known.
         assigned: what methods assign to attributes of `self`, by class and attribute.
         asked: questions that are being answered; see `end_circles`.
+        listed: how often the elements of a collection are being listed.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
@@ -456,6 +462,7 @@ class Program:
         self.traced: dict[Any, list[Traced]] = {}
         self.active: dict[Any, int] = {}
         self.asked: set[Any] = set()
+        self.listed = Counter[Any]()
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = sys.maxsize
         self.steps = 0
@@ -463,7 +470,7 @@ class Program:
         self.rests: dict[Any, ast.Dict] = {}
         self.positional: dict[Any, ast.Tuple] = {}
         self.taken: set[ast.expr] = set()
-        self.passed: dict[tuple[ast.expr, Any], ast.expr] = {}
+        self.passed: dict[tuple[ast.AST, Any], ast.expr] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
         self.load_value: Callable[[ast.expr, Surroundings], Any] = lambda node, at: None
         self.list_loaded: Callable[[ast.expr, Surroundings], list[str] | range] = lambda node, at: []
@@ -644,17 +651,14 @@ class Program:
 
     # names
 
-    def look_up(self, name: str, at: Surroundings) -> Iterator[Traced]:
-        """Find what a name is bound to: expressions, definitions, arguments, files, or a name of others."""
+    def look_up(self, name: str, at: Surroundings, line: float = math.inf) -> Iterator[Traced]:
+        """Find what a name is bound to at a line: expressions, definitions, arguments, files, or a name of others."""
         here = self._find_binding(name, at)
         if here is None:
             stars = at.file.top.names.bound.get("*", [])
             yield from list(self._look_up_stars(name, at.file, stars)) or [Traced(Outside(name), at)]
         elif name in here.given:
-            yield from here.given[name]
-            if all(is_none(value.node) for value in here.given[name]):  # which may be replaced, `x = x or ...`
-                for value in here.names.bound.get(name, ())[1:]:
-                    yield from self._open_binding(value, here)
+            yield from self._look_up_given(name, here, line if here is at else math.inf)
         else:
             for value in here.names.bound[name]:
                 yield from self._open_binding(value, here)
@@ -663,6 +667,41 @@ class Program:
                 for value in self._list_added_inside(name, here):  # a function may read what it has added itself
                     yield value._replace(at=at) if value.at.owner is at.owner else value
             yield from self._look_up_stars(name, here.file, here.names.stars)
+
+    def _look_up_given(self, name: str, here: Surroundings, line: float) -> Iterator[Traced]:
+        """Find what a call passes for a name, or what code before a line binds to it instead."""
+        given, bound = here.given[name], here.names.bound.get(name, [])
+        rebound = bound[1:]
+        if not all(is_none(value.node) for value in given):  # else it may be replaced, `x = x or ...`
+            is_passed = bool(bound) and isinstance(bound[0], Argument)
+            rebound = [value for value in rebound if is_passed and self._is_rebound(value, name, here, line)]
+            sure = [index for index, value in enumerate(rebound) if self._is_sure(value, here)]
+            given, rebound = [] if sure else given, rebound[max(sure, default=0) :]
+        yield from given
+        for value in rebound:
+            yield from self._open_binding(value, here)
+        yield from (Traced(value, here) for value in here.names.added.get(name, ()))
+
+    def _is_sure(self, value: ast.expr, here: Surroundings) -> bool:
+        """Whether a function binds a name to a value in any case."""
+        return self.parents.get(self.parents.get(value)) is here.owner
+
+    def _is_rebound(self, value: Any, name: str, here: Surroundings, line: float) -> bool:
+        """Whether an argument that is passed may be replaced by a value before a line.
+
+        What a loop leaves in a name is told round by round; a default is taken where nothing is passed.
+        """
+        child = self.parents.get(value) if isinstance(value, ast.expr) else None
+        if not isinstance(child, ast.Assign | ast.AnnAssign):
+            return False
+        is_before = (value.end_lineno or 0) < line
+        while (around := self.parents.get(child)) is not None and around is not here.owner:
+            if isinstance(around, ast.For) and child in around.body:
+                return False
+            if isinstance(around, ast.If) and child in around.body and is_lacking(around.test, name):
+                return False
+            is_before, child = is_before or isinstance(around, ast.While), around
+        return is_before
 
     @staticmethod
     def _find_binding(name: str, at: Surroundings) -> Surroundings | None:
@@ -830,7 +869,7 @@ class Program:
             yield from self.trace(value.node, value.at, value.call)
 
     def _trace_name(self, node: ast.Name, at: Surroundings) -> Iterator[Traced]:
-        yield from self._trace_all(self.look_up(node.id, at))
+        yield from self._trace_all(self.look_up(node.id, at, getattr(node, "lineno", math.inf)))
 
     def _trace_parts(self, node: Any, at: Surroundings) -> Iterator[Traced]:
         if isinstance(node, ast.IfExp):
@@ -894,6 +933,19 @@ class Program:
 
     def iterate(self, value: Traced) -> Iterator["Traced | tuple[Traced, ...]"]:
         """Iterate over the elements that a value's source shows: tuples for `items`, `zip`, `pairwise`, `enumerate`."""
+        yield from self._list_elements(value.node, value.at)
+
+    @end_circles(list["Traced | tuple[Traced, ...]"]())
+    def _list_elements(self, node: Any, at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
+        """List the elements of a collection; none of one that is made of itself, as `parts = [*parts, part]`."""
+        if self.listed[node] > NESTED:  # in a loop inside its own loop
+            return []
+        self.listed[node] += 1
+        found = [*self._open_elements(Traced(node, at))]
+        self.listed[node] -= 1
+        return found
+
+    def _open_elements(self, value: Traced) -> Iterator["Traced | tuple[Traced, ...]"]:
         node, at = value.node, value.at
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
             for part in node.elts:
@@ -1072,8 +1124,8 @@ class Program:
     def enter_after_loops(self, at: Surroundings, line: int) -> Surroundings:
         """Return the surroundings at a line with what the rounds of loops before it leave in names, one by one."""
         given = dict(at.given)
-        for loop in getattr(at.owner, "body", ()) if not isinstance(at.owner, ast.Lambda) else ():
-            if not isinstance(loop, ast.For) or (loop.end_lineno or 0) >= line or not list_carried(loop, at):
+        for loop in at.names.loops:
+            if (loop.end_lineno or 0) >= line or not list_carried(loop, at):
                 continue
             here = Surroundings(at.file, at.owner, at.outer, dict(given))
             for round_at in self.list_rounds([loop], here)[:MOST_ROUNDS]:
@@ -1389,6 +1441,8 @@ class Program:
     def _get_runtime_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find the context of `get_runtime(Context).context`, or an argument by the name of the attribute."""
         yield from (Traced(part.value, base.at) for part in base.node.keywords if part.arg == name)
+        placed = zip(self._list_places(base), base.node.args, strict=False)
+        yield from (Traced(part, base.at) for place, part in placed if place == name)
         if get_last_name(base.node.func) == "SimpleNamespace":
             rest = (part.value for part in base.node.keywords if part.arg is None)
             yield from (Traced(self.make_item(part, name), base.at) for part in rest)
@@ -1397,6 +1451,22 @@ class Program:
                 for given in self.trace(part, base.at):
                     if isinstance(given.node, ast.ClassDef):
                         yield Traced(Instance(given.node, None), given.at)
+
+    def _list_places(self, made: Traced) -> list[str]:
+        """List the names of what a call gives by place, of a document and of what `namedtuple` makes."""
+        if get_last_name(made.node.func) == "Document":
+            return ["page_content"]
+        for found in self.trace(made.node.func, made.at):
+            if isinstance(found.node, ast.Call) and get_last_name(found.node.func) == "namedtuple":
+                texts = [text for part in found.node.args[1:2] for text in self._list_texts(part, found.at)]
+                return [name for text in texts for name in text.replace(",", " ").split()]
+        return []
+
+    def _list_texts(self, node: ast.expr, at: Surroundings) -> list[str]:
+        """List the constant texts of a list, or a text alone."""
+        found = self.trace(node, at)
+        parts = [part for value in found for part in self.iterate(value) if isinstance(part, Traced)] or found
+        return [part.node.value for part in parts if is_text(part.node)]
 
     def _get_field_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find an attribute of `state["field"]` by the field's type."""
@@ -1509,9 +1579,15 @@ class Program:
                 yield from made or [Traced(passed, instance.made_in, instance.call)]
                 return
         owner = Traced(instance.of, base.at)
-        for value in self._get_class_member(owner, name):
+        found = False
+        for value in [*self._get_class_member(owner, name), *self._list_assigned(owner, name, base)]:
+            found = True
             yield from self._bind(value, base) if isinstance(value.node, BoundMethod) else [value]
-        yield from self._list_assigned(owner, name, base)
+        for value in self._get_class_member(owner, "__getattr__") if not found and not name.startswith("__") else ():
+            if isinstance(value.node, BoundMethod) and (function := value.node.function):
+                named = self.passed.setdefault((function, f"attribute {name}"), ast.Constant(name))
+                given = {part: [Traced(named, value.at)] for part in list_positional(function)[1:2]}
+                yield from self.list_returned(function, value.at, given, None, base)
 
     def _list_assigned(self, owner: Traced, name: str, me: Traced) -> Iterator[Traced]:
         """Find what the methods of a class assign to an attribute of an object."""
@@ -1649,7 +1725,7 @@ class Program:
     def _trace_subscript(self, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
         found = False
         keys = self.list_keys(node.slice, at) or [Traced(None, at)]
-        for base in self.trace(node.value, at):
+        for base in self._list_owners(node.value, node.slice, at):
             for made in self._list_got(base, node, at):
                 found = True
                 yield from self.trace(made.node, made.at, made.call or base.call)
@@ -1664,14 +1740,25 @@ class Program:
         if not found:
             yield Traced(node, at)
 
+    def _list_owners(self, node: ast.expr, key: ast.expr, at: Surroundings) -> list[Traced]:
+        """Find the collections of which an item is taken; what the same function has put there is that of this call."""
+        found = dict[Any, Traced]()
+        for base in self.trace(node, at):
+            is_put = isinstance(base.node, ast.Dict) and base.node not in self.parents and len(base.node.keys) == 1
+            if is_put and base.at.owner is at.owner and ast.unparse(base.node.keys[0]) == ast.unparse(key):
+                base = Traced(base.node, at)
+            found.setdefault((base.node, base.at.key, base.call), base)
+        return list(found.values())
+
     def _list_got(self, base: Traced, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
         """Find what `__getitem__` of an object returns, or the class itself that stands with the types of a generic."""
         if isinstance(base.node, ast.ClassDef) and not self._is_enum(base):
             yield base
-        for member in self.get_member(base, "__getitem__") if isinstance(base.node, Instance | Argument) else ():
-            if isinstance(member.node, BoundMethod):
-                call = self.passed.setdefault((node, "item"), ast.Call(node.value, [node.slice], []))
-                yield from self._call_bound(member.node, member, call, at)  # type: ignore[arg-type]
+        for name in ("__getitem__", "__missing__") if isinstance(base.node, Instance | Argument) else ():
+            for member in self.get_member(base, name):
+                if isinstance(member.node, BoundMethod) and member.node.function is not at.owner:
+                    call = self.passed.setdefault((node, "item"), ast.Call(node.value, [node.slice], []))
+                    yield from self._call_bound(member.node, member, call, at)  # type: ignore[arg-type]
 
     def _take_loaded(self, owner: ast.expr, key: Any) -> ast.expr:
         """The expression of an item of a collection that is loaded from a file."""
@@ -1737,8 +1824,9 @@ class Program:
 
     @staticmethod
     def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:
-        """Cut a literal list, if its bounds are numbers; of a comprehension any part may be meant."""
-        if isinstance(part, ast.Slice) and isinstance(base.node, ast.ListComp):
+        """Cut a literal list, if its bounds are numbers; of a comprehension or `sorted(...)` any part may be meant."""
+        is_ordered = isinstance(base.node, ast.Call) and get_last_name(base.node.func) in LISTS
+        if isinstance(part, ast.Slice) and (is_ordered or isinstance(base.node, ast.ListComp)):
             return [base]
         if not isinstance(part, ast.Slice) or not isinstance(base.node, ast.List | ast.Tuple):
             return []
@@ -1827,6 +1915,9 @@ class Program:
         if name == "type" and len(node.args) == 1:
             of = self.passed.setdefault((node, "class"), ast.Attribute(node.args[0], "__class__", ast.Load()))
             return [found for found in self.trace(of, at) if isinstance(found.node, ast.ClassDef)]
+        if name == "defaultdict" and node.args:
+            made = self.passed.setdefault((node, "default"), _make_default(node.args[0]))
+            return [Traced(made, at), *(value for part in node.args[1:] for value in self.trace(part, at))]
         if name not in COPIES:
             return []
         found = [value for part in node.args for value in self.trace(part, at)]
@@ -1942,7 +2033,7 @@ class Program:
         assert isinstance(node.func, ast.Attribute)
         keys = self.list_keys(node.args[0], at) or [Traced(None, at)]
         known, missed = False, any(isinstance(found.node, Argument) for found in self.trace(node.args[0], at))
-        for base in self.trace(node.func.value, at):
+        for base in self._list_owners(node.func.value, node.args[0], at):
             for key in keys:
                 items = list(self.get_items(base, None if key.node is None else read_key(key.node)))
                 missed = missed or key.node is None or not items
@@ -1964,9 +2055,7 @@ class Program:
         if isinstance(target, BoundMethod):
             yield from self._call_bound(target, called, node, at)
         elif isinstance(target, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            for made in [] if is_wrapped(target) else [*self._list_replacing(called, node)] or [called]:
-                given = self.list_passed(made.node, node, at)
-                yield from self.list_returned(made.node, made.at, given, node, None)
+            yield from self._call_function(called, node, at, None)
         elif isinstance(target, ast.Call) and get_last_name(target.func) == "partial" and target.args:
             yield from self._call_partial(target, called, node, at)
         elif isinstance(target, Instance):
@@ -1978,18 +2067,53 @@ class Program:
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
 
-    def _list_replacing(self, function: Traced, call: ast.Call) -> Iterator[Traced]:
-        """Find what the decorators of a function put in its place, if that takes other arguments."""
+    def _list_replacing(self, function: Traced, call: ast.Call) -> list[Traced]:
+        """List what a call of a function calls: what its decorators put in its place, and itself.
+
+        What takes other arguments has them of the call, so that the function itself is not called by it.
+        """
+        made = [] if any(self.is_inside(call, owner) for owner in self._list_makers(function)) else [function]
+        for decorator in reversed(getattr(function.node, "decorator_list", ()) if made else ()):
+            made = [new for value in made for new in self.list_decorated(decorator, function.at, value)] or made
+        others = [value for value in made if value.node is not function.node]
+        own = list_parameters(function.node)
+        is_taking = any(
+            isinstance(value.node, ast.FunctionDef)
+            and value.node.args.vararg is None
+            and list_parameters(value.node) != own
+            for value in others
+        )
+        return others if is_taking else [function, *others]
+
+    def _list_makers(self, function: Traced) -> Iterator[Any]:
+        """List the functions and classes of the program that decorate a function."""
         for decorator in getattr(function.node, "decorator_list", ()):
-            for maker in self.trace(decorator, function.at):
-                if not isinstance(maker.node, ast.FunctionDef) or self.is_inside(call, maker.node):
-                    continue  # it calls the function itself
-                given = give_first(maker.node, function)
-                for returned in self.list_returned(maker.node, maker.at, given, None, None):
-                    for made in self.trace(returned.node, returned.at):
-                        if isinstance(made.node, ast.FunctionDef) and made.node.args.vararg is None:
-                            if list_parameters(made.node) != list_parameters(function.node):
-                                yield made
+            for found in self.trace(decorator.func if isinstance(decorator, ast.Call) else decorator, function.at):
+                yield found.node.function if isinstance(found.node, BoundMethod) else found.node
+
+    def list_decorated(self, decorator: ast.expr, at: Surroundings, function: Traced) -> Iterator[Traced]:
+        """Find the functions and objects by which a decorator of the program replaces a function."""
+        for maker in self.trace(decorator, at):
+            node = maker.node
+            if isinstance(node, ast.ClassDef):
+                call = self.passed.setdefault(
+                    (decorator, "made"), ast.Call(decorator, [ast.Name("decorated", ast.Load())], [])
+                )
+                where = Surroundings(at.file, at.owner, at.outer, {**at.given, "decorated": [function]})
+                yield Traced(Instance(node, call, where), maker.at)  # type: ignore[arg-type]
+                continue
+            members = self.get_member(maker, "__call__") if isinstance(node, Instance) else [maker]
+            for value in (value for member in members for value in self._return_decorated(member, function)):
+                if isinstance(value.node, ast.FunctionDef | ast.AsyncFunctionDef | Instance):
+                    yield value
+
+    def _return_decorated(self, maker: Traced, function: Traced) -> Iterator[Traced]:
+        """Find what a function or a method that is a decorator returns for a function."""
+        made, owner = maker.node if isinstance(maker.node, BoundMethod) else (maker.node, None)
+        if isinstance(made, ast.FunctionDef):
+            is_method = owner is not None and not is_static(made)
+            given = {name: [function] for name in list_positional(made)[is_method:][:1]}
+            yield from self._trace_all(self.list_returned(made, maker.at, given, None, owner))
 
     def is_inside(self, node: Any, owner: Any) -> bool:
         """Whether a node is another or stands in it, as in a function."""
@@ -2024,11 +2148,13 @@ class Program:
         inside = Surroundings(function.at.file, function.node, function.at, given)
         return inside if given and inside.depth <= NESTED else None
 
-    def enter_partial(self, function: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
-        """Return the surroundings inside a function with the arguments that `partial(function, ...)` passes."""
+    def enter_partial(self, found: Traced, call: ast.Call, at: Surroundings) -> Surroundings | None:
+        """Return the surroundings inside a function or a method with what `partial(function, ...)` passes."""
+        function, owner = found.node if isinstance(found.node, BoundMethod) else (found.node, None)
         passed = self.passed.setdefault((call, ""), ast.Call(call.func, call.args[1:], call.keywords))
-        given = self.list_passed(function.node, passed, at)  # type: ignore[arg-type]
-        inside = Surroundings(function.at.file, function.node, function.at, given)
+        own = give_first(function, owner) if owner is not None and not is_static(function) else {}
+        given = self.list_passed(function, passed, at, skip_first=bool(own))  # type: ignore[arg-type]
+        inside = Surroundings(found.at.file, function, found.at, {**own, **given})
         return inside if given and inside.depth <= NESTED else None
 
     def _call_partial(self, target: ast.Call, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
@@ -2053,10 +2179,29 @@ class Program:
             known = [found for found in made if is_complete(found.node.call) or self._is_loaded(found.node)]
             yield from known or [Traced(Instance(made_of, None), owner.at)]
             return
-        if is_wrapped(function):
-            return
-        given = self.list_passed(function, node, at, skip_first=not is_static(function))
-        yield from self.list_returned(function, called.at, given, node, owner)
+        yield from self._call_function(called._replace(node=function), node, at, owner)
+
+    def _call_function(
+        self, called: Traced, node: ast.Call, at: Surroundings, owner: Traced | None
+    ) -> Iterator[Traced]:
+        """Find what a call of a function, or of a method of an object, returns, and what its decorators make of it."""
+        if {"contextmanager", "asynccontextmanager"} & set(list_decorators(called.node)):
+            yield from self._enter_context(called, node, at, owner)
+        skip_first = owner is not None and not is_static(called.node)
+        for made in [] if is_wrapped(called.node) else self._list_replacing(called, node):
+            if isinstance(made.node, Instance):
+                yield from self._call(made, node, at) if owner is None else ()
+            elif made.node is called.node or not skip_first or list_positional(made.node):
+                given = self.list_passed(made.node, node, at, skip_first=skip_first)
+                yield from self.list_returned(made.node, made.at, given, node, owner)
+
+    def _enter_context(
+        self, called: Traced, node: ast.Call, at: Surroundings, owner: Traced | None
+    ) -> Iterator[Traced]:
+        """Find what a function that `@contextmanager` decorates yields to `with`."""
+        given = self.list_passed(called.node, node, at, skip_first=owner is not None and not is_static(called.node))
+        for found in self.list_returned(called.node, called.at, given, node, owner):
+            yield from (part for part in self.iterate(found) if isinstance(part, Traced))
 
     def _is_loaded(self, made: Instance) -> bool:
         """Whether an object is made of all that a file holds, as `cls(**yaml.safe_load(file))`."""
@@ -2079,10 +2224,12 @@ class Program:
     def _pick(
         self, function: Function, name: str, call: ast.Call, at: Surroundings, *, skip_first: bool
     ) -> Traced | None:
-        """Find what a call passes for an argument, by `**` of a dict too."""
+        """Find what a call passes for an argument, by `*` of a tuple and `**` of a dict too."""
         value = pick_argument(function, name, call.args, call.keywords, skip_first=skip_first)
         if value is not None:
             return Traced(value, at)
+        if not is_complete(call) and (found := self._pick_starred(function, name, call, at, skip_first=skip_first)):
+            return found
         if function.args.vararg is not None and name == function.args.vararg.arg:
             return Traced(self._collect_positional(function, call, skip_first=skip_first), at)
         if function.args.kwarg is not None and name == function.args.kwarg.arg:
@@ -2093,6 +2240,22 @@ class Program:
             if any(is_text(key.node) and key.node.value == name for key, _ in pairs):
                 return Traced(self.make_item(part, name), at)
         return None
+
+    def _pick_starred(
+        self, function: Function, name: str, call: ast.Call, at: Surroundings, *, skip_first: bool
+    ) -> Traced | None:
+        """Find what a call passes for an argument by place, where `*` of a literal tuple comes before it."""
+        named, given = list_positional(function)[1 if skip_first else 0 :], list[Traced]()
+        for part in call.args if name in named else ():
+            if not isinstance(part, ast.Starred):
+                given.append(Traced(part, at))
+                continue
+            found = self.trace(part.value, at) if part in self.parents else []
+            if len(found) != 1 or not isinstance(found[0].node, ast.Tuple):
+                break
+            given += [Traced(inner, found[0].at) for inner in found[0].node.elts]
+        index = named.index(name) if name in named else len(given)
+        return given[index] if index < len(given) and not isinstance(given[index].node, ast.Starred) else None
 
     def list_returned(
         self,
@@ -2155,6 +2318,11 @@ def is_path(node: Any) -> bool:
 
 def _make_tuple(parts: Sequence[Traced]) -> ast.Tuple:
     return ast.Tuple([part.node for part in parts], ast.Load())
+
+
+def _make_default(factory: ast.expr) -> ast.Dict:
+    """Make the dict that has what a function makes under any key."""
+    return ast.Dict([ast.Name("any key", ast.Load())], [ast.Call(factory, [], [])])
 
 
 def find_module_file(folder: Path, parts: Sequence[str]) -> Path | None:
@@ -2334,6 +2502,15 @@ def is_looped(node: ast.expr, parent: Any) -> bool:
     if isinstance(parent, ast.Call):
         return node in parent.args and get_last_name(parent.func) in (*LISTS, "enumerate", "len")
     return isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension) and parent.iter is node
+
+
+def is_lacking(test: ast.expr, name: str) -> bool:
+    """Whether a test is that a name has nothing: `not name`, `name is None`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return getattr(test.operand, "id", "") == name
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Is | ast.Eq):
+        return False
+    return getattr(test.left, "id", "") == name and is_none(test.comparators[0])
 
 
 def is_super(node: Any) -> bool:

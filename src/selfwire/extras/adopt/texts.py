@@ -6,14 +6,14 @@ import re
 import string
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.extras.adopt import prompt_files
-from selfwire.extras.adopt.kinds import has_base, is_environment
+from selfwire.extras.adopt.kinds import find_kinds, has_base, is_environment
 from selfwire.extras.adopt.prompt_files import FileText
 from selfwire.extras.adopt.source import (
     DEEPEST,
@@ -99,6 +99,7 @@ PASSED_ON = (
     "choice",
     "sample",
     "map",
+    "RunnableLambda",
 )
 """Functions whose result has the texts of their arguments."""
 HOLDERS = {
@@ -113,6 +114,7 @@ MESSAGE_MODULES = ("langchain_core.messages", "langchain.messages")
 """Modules whose functions, such as `trim_messages`, return the messages that they are given."""
 FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_classic", "pydantic")
 LETTERS = re.compile(r"[^\W\d_]")
+WORDS = re.compile(r"\w+")
 PERCENT = re.compile(r"%%|%(?:\((\w+)\))?[#0\- +]*[\d*]*(?:\.\d+)?[sdrfigexXoc]")
 DOLLAR = re.compile(r"\$\$|\$(?:(\w+)|\{(\w+)\})")
 CURLY = re.compile(r"\{\{\{?\s*([^{}]+?)\s*\}?\}\}|\{%-?\s*(.+?)\s*-?%\}|\{(#.*?#)\}", re.DOTALL)
@@ -144,6 +146,7 @@ class Reach(NamedTuple):
         whole: whether it is a message, not a part of one.
         users: nodes, agents and tools that use it.
         is_written: whether it comes by way of a field of the state.
+        metadata: the key of the metadata of documents under which it stands; "" if it is no metadata.
         marks: words in it that the program replaces by something else.
         via: model; client, if it is not LangChain's; message, for a literal that one of them is sent; marker, for one
             that `selfwire.text` names.
@@ -159,6 +162,7 @@ class Reach(NamedTuple):
     marks: tuple[str, ...] = ()
     users: frozenset[str] = frozenset()
     is_written: bool = False
+    metadata: str = ""
 
     def fill_first(self, mode: str) -> "Reach":
         """Return the reach of a text whose holes of a kind are filled before others are."""
@@ -195,15 +199,19 @@ class TextDraft:
     is_alone: bool = False
 
 
+ItemKey = tuple[str, str | None, Reach]
+"""A field of the state, the key of an item of it, None for the whole, and how it reaches a model."""
+
+
 class WrittenItem(NamedTuple):
-    """The texts of an item that nodes write into a field of the state.
+    """The texts that nodes write into a field of the state, or as an item of it.
 
     Attributes:
-        items: other items that it is made of, by field, key and the way to the model.
+        items: others that it is made of.
     """
 
     texts: list[tuple[TextDraft, Reach]]
-    items: dict[tuple[str, str, Reach], None]
+    items: dict[ItemKey, None]
 
 
 class TextFinder:
@@ -217,7 +225,11 @@ class TextFinder:
         is_reply: finds whether a call asks a model, so that its result is no text of the program.
         entries: functions of nodes, routers and tools, which are given the state.
         wholes: files with front matter that the expression that is followed sends; `cut` are those that it cuts.
-        items: items of fields of the state that were followed; `written` is the one that is being followed.
+        items: fields of the state, and items of them, that were followed; `written` is the one that is being followed.
+        named: names in the holes of all texts that were found.
+        is_open: whether a part of a template was met that the source does not show, so that there may be other holes.
+        holes: those of templates that were filled, as far as they are known.
+        read_items: those that are read, with all who read them; `add_written` adds their texts.
     """
 
     def __init__(self, program: Program, unit_of: Callable[[Any], Any], is_reply: IsReply) -> None:
@@ -231,7 +243,11 @@ class TextFinder:
         self.entries: Collection[Any] = ()
         self.wholes: list[tuple[TextDraft, Reach]] = []
         self.cut: set[Path] = set()
-        self.items: dict[tuple[str, str, Reach], WrittenItem] = {}
+        self.items: dict[ItemKey, WrittenItem] = {}
+        self.read_items: dict[ItemKey, Reach] = {}
+        self.holes: dict[Any, set[str]] = {}
+        self.named: set[str] = set()
+        self.is_open = False
         self.written: WrittenItem | None = None
 
     def follow_asked(self, node: Any, at: Surroundings, reach: Reach) -> None:
@@ -256,7 +272,9 @@ class TextFinder:
             self._follow_traced(node, at, reach)
 
     def _follow_traced(self, node: Any, at: Surroundings, reach: Reach) -> None:
-        for found in self.program.trace(node, at):
+        traced = self.program.trace(node, at)
+        self.is_open |= bool(reach.mode) and all(isinstance(found.node, Argument) for found in traced)
+        for found in traced:
             if found.node is node:
                 self._follow_unknown(node, at, reach)
             elif isinstance(found.node, Outside):
@@ -285,22 +303,56 @@ class TextFinder:
 
     def _follow_unknown(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Follow an attribute or item of something that the source does not show, such as a field of the state."""
+        self.is_open |= bool(reach.mode)
         if self._follow_bodies(node, at, reach):
             return
         if isinstance(node, ast.Subscript) and self._follow_item(node, at, reach):
             return
-        if isinstance(node, ast.Attribute) and node.attr in CONTENTS:
-            for base in self.program.trace(node.value, at):
-                if isinstance(base.node, Element) and node.attr == "page_content":
-                    self.follow(base.node.source, base.at, reach._replace(whole=False))
-                elif isinstance(base.node, ast.Call) and not self.is_reply(base.node, base.at):
-                    self.follow(base.node, base.at, reach)
-                elif node.attr == "value":
-                    self.follow(base.node, base.at, reach)
+        if any(
+            follow(node, at, reach) for follow in (self._follow_element, self._follow_metadata, self._follow_contents)
+        ):
             return
         if (cut := find_cut_file(self.program, node, at)) is not None:
             self._note_cut_file(*cut)
         self._note_opaque(node, at, reach)
+
+    def _follow_element(self, node: Any, at: Surroundings, reach: Reach) -> bool:
+        """Follow what a loop takes from a field of the state; whether it is such."""
+        is_whole = isinstance(node, Element) and node.loop and not node.path
+        if not is_whole or not isinstance(node.source, ast.Subscript | ast.Attribute):
+            return False
+        self.follow(node.source, at, reach._replace(whole=False))
+        return True
+
+    def _follow_contents(self, node: Any, at: Surroundings, reach: Reach) -> bool:
+        """Follow the text of a message, a prompt, a member or a document; whether it is one."""
+        if not isinstance(node, ast.Attribute) or node.attr not in CONTENTS:
+            return False
+        for base in self.program.trace(node.value, at):
+            if isinstance(base.node, Element | ast.Subscript) and node.attr == "page_content":
+                self._follow_searched(base, reach)
+            elif isinstance(base.node, ast.Call) and not self.is_reply(base.node, base.at):
+                self.follow(base.node, base.at, reach)
+            elif node.attr == "value":
+                self.follow(base.node, base.at, reach)
+        return True
+
+    def _follow_metadata(self, node: Any, at: Surroundings, reach: Reach) -> bool:
+        """Follow `document.metadata["key"]`, or its `get`, of a document that a store gives; whether it is such."""
+        owner, key = (node.value, node.slice) if isinstance(node, ast.Subscript) else (None, None)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            owner, key = node.func.value, node.args[0]
+        if not isinstance(owner, ast.Attribute) or owner.attr != "metadata" or not is_text(key):
+            return False
+        for base in self.program.trace(owner.value, at):
+            if isinstance(base.node, Element | ast.Subscript):
+                self._follow_searched(base, reach._replace(metadata=key.value))
+        return True
+
+    def _follow_searched(self, document: Traced, reach: Reach) -> None:
+        """Follow what gives a document that is an element of others."""
+        source = document.node.source if isinstance(document.node, Element) else document.node.value
+        self.follow(source, document.at, reach._replace(whole=False))
 
     def _follow_item(self, node: ast.Subscript, at: Surroundings, reach: Reach) -> bool:
         """Follow an item of the state, or of a file of keys; returns whether it is one of a file."""
@@ -316,20 +368,44 @@ class TextFinder:
         """Follow `state["field"]["key"]`, or `state.field["key"]`, to the items that nodes write into the field."""
         name = getattr(getattr(owner, "slice", None), "value", getattr(owner, "attr", ""))
         inner = getattr(owner, "value", None)
-        if name not in self.writes or not isinstance(inner, ast.expr) or not self._is_state(inner, at):
-            return
-        shape = reach._replace(whole=False, kind="", is_written=True, unit=None, users=frozenset())
-        pending, seen = [(name, key, shape)], set[tuple[str, str, Reach]]()
+        if name in self.writes and isinstance(inner, ast.expr) and self._is_state(inner, at):
+            self._note_read(name, key, reach)
+
+    def _note_read(self, name: str, key: str | None, reach: Reach) -> None:
+        """Note that a field of the state, or an item of it, is read."""
+        item = (name, key, reach._replace(whole=False, kind="", is_written=True, unit=None, users=frozenset()))
         if self.written is not None:
-            self.written.items.update(dict.fromkeys(pending))
-            return
+            self.written.items[item] = None
+        else:
+            known = self.read_items.setdefault(item, reach)
+            self.read_items[item] = known._replace(users=known.users | reach.users)
+
+    def add_written(self) -> None:
+        """Add what nodes write into fields of the state, with all who read it, by way of other fields too."""
+        readers, self.read_items = self.read_items, {}
+        order, is_changed = self._order_items(readers), True
+        while is_changed:
+            is_changed = False
+            for item in order:
+                for inner in self.items[item].items:
+                    known = readers.setdefault(inner, readers[item])
+                    if not readers[item].users <= known.users:
+                        readers[inner] = known._replace(users=known.users | readers[item].users)
+                        is_changed = True
+        for item, reach in readers.items():
+            for draft, own in self.items[item].texts:
+                self._add(draft, own._replace(unit=reach.unit, users=reach.users))
+
+    def _order_items(self, readers: Iterable[ItemKey]) -> list[ItemKey]:
+        """Follow fields and items of them, and those that they are made of; these come later, but in a circle."""
+        found, ended, pending = set[ItemKey](), dict[ItemKey, None](), list(readers)
         while pending:
-            if (item := pending.pop()) not in seen:
-                seen.add(item)
-                found = self._read_written_item(item)
-                pending += found.items
-                for draft, own in found.texts:
-                    self._add(draft, own._replace(unit=reach.unit, users=reach.users))
+            if (item := pending[-1]) in found:
+                ended.setdefault(pending.pop())
+            else:
+                found.add(item)
+                pending += [inner for inner in self._read_written_item(item).items if inner not in found]
+        return [*reversed(ended)]
 
     def _is_state(self, node: ast.expr, at: Surroundings) -> bool:
         """Whether an expression may be what a node, a router or a tool is given."""
@@ -342,14 +418,15 @@ class TextFinder:
                     return True
         return False
 
-    def _read_written_item(self, item: "tuple[str, str, Reach]") -> "WrittenItem":
-        """Follow what nodes write as an item of a field once, for all who read it."""
+    def _read_written_item(self, item: ItemKey) -> WrittenItem:
+        """Follow what nodes write into a field, or as an item of it, once for all who read it."""
         if item not in self.items:
             name, key, shape = item
             self.items[item] = self.written = WrittenItem([], {})
             before, self.seen = self.seen, set()
             for written in self.writes[name]:
-                self.follow_asked(self.program.make_item(written.node, key), written.at, shape)
+                made = written.node if key is None else self.program.make_item(written.node, key)
+                self.follow_asked(made, written.at, shape)
             self.seen, self.written = before, None
         return self.items[item]
 
@@ -383,8 +460,7 @@ class TextFinder:
         """Follow a field of the state to what nodes write into it."""
         if name in self.writes and name != "messages":
             if any(isinstance(base.node, Argument | Element) for base in self.program.trace(owner, at)):
-                for written in self.writes[name]:
-                    self.follow(written.node, written.at, reach._replace(whole=False, kind="", is_written=True))
+                self._note_read(name, None, reach)
 
     # literals
 
@@ -426,9 +502,12 @@ class TextFinder:
             self.follow(node.right, at, reach)
         elif isinstance(node.op, ast.Mod):
             self.follow(node.left, at, reach.fill_first("percent"))
-            self.follow(node.right, at, reach._replace(changes=(), whole=False, kind=""))
+            inner = reach._replace(changes=(), whole=False, kind="")
+            self._follow_filled([node.right], [], at, inner, self.list_holes(node.left, at, "percent"))
         elif isinstance(node.op, ast.BitOr):
             self.follow(node.left, at, reach)
+            if any(kind == "function" for kind, _ in find_kinds(self.program, node.right, at)):
+                self.follow(node.right, at, reach._replace(whole=False))  # what it returns is handed on
         elif isinstance(node.op, ast.Mult):
             self.follow(node.left, at, reach)
 
@@ -445,6 +524,7 @@ class TextFinder:
     def _note(
         self, node: Any, at: Surroundings, reach: Reach, kind: str, value: str, pieces: tuple[str, ...], holes: Any
     ) -> None:
+        self.named.update(name for hole in holes for name in WORDS.findall(hole))
         if not any(LETTERS.search(piece) for piece in pieces) or value in ROLES or not hasattr(node, "lineno"):
             return  # the name of an argument that is a key of `**rest` has no literal
         lines = at.file.lines
@@ -471,6 +551,8 @@ class TextFinder:
         return ast.unparse(parent.target) if isinstance(parent, ast.AnnAssign) else ""
 
     def _add(self, draft: TextDraft, reach: Reach) -> None:
+        if reach.metadata:
+            return  # it is no part of a document
         if self.written is not None:
             self.written.texts.append((draft, reach))
             return
@@ -492,6 +574,7 @@ class TextFinder:
         parts = node.elts
         first = parts[0] if isinstance(node, ast.Tuple) and len(parts) == 2 else None
         if is_text(first) and first.value in ("placeholder", "messages"):
+            self._name_placeholder(parts[1:])
             return
         if is_text(first) and first.value in ROLES:
             self.follow(parts[1], at, reach._replace(role=ROLES[first.value], whole=True))
@@ -502,18 +585,28 @@ class TextFinder:
         for part in parts:
             self.follow(part, at, reach)
 
+    def _name_placeholder(self, parts: Iterable[ast.expr]) -> None:
+        """Note the name of the messages that a prompt takes in."""
+        self.named.update(name for part in parts if is_text(part) for name in WORDS.findall(part.value))
+
+    def _follow_placeholder(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Note the name in `MessagesPlaceholder(name)`."""
+        self._name_placeholder([*node.args[:1], *get_keywords(node).values()])
+
     def _follow_dict(self, node: ast.Dict, at: Surroundings, reach: Reach) -> None:
         named = dict(list_items(node))
         role, content = named.get("role", named.get("type")), named.get("content")
         if role is not None and content is not None:
             name = role.value if is_text(role) else ""
             self.follow(content, at, reach._replace(role=ROLES.get(name, reach.role), whole=True))
-        elif is_text(named.get("type")):  # a part of a message, such as a picture
+        elif is_text(named.get("type")) and not reach.is_written:  # a part of a message, such as a picture
             if "text" in named:
                 self.follow(named["text"], at, reach)
         else:
+            tag = named.get("type") if is_text(named.get("type")) else None
             for value in node.values:
-                self.follow(value, at, reach._replace(whole=False, kind=""))
+                if value is not tag:
+                    self.follow(value, at, reach._replace(whole=False, kind=""))
 
     def _follow_comprehension(self, node: ast.ListComp | ast.GeneratorExp, at: Surroundings, reach: Reach) -> None:
         self.follow(node.elt, at, reach)
@@ -605,6 +698,72 @@ class TextFinder:
         for part in list_values(named.get("partial_variables")):
             self.follow(part, at, filled)
 
+    def list_holes(self, text: ast.expr, at: Surroundings, mode: str = "") -> set[str]:
+        """List the names in the holes of a text or a prompt; none if the source does not show all of it."""
+        key = (text, at.key, mode)
+        if key not in self.holes:
+            self.holes[key] = names = set[str]()  # what is made of itself has those of the rest
+            traced = self.program.trace(text, at)
+            known = [found for found in traced if not isinstance(found.node, Argument)] or traced
+            finders = [TextFinder(self.program, self.unit_of, self.is_reply) for _ in known]
+            for finder, found in zip(finders, known, strict=True):
+                finder.holes = self.holes
+                finder.follow_asked(found.node, found.at, Reach(None, mode=mode))
+                names |= finder.named
+            if any(finder.is_open or finder.opaque or not (finder.drafts or finder.named) for finder in finders):
+                self.holes[key] = set()
+        return self.holes[key]
+
+    def _follow_filled(
+        self,
+        parts: Sequence[ast.expr],
+        keywords: Sequence[ast.keyword],
+        at: Surroundings,
+        reach: Reach,
+        holes: set[str],
+    ) -> None:
+        """Follow what is filled into a text: of dicts and keywords what its holes name, if these are known."""
+        found = [value for part in parts for value in self.list_filled(part, at, holes)]
+        for value in [*found, *self.list_filled_keywords(keywords, at, holes)]:
+            self.follow(value.node, value.at, self._pass_on(reach, value.call))
+
+    def list_filled_keywords(
+        self, keywords: Sequence[ast.keyword], at: Surroundings, holes: Collection[str]
+    ) -> Iterator[Traced]:
+        """List the values of keywords, and of the dicts of `**`, that holes name."""
+        for keyword in keywords:
+            if keyword.arg is None:
+                yield from self.list_filled(keyword.value, at, holes)
+            elif not holes or keyword.arg in holes:
+                yield Traced(keyword.value, at)
+
+    def list_filled(self, part: ast.expr, at: Surroundings, holes: Collection[str]) -> list[Traced]:
+        """List the values of a dict, or the fields of a state, that holes name; another expression stays whole."""
+        filled = list[Traced]()
+        for found in self.program.trace(part, at) if holes else ():
+            if not isinstance(found.node, Argument | ast.Dict):
+                return [Traced(part, at)]
+            pairs = self.program.list_pairs(found)
+            filled += [
+                value._replace(call=found.call or value.call)
+                for key, value in pairs
+                if not is_text(key.node) or key.node.value in holes
+            ]
+            for owner in self._list_spread(found, Traced(part, at)):
+                filled += [owner._replace(node=self.program.make_item(owner.node, hole)) for hole in sorted(holes)]
+        return filled if holes else [Traced(part, at)]
+
+    def _list_spread(self, found: Traced, written: Traced) -> list[Traced]:
+        """List what is given whole: an argument, or what a dict takes in by `**` of one, as `{**state}`."""
+        if isinstance(found.node, Argument):
+            return [written]
+        parts = [value for key, value in zip(found.node.keys, found.node.values, strict=True) if key is None]
+        return [
+            Traced(part, found.at)
+            for part in parts
+            if any(isinstance(inner.node, Argument) for inner in self.program.trace(part, found.at))
+        ]
+
     def _follow_format(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `text.format(...)`, and `string.Formatter().format(text, ...)`."""
         assert isinstance(node.func, ast.Attribute)
@@ -614,8 +773,8 @@ class TextFinder:
         self.follow(text, at, reach.fill_first("format"))
         is_own = any(found.node is node for found in self.program.trace(text, at))  # text = text.format(...)
         mode = "" if is_own else reach.mode  # what fills the whole later fills its parts too
-        for part in [*values, *(keyword.value for keyword in node.keywords)]:
-            self.follow(part, at, reach._replace(mode=mode, changes=(), whole=False, kind=""))
+        inner = reach._replace(mode=mode, changes=(), whole=False, kind="")
+        self._follow_filled(values, node.keywords, at, inner, self.list_holes(text, at, "format"))
 
     def _is_formatter(self, node: ast.expr, at: Surroundings) -> bool:
         """Whether an expression is a `string.Formatter`, or an object of a subclass."""
@@ -631,15 +790,19 @@ class TextFinder:
         if not isinstance(node.func, ast.Attribute):
             return
         mode = "curly" if node.func.attr == "render" else "dollar"
+        holes = list[set[str]]()
         for made in self.program.trace(node.func.value, at):
             if isinstance(made.node, ast.Call) and made.node.args:
                 called = get_last_name(made.node.func)
                 if called in ("Template", "from_string"):
                     self.follow(made.node.args[0], made.at, reach._replace(mode=mode))
+                    holes.append(self.list_holes(made.node.args[0], made.at, mode))
                 elif called == "get_template":
                     self._follow_jinja_file(made, reach)
-        for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
-            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+                    holes.append(set())
+        names = set[str]().union(*holes) if all(holes) else set[str]()
+        inner = reach._replace(mode="", changes=(), whole=False, kind="")
+        self._follow_filled(node.args, node.keywords, at, inner, names)
 
     def _follow_jinja_file(self, made: Traced, reach: Reach) -> None:
         """Follow `Environment(loader=FileSystemLoader(folder)).get_template(name)`."""
@@ -728,10 +891,19 @@ class TextFinder:
 
     def _follow_documents(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `Document(text)`, or the texts or documents of which a store is made."""
-        named = get_keywords(node)
-        texts = [named[key] for key in ("page_content", "texts", "documents") if key in named]
-        for part in [*node.args[:1], *texts]:
-            self.follow(part, at, reach._replace(mode="", whole=False, kind="document"))
+        named, inner = get_keywords(node), reach._replace(mode="", whole=False, kind="document")
+        documents = [named[key] for key in ("page_content", "texts", "documents") if key in named]
+        if not reach.metadata or get_last_name(node.func) == "from_documents":
+            for part in [*node.args[:1], *documents]:
+                self.follow(part, at, inner)
+            return
+        owners = [named[key] for key in ("metadata", "metadatas") if key in named]
+        found = [value for part in owners for value in self.program.trace(part, at)]
+        for value in found:
+            for owner in self.program.iterate(value) if "metadatas" in named else [value]:
+                if isinstance(owner, Traced):
+                    item = self.program.make_item(owner.node, reach.metadata)
+                    self.follow(item, owner.at, inner._replace(metadata=""))
 
     def _follow_arguments(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         if get_last_name(node.func) == "dict":
@@ -751,8 +923,11 @@ class TextFinder:
         """Follow `prompt.invoke(values)` and `prompt.format_messages(**values)`."""
         if isinstance(node.func, ast.Attribute):
             self.follow(node.func.value, at, reach)
-        for part in [*node.args, *(keyword.value for keyword in node.keywords)]:
-            self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+            if any(kind == "retriever" for kind, _ in find_kinds(self.program, node.func.value, at)):
+                return  # it gives documents, and a model sees no question
+        holes = self.list_holes(node.func.value, at) if isinstance(node.func, ast.Attribute) else set[str]()
+        inner = reach._replace(mode="", changes=(), whole=False, kind="")
+        self._follow_filled(node.args, node.keywords, at, inner, holes)
 
     def _follow_environment(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         self._note_environment(node, at, reach, ast.unparse(node.args[0]) if node.args else "")
@@ -763,8 +938,9 @@ class TextFinder:
         """Follow `os.environ.get(name, default)`; the other forms of `get` are traced."""
         if is_environment(node):
             self._follow_environment(node, at, reach)
-        elif isinstance(node.func, ast.Attribute) and not self._follow_file_keys(node, at, reach):
-            self._note_opaque(node, at, reach)
+        elif isinstance(node.func, ast.Attribute) and not self._follow_metadata(node, at, reach):
+            if not self._follow_file_keys(node, at, reach):
+                self._note_opaque(node, at, reach)
 
     # files
 
@@ -821,6 +997,7 @@ class TextFinder:
     def _add_file(self, text: FileText, reach: Reach) -> None:
         value = change(text.text, reach.changes)
         pieces, holes = split_marks(*split_template(value, reach.mode), reach.marks)
+        self.named.update(name for hole in holes for name in WORDS.findall(hole))
         if LETTERS.search(value) and value not in ROLES:
             place = (text.line, text.end_line, text.column, text.end_column)
             draft = TextDraft(text.path, "file", text.key, value, pieces, holes, place)
@@ -862,6 +1039,7 @@ class TextFinder:
 
     def _note_opaque(self, node: Any, at: Surroundings, reach: Reach, known: str = "") -> None:
         """Note a message whose text another package makes; parts of messages are holes."""
+        self.is_open |= bool(reach.mode)
         if not reach.whole or not hasattr(node, "lineno"):
             return
         outer = node
@@ -1090,6 +1268,7 @@ HANDLERS: dict[type, Any] = {
 CALLS: dict[str, Any] = {
     **dict.fromkeys((*PROMPTS, *MAKERS), TextFinder.follow_prompt),
     **dict.fromkeys(MESSAGES, TextFinder.follow_message),
+    "MessagesPlaceholder": TextFinder._follow_placeholder,
     "format": TextFinder._follow_format,
     "format_map": TextFinder._follow_format,
     "vformat": TextFinder._follow_format,

@@ -92,7 +92,7 @@ class Workers(TaskPlace):
             await work.run(tasks, make_job, keep)
 
         settings = JobSettings(home=plan.home, retry_failed=self.retry_failed, budget_address=self.budget_address)
-        work = ShardedTasks(journal, settle)
+        work = ShardedTasks(journal, settle, keeps_done=True)
         try:
             with open_workers(self.options) as work.executor:
                 yield run

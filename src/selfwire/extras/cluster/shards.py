@@ -1,9 +1,9 @@
 """Some tasks of a run, in a journal of their own, which is merged into the run's when they are done.
 
 A worker keeps the trajectories of every task in the shard as soon as they are graded, and an evaluation its row too. So
-tasks that were graded before a worker died are not run again. Where the run itself is killed, calls and rows that the
-shard holds are merged when the run is resumed; trajectories are not, so an evolution runs those tasks again, with
-recorded replies where its method replays them.
+tasks that were graded before a worker died are not run again. Where the run itself is killed, what the shard holds is
+merged when the run is resumed: calls and rows, and of an evolution the trajectories, which it takes where its method
+does not replay calls, as that of a graph of the user's own.
 """
 
 import asyncio
@@ -19,8 +19,6 @@ from pathlib import Path
 from platform import node
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
-
 from selfwire.core.errors import ConfigError, JournalError, SelfwireError, StoppedError
 from selfwire.core.task import Task
 from selfwire.core.team import Team
@@ -28,7 +26,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.extras.cluster.jobs import DEATHS, Ended, Event, Executor, Job, run_jobs, try_again
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.rollouts import Keep, RolloutContext, RolloutFn, RolloutRunner
+from selfwire.graphs.rollouts import DONE, GRADED, Keep, RolloutContext, RolloutFn, RolloutRunner, keep_done
 from selfwire.models.budget import enforce_deadline
 from selfwire.models.metered_chat import INVALID_NOTE
 from selfwire.models.structured import MODE_NOTE
@@ -42,9 +40,6 @@ PATIENCE = 10.0
 """Seconds for which the end of a worker is waited for that has lost its parent or its node."""
 SLICES = 3
 """Slices per worker, so that none waits long for the last one."""
-DONE = "done/"
-"""Beginning of the names of a shard's notes with the trajectories of a task."""
-_GRADED = TypeAdapter(list[Trajectory])
 
 
 @dataclass(frozen=True)
@@ -91,14 +86,18 @@ class Shard:
         """Read the trajectories of the tasks that are done, by task."""
         with JournalReader(self.own) as journal:
             texts = journal.notes(DONE)
-        return {name.removeprefix(DONE): _GRADED.validate_json(text) for name, text in texts.items()}
+        graded = [GRADED.validate_json(text) for text in texts.values()]
+        return {found[0].question.id: found for found in graded}
 
-    def merge_into_run(self, before: Usage | None = None, journal: Journal | None = None) -> Usage:
+    def merge_into_run(
+        self, before: Usage | None = None, journal: Journal | None = None, *, keeps_done: bool = False
+    ) -> Usage:
         """Copy the shard's calls and rows of results into the run's journal, and remove the shard.
 
         Args:
             before: what `copy_from_run` has returned.
             journal: the run's, if it is open and has to know the calls at once.
+            keeps_done: whether trajectories are copied too, since no process has read them.
 
         Returns:
             The cost of what the shard has done since then.
@@ -109,7 +108,8 @@ class Shard:
         lease = Lease(self.own, patience=PATIENCE)
         try:
             spent = read_spend(self.own).subtract(before or Usage())
-            copy_rows(self.own, self.whole, runs=None, notes=(INVALID_NOTE, MODE_NOTE, f"{ROWS}/"), bodies=True)
+            notes = (INVALID_NOTE, MODE_NOTE, f"{ROWS}/", *([DONE] if keeps_done else ()))
+            copy_rows(self.own, self.whole, runs=None, notes=notes, bodies=True)
             if journal:
                 journal.merge(self.own, spent)
             shutil.rmtree(self.own.parent)
@@ -139,8 +139,7 @@ async def roll_out_shard(
 
     async def keep(task: Task, found: Sequence[Trajectory]) -> None:
         await save(task, found)
-        text = _GRADED.dump_json(list(found)).decode()  # a note that is no text would sort keys and write 1.0 as 1
-        await context.journal.put_note(f"{DONE}{task.id}", text)
+        await keep_done(context.journal, ctx.at, task.id, found)
 
     async with enforce_deadline(context.ledger):
         await runner(context, rollout_fn, team, tasks, ctx, keep)
@@ -187,11 +186,13 @@ class ShardedTasks:
         journal: the run's.
         settle: gets the cost of each shard that is merged.
         slices: per worker; a slice costs a journal, so one is enough where many systems follow each other.
+        keeps_done: whether the run keeps trajectories of tasks that were done when it was stopped.
     """
 
     journal: Journal
     settle: Callable[[Usage], None]
     slices: int = SLICES
+    keeps_done: bool = False
     executor: Executor = field(init=False)
     numbers: Iterator[int] = field(default_factory=count)
     _open: dict[str, tuple[Shard, Sequence[Task], Usage]] = field(default_factory=dict)
@@ -234,7 +235,7 @@ class ShardedTasks:
         """Merge the work of jobs that did not end."""
         for job in [*self._open]:
             with suppress(JournalError):  # a worker that still ends; whoever resumes merges it
-                self._merge(job)
+                self._merge(job, keeps_done=self.keeps_done)
 
     def _start(self, make_job: MakeJob, tasks: Sequence[Task], deaths: int = 0) -> Job:
         """Make the job of some tasks, with the calls that the run has made for them."""
@@ -252,11 +253,11 @@ class ShardedTasks:
             try_again(job)  # refuses it after too many deaths
         return [self._start(make_job, [task], job.deaths) for task in left]
 
-    def _merge(self, job: str) -> list[Task]:
+    def _merge(self, job: str, *, keeps_done: bool = False) -> list[Task]:
         """Merge a shard into the run; returns its tasks that are not done."""
         shard, tasks, before = self._open[job]
         done = shard.read_done()
-        self.settle(shard.merge_into_run(before, self.journal))
+        self.settle(shard.merge_into_run(before, self.journal, keeps_done=keeps_done))
         del self._open[job]  # not before, as another process may hold the shard, which is then merged at the end
         self._ready.extend((task, done[task.id]) for task in tasks if task.id in done)
         return [task for task in tasks if task.id not in done]
@@ -286,8 +287,11 @@ def refuse_missing_shard(path: Path) -> None:
         raise ConfigError(f"{path} is not there on {node()}; name a folder with --home that all machines share")
 
 
-def merge_leftover_shards(run: str, home: Path | None) -> None:
+def merge_leftover_shards(run: str, home: Path | None, *, keeps_done: bool = False) -> None:
     """Merge the shards that a stopped run has left, before its journal is opened; remove those that are not begun.
+
+    Args:
+        keeps_done: whether trajectories are merged too, as an evolution has no rows.
 
     Raises:
         JournalError: the run or one of them is at work.
@@ -304,6 +308,6 @@ def merge_leftover_shards(run: str, home: Path | None) -> None:
                 shutil.rmtree(part)
                 continue
             number, _, name = part.name.partition("-")
-            Shard(run, name, int(number), home).merge_into_run()
+            Shard(run, name, int(number), home).merge_into_run(keeps_done=keeps_done)
     finally:
         lease.release()

@@ -368,7 +368,6 @@ SORT: Mapping[str, Any] = {
 }
 PLANNED = ("evidence_selector", "calculator", "answer_generator")
 PLAN: Mapping[str, Any] = {
-    "query_profile": "Two events are compared by dates that the task itself gives.",
     "execution_order": [
         {"step": 1, "agent": "evidence_selector", "depends_on": [], "mode": "sequential"},
         {"step": 2, "agent": "calculator", "depends_on": [1], "mode": "sequential"},

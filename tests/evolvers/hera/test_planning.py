@@ -61,6 +61,16 @@ async def test_d14_who_has_nothing_to_search_with_is_not_planned_with() -> None:
     assert repairs == [(), (f"step 1: there is no agent {R!r}; the step is left out",)]
 
 
+async def test_insights_are_spoken_of_only_where_there_are_some_and_the_profile_is_not_asked_for_again() -> None:
+    model = ScriptedModel(TopologyPlan=TopologyPlan.model_validate({"execution_order": [{"step": 1, "agent": A}]}))
+    for brief in (Brief(), Brief(profile=BRIDGE, insights=(known("Search twice."),))):
+        await sample_topology(Question(id="q", input="?"), pool(), brief, meta_model(model), steps=12, scope=Scope())
+    without, with_one = model.shown("TopologyPlan")
+    assert not [word for word in ("(none)", "nsights", "utility") if word in without]
+    assert "0.5 being no evidence. Follow those that fit this question:\n<insights>\n- (" in with_one
+    assert "query_profile" not in f"{with_one} {TopologyPlan.model_json_schema()}"
+
+
 async def test_d14_nor_is_the_default_chain() -> None:
     for team, chain in ((pool(), (D, R, E, A)), (BARE, (D, E, A))):
         model = ScriptedModel(TopologyPlan=ReplyError("nonsense"))

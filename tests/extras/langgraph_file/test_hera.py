@@ -56,7 +56,6 @@ PLANS: dict[str, Body] = {
     "chain": order("query_decomposer", "evidence_selector", "answer_generator"),
     "one": order("conclude_agent"),
     "parallel": {
-        "query_profile": "Two.",
         "execution_order": [
             step(1, "query_decomposer"),
             step(2, "evidence_selector", 1, mode="parallel"),

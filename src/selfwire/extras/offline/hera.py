@@ -81,10 +81,7 @@ def plan(brief: CriticInput) -> dict[str, Any]:
         place = brief.random("swap").randrange(len(order) - 1)
         order[place : place + 2] = reversed(order[place : place + 2])
     order += [brief.pick("end", ends)] if ends else []
-    return {
-        "query_profile": f"{brief.family.name} question",
-        "execution_order": _steps(brief, order),
-    }
+    return {"execution_order": _steps(brief, order)}
 
 
 def reflection(brief: CriticInput) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel, to_plain_json
-from selfwire.evolvers.trajectory_text import format_inbox, format_step, to_plain_name
+from selfwire.evolvers.trajectory_text import format_inbox, format_step, render_feedback, to_plain_name
 
 MEMORY = "failures"  # name of the buffers in a team's memory
 TASK_LENGTH = 4_000
@@ -74,7 +74,7 @@ def render_failures(failures: Sequence[Failure], *, above: str = "") -> str:
         above: a task that stands in the prompt already.
     """
     if not failures:
-        return "(none)"
+        return ""
     *earlier, last = (_name_task(failure, above, TASK_ABOVE) for failure in failures)
     named = [_name_task(failure, last.asked, TASK_BELOW) for failure in earlier]
     return "\n\n".join([*(failure.short.text for failure in named), last.text])
@@ -98,11 +98,6 @@ def choose_blames(blames: Sequence[Blame], most: int) -> tuple[Blame, ...]:
     counts = {agent: sum(blame.agent == agent for blame in blames) for agent in last}
     order = sorted(last, key=lambda agent: (-counts[agent], agent))
     return tuple(last[agent] for agent in order[:most])
-
-
-def render_feedback(trajectory: Trajectory) -> str:
-    """The environment's feedback on an answer, with its score, as models read it."""
-    return f"score {trajectory.feedback.score:.2f}: {trajectory.feedback.text}" if trajectory.feedback else "(nothing)"
 
 
 def make_failure(trajectory: Trajectory, blame: Blame) -> Failure:

@@ -41,8 +41,8 @@ def format_step(step: Step, length: int = STEP_LENGTH, *, about: str = "") -> st
 
 def format_tool_use(use: ToolUse, length: int, about: str) -> str:
     """A tool use with its input; its result is cut to the parts that concern `about`."""
-    given = shorten(str(dict(use.arguments or {})), ARGUMENTS_LENGTH)
-    name = shorten(use.name, NAME_LENGTH)
+    given, name = shorten(use.input_text, ARGUMENTS_LENGTH), shorten(use.name, NAME_LENGTH)
+    given = f"\n{given}\n" if "\n" in given else given
     return f"tool {name}({given}) -> {'error: ' if use.error else ''}{excerpt(use.result, length, about)}"
 
 
@@ -72,11 +72,6 @@ def render_agents(agents: Sequence[Agent]) -> str:
     """Agents with their roles and tools, one per line."""
     held = {agent.id: f" (tools: {', '.join(agent.tools)})" if agent.tools else "" for agent in agents}
     return "\n".join(f"{agent.id}: {agent.role}{held[agent.id]}" for agent in agents)
-
-
-def render_lines(texts: Sequence[str]) -> str:
-    """Texts as lines; `(none)` where there are none."""
-    return "\n".join(texts) or "(none)"
 
 
 def render_topology(topology: Topology) -> str:
@@ -116,6 +111,12 @@ def _get_cost(result: object) -> Usage:
         return result.usage
     last = result[-1] if isinstance(result, tuple) and result else None
     return last if isinstance(last, Usage) else Usage()
+
+
+def render_feedback(trajectory: Trajectory) -> str:
+    """The environment's feedback on an answer, below its score, as models read it; "" without feedback."""
+    feedback = trajectory.feedback
+    return f"score {feedback.score:.2f} of 1\n{feedback.text}".strip() if feedback else ""
 
 
 def get_score(trajectory: Trajectory) -> float | None:

@@ -13,7 +13,7 @@ from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, is_id
-from selfwire.evolvers.credit import Blame, render_feedback
+from selfwire.evolvers.credit import Blame
 from selfwire.evolvers.hera.groups import Group
 from selfwire.evolvers.hera.initial_team import list_able_agents
 from selfwire.evolvers.hera.reflection import get_topology, render_plan
@@ -25,7 +25,7 @@ from selfwire.evolvers.trajectory_text import (
     format_trace,
     get_score,
     render_agents,
-    render_lines,
+    render_feedback,
     render_topology,
     to_plain_name,
 )
@@ -77,12 +77,12 @@ async def propose_mutations(
         task=best.question.input,
         plan=render_topology(topology),
         agent=render_agents([team.agents_by_id[blame.agent]]),
-        cause=blame.cause or "(not said)",
+        cause=blame.cause,
         agents=render_agents(others),
         trace=format_trace(best),
         feedback=render_feedback(best),
         tried="\n".join(dict.fromkeys(render_plan(trajectory) for trajectory in group)),
-        tools=render_lines(tools),
+        tools="\n".join(tools),
     )
     found = []
     names = {to_plain_name(agent.id): agent.id for agent in others}

@@ -152,7 +152,7 @@ def test_a_description_is_mended_and_taken_home(home: Path, model: Model) -> Non
     assert "'Args:' begins a section, which stays in the source as it is" in done.output  # the first rewriting
     shown = find_shown(model, "AgentGradient")[0]
     assert "find_order: Finds orders.\nfind_shop: Finds the shop of a town." in shown
-    assert "tool find_order({'order': \"Ann's\"}) -> there is no order" in shown
+    assert "tool find_order(order: Ann's) -> there is no order" in shown
     assert len(find_shown(model, "PromptRewrite")) == 2  # of one tool, in two iterations
     agent = [body for body in model.asked if not asked_kind(body)][-1]
     order, shop = (tool["function"] for tool in agent["tools"])

@@ -8,7 +8,7 @@ from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel, to_plain_json
-from selfwire.evolvers.trajectory_text import format_inbox, format_step, render_feedback, to_plain_name
+from selfwire.evolvers.trajectory_text import find_name, format_inbox, format_step, render_feedback
 
 MEMORY = "failures"  # name of the buffers in a team's memory
 TASK_LENGTH = 4_000
@@ -86,9 +86,8 @@ def _name_task(failure: Failure, task: str, name: str) -> Failure:
 
 def resolve_blame(index: int, trajectory: Trajectory, name: str, cause: str) -> Blame | None:
     """The blame for a failed trajectory; None where no agent that ran, and no node of one, has that name."""
-    nodes = {to_plain_name(step.node): step.agent for step in trajectory.steps}
-    agents = {to_plain_name(step.agent): step.agent for step in trajectory.steps}
-    agent = {**nodes, **agents}.get(to_plain_name(name))
+    agents = {name: step.agent for step in trajectory.steps for name in (step.node, step.agent)}
+    agent = agents.get(find_name(name, agents) or "")
     return Blame(agent=agent, cause=" ".join(cause.split())[:300], place=index) if agent else None
 
 

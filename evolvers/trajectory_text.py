@@ -18,6 +18,8 @@ TRACE_LENGTH = 12_000
 STEP_LENGTH = 2_000
 LEAST = 400  # characters of a step or a result, however many there are
 ARGUMENTS_LENGTH = 400
+WROTE = "it wrote:"
+"""Line between the results of tools and an output, which look alike where the output quotes them."""
 NAME_LENGTH = 64
 """Characters of a tool's name, which a model may make up; those of real tools are no longer."""
 
@@ -36,7 +38,7 @@ def format_step(step: Step, length: int = STEP_LENGTH, *, about: str = "") -> st
     """Work of an agent: its tool uses and its output, each cut to the parts that concern the output or `about`."""
     subject = f"{about}\n{step.output}"
     uses = [format_tool_use(use, max(length // 2 // len(step.tools), LEAST), subject) for use in step.tools]
-    return "\n".join([*uses, excerpt(step.output, length, about)])
+    return "\n".join([*uses, *([WROTE] if uses else []), excerpt(step.output, length, about)])
 
 
 def format_tool_use(use: ToolUse, length: int, about: str) -> str:
@@ -87,6 +89,23 @@ def render_topology(topology: Topology) -> str:
 def to_plain_name(name: str) -> str:
     """A name for comparison, letters and digits in lower case, as models spell names in many ways."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def find_name(said: str, names: Iterable[str]) -> str | None:
+    """Find the name that a model means: it in any spelling, or the only one in a text; None if that is not plain.
+
+    Of names in a text the one that holds the others counts, as `retriever-2` holds `retriever`.
+    """
+    plain = {to_plain_name(name): name for name in names}
+    if to_plain_name(said) in plain:
+        return plain[to_plain_name(said)]
+    if re.fullmatch(r"[\w-]*", said.strip()):  # a name, but of nobody here
+        return None
+    words = {name: f" {' '.join(re.findall('[a-z0-9]+', name.lower()))} " for name in plain.values()}
+    text = f" {' '.join(re.findall('[a-z0-9]+', said.lower()))} "
+    inside = [name for name, own in words.items() if own.strip() and own in text]
+    longest = max(inside, key=lambda name: len(words[name]), default=None)
+    return longest if longest and all(words[name] in words[longest] for name in inside) else None
 
 
 async def gather_all(asks: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:

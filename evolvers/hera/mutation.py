@@ -22,12 +22,12 @@ from selfwire.evolvers.hera.schemas import Mutation
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.topology_ops import find_free_name
 from selfwire.evolvers.trajectory_text import (
+    find_name,
     format_trace,
     get_score,
     render_agents,
     render_feedback,
     render_topology,
-    to_plain_name,
 )
 
 MEMORY = "mutated"  # names the questions that had their second group, in a team's memory
@@ -85,8 +85,7 @@ async def propose_mutations(
         tools="\n".join(tools),
     )
     found = []
-    names = {to_plain_name(agent.id): agent.id for agent in others}
-    alternative = names.get(to_plain_name(reply.alternative), "") if reply else ""
+    alternative = find_name(reply.alternative, [agent.id for agent in others]) if reply else None
     if not alternative and others:
         alternative = others[int(scope.at(node="mutate").random("alternative").integers(len(others)))].id
     if alternative:

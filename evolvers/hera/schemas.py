@@ -29,9 +29,6 @@ class PlanStep(ReplySchema):
     depends_on: list[Annotated[int | str, WithJsonSchema({"type": "integer"})]] = Field(
         default=[], description="Numbers of the steps whose outputs it reads."
     )
-    mode: str = Field(
-        default="sequential", description="parallel if it can begin without the step before it, else sequential."
-    )
 
 
 class TopologyPlan(ReplySchema):

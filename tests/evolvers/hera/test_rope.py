@@ -52,6 +52,13 @@ async def test_the_orchestrator_names_one_agent_that_ran() -> None:
     assert "calculator" not in shown  # it did not run
 
 
+@pytest.mark.parametrize("said", ["retriever (tools: search)", "The retriever.", "[retriever]", "retriever: it slept"])
+async def test_a_name_is_understood_in_the_words_around_it(said: str) -> None:
+    model = ScriptedModel(FailedAgent=FailedAgent(agent=said))
+    blame, _ = await blame_agent(0, FAILED, pool(), meta_model(model), scope=Scope())
+    assert blame == Blame(agent="retriever", place=0)
+
+
 async def test_a_node_stands_for_its_agent() -> None:
     twice = ran(topology=make_chain("retriever", "answer_generator")).steps
     model = ScriptedModel(FailedAgent=FailedAgent(agent="retriever-2"))

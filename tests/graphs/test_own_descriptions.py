@@ -102,7 +102,7 @@ class Model:
 
     def criticise(self, kind: str, said: str) -> Body:
         if kind == "GlobalGradient":
-            blamed = "critical" if "which offers tools" in said else "neutral"
+            blamed = "critical" if "and offers tools" in said else "neutral"
             own = "Call find_order with the number." if blamed == "critical" else ""
             return {"feedback": "The order was not found.", "own_feedback": own, "sentiment": blamed}
         if kind == "AgentGradient":
@@ -177,7 +177,7 @@ def test_critics_who_ask_an_agent_of_langchain_for_a_step_are_told_the_way_out(h
 def test_a_tool_of_an_agent_without_a_prompt_is_blamed_where_the_answer_is(home: Path, model: Model) -> None:
     done = evolve(home, "node_app.py:graph")
     assert "evolved - seed, paired over 10 tasks: +1.00" in done.output
-    assert "which offers tools:\nfind_order: Finds orders." in find_shown(model, "GlobalGradient")[0]
+    assert "and offers tools:\nfind_order: Finds orders." in find_shown(model, "GlobalGradient")[0]
     call(home, "export", "desk", "mine.patch")
     subprocess.run(["git", "apply", "mine.patch"], check=True)
     assert Path("node_app.py").read_text(encoding="utf-8") == NODES.replace("Finds orders.", GOOD)

@@ -165,7 +165,7 @@ class CallMeter(BaseCallbackHandler):
     def _begin(
         self,
         texts: Sequence[str],
-        found: tuple[str, ...],
+        found: Mapping[str, Sequence[str]],
         *,
         run_id: UUID,
         metadata: Mapping[str, Any] | None = None,

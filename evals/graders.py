@@ -441,7 +441,7 @@ class GradedEnvironment:
                 "(score, text) or a Feedback"
             )
         solved = score == 1
-        text = "The answer is right." if solved else f"The answer is not right: it scores {score:.2f} of 1."
+        text = f"The answer is {'right' if solved else 'partly right' if score else 'not right'}."
         if said and not (solved and self._seconds is None):
             text = said
         feedback = Feedback(score=score, solved=solved, text=text)
@@ -495,13 +495,13 @@ def _compare_with_references(name: str) -> Grader:
         golds = validate_references(name, task)
         score, gold = max(((compare(name, answer, gold), gold) for gold in golds), key=itemgetter(0))
         if find_graded_text(answer, gold) is None:
-            return score, "The answer is not right: its lines that begin with 'Answer:' differ, so it scores 0."
-        return (score, _describe_overlap(answer, gold, score)) if name == "f1" and 0 < score < 1 else score
+            return score, "The answer is not right: its lines that begin with 'Answer:' differ."
+        return (score, _describe_overlap(answer, gold)) if name == "f1" and 0 < score < 1 else score
 
     return grade
 
 
-def _describe_overlap(answer: str, gold: str, score: float) -> str:
+def _describe_overlap(answer: str, gold: str) -> str:
     """Say how many words of an answer are right and how many are missing, and none of the words."""
     given = normalise(find_graded_text(answer, gold) or "").split()
     expected = normalise(gold).split()
@@ -509,10 +509,7 @@ def _describe_overlap(answer: str, gold: str, score: float) -> str:
     missing = len(expected) - common
     are = "word is" if len(given) == 1 else "words are"
     lost = f"{missing} {'is' if missing == 1 else 'are'}" if missing else "none is"
-    return (
-        f"The answer is partly right: it scores {score:.2f} of 1; "
-        f"{common} of your {len(given)} {are} expected, {lost} missing."
-    )
+    return f"The answer is partly right: {common} of your {len(given)} {are} expected, {lost} missing."
 
 
 def validate_references(name: str, task: Task) -> tuple[str, ...]:

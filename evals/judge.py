@@ -80,7 +80,7 @@ class JudgeEnvironment:
         feedback = Feedback(
             score=given.score,
             solved=solved,
-            text=f"The answer is {verdict}: it scores {given.score:.2f} of 1.",
+            text=f"The answer is {verdict}.",
             details=details,
         )
         rubric = shorten(self.rubric, RUBRIC_LENGTH, placeholder=" ...")

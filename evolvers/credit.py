@@ -8,7 +8,7 @@ from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel, to_plain_json
-from selfwire.evolvers.trajectory_text import format_inbox, format_step, to_plain_name
+from selfwire.evolvers.trajectory_text import find_name, format_inbox, format_step, render_feedback
 
 MEMORY = "failures"  # name of the buffers in a team's memory
 TASK_LENGTH = 4_000
@@ -74,7 +74,7 @@ def render_failures(failures: Sequence[Failure], *, above: str = "") -> str:
         above: a task that stands in the prompt already.
     """
     if not failures:
-        return "(none)"
+        return ""
     *earlier, last = (_name_task(failure, above, TASK_ABOVE) for failure in failures)
     named = [_name_task(failure, last.asked, TASK_BELOW) for failure in earlier]
     return "\n\n".join([*(failure.short.text for failure in named), last.text])
@@ -86,9 +86,8 @@ def _name_task(failure: Failure, task: str, name: str) -> Failure:
 
 def resolve_blame(index: int, trajectory: Trajectory, name: str, cause: str) -> Blame | None:
     """The blame for a failed trajectory; None where no agent that ran, and no node of one, has that name."""
-    nodes = {to_plain_name(step.node): step.agent for step in trajectory.steps}
-    agents = {to_plain_name(step.agent): step.agent for step in trajectory.steps}
-    agent = {**nodes, **agents}.get(to_plain_name(name))
+    agents = {name: step.agent for step in trajectory.steps for name in (step.node, step.agent)}
+    agent = agents.get(find_name(name, agents) or "")
     return Blame(agent=agent, cause=" ".join(cause.split())[:300], place=index) if agent else None
 
 
@@ -98,11 +97,6 @@ def choose_blames(blames: Sequence[Blame], most: int) -> tuple[Blame, ...]:
     counts = {agent: sum(blame.agent == agent for blame in blames) for agent in last}
     order = sorted(last, key=lambda agent: (-counts[agent], agent))
     return tuple(last[agent] for agent in order[:most])
-
-
-def render_feedback(trajectory: Trajectory) -> str:
-    """The environment's feedback on an answer, with its score, as models read it."""
-    return f"score {trajectory.feedback.score:.2f}: {trajectory.feedback.text}" if trajectory.feedback else "(nothing)"
 
 
 def make_failure(trajectory: Trajectory, blame: Blame) -> Failure:

@@ -18,6 +18,8 @@ TRACE_LENGTH = 12_000
 STEP_LENGTH = 2_000
 LEAST = 400  # characters of a step or a result, however many there are
 ARGUMENTS_LENGTH = 400
+WROTE = "it wrote:"
+"""Line between the results of tools and an output, which look alike where the output quotes them."""
 NAME_LENGTH = 64
 """Characters of a tool's name, which a model may make up; those of real tools are no longer."""
 
@@ -36,13 +38,13 @@ def format_step(step: Step, length: int = STEP_LENGTH, *, about: str = "") -> st
     """Work of an agent: its tool uses and its output, each cut to the parts that concern the output or `about`."""
     subject = f"{about}\n{step.output}"
     uses = [format_tool_use(use, max(length // 2 // len(step.tools), LEAST), subject) for use in step.tools]
-    return "\n".join([*uses, excerpt(step.output, length, about)])
+    return "\n".join([*uses, *([WROTE] if uses else []), excerpt(step.output, length, about)])
 
 
 def format_tool_use(use: ToolUse, length: int, about: str) -> str:
     """A tool use with its input; its result is cut to the parts that concern `about`."""
-    given = shorten(str(dict(use.arguments or {})), ARGUMENTS_LENGTH)
-    name = shorten(use.name, NAME_LENGTH)
+    given, name = shorten(use.input_text, ARGUMENTS_LENGTH), shorten(use.name, NAME_LENGTH)
+    given = f"\n{given}\n" if "\n" in given else given
     return f"tool {name}({given}) -> {'error: ' if use.error else ''}{excerpt(use.result, length, about)}"
 
 
@@ -74,11 +76,6 @@ def render_agents(agents: Sequence[Agent]) -> str:
     return "\n".join(f"{agent.id}: {agent.role}{held[agent.id]}" for agent in agents)
 
 
-def render_lines(texts: Sequence[str]) -> str:
-    """Texts as lines; `(none)` where there are none."""
-    return "\n".join(texts) or "(none)"
-
-
 def render_topology(topology: Topology) -> str:
     """A topology as models read it: one node per line, and the nodes whose outputs it reads."""
     rows = []
@@ -92,6 +89,23 @@ def render_topology(topology: Topology) -> str:
 def to_plain_name(name: str) -> str:
     """A name for comparison, letters and digits in lower case, as models spell names in many ways."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def find_name(said: str, names: Iterable[str]) -> str | None:
+    """Find the name that a model means: it in any spelling, or the only one in a text; None if that is not plain.
+
+    Of names in a text the one that holds the others counts, as `retriever-2` holds `retriever`.
+    """
+    plain = {to_plain_name(name): name for name in names}
+    if to_plain_name(said) in plain:
+        return plain[to_plain_name(said)]
+    if re.fullmatch(r"[\w-]*", said.strip()):  # a name, but of nobody here
+        return None
+    words = {name: f" {' '.join(re.findall('[a-z0-9]+', name.lower()))} " for name in plain.values()}
+    text = f" {' '.join(re.findall('[a-z0-9]+', said.lower()))} "
+    inside = [name for name, own in words.items() if own.strip() and own in text]
+    longest = max(inside, key=lambda name: len(words[name]), default=None)
+    return longest if longest and all(words[name] in words[longest] for name in inside) else None
 
 
 async def gather_all(asks: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
@@ -116,6 +130,12 @@ def _get_cost(result: object) -> Usage:
         return result.usage
     last = result[-1] if isinstance(result, tuple) and result else None
     return last if isinstance(last, Usage) else Usage()
+
+
+def render_feedback(trajectory: Trajectory) -> str:
+    """The environment's feedback on an answer, below its score, as models read it; "" without feedback."""
+    feedback = trajectory.feedback
+    return f"score {feedback.score:.2f} of 1\n{feedback.text}".strip() if feedback else ""
 
 
 def get_score(trajectory: Trajectory) -> float | None:

@@ -710,7 +710,7 @@ class Hera(Method[HeraConfig]):
         """Run a group: one profile and one retrieval, then G plans and teams side by side.
 
         Each member's notes hold `profile` (where there are insights), `insights` (those in its prompt), `topology`,
-        `plan` (the orchestrator's words), `repairs` and `default`. Where a model fails to plan, only that member ends
+        `repairs` and `default`. Where a model fails to plan, only that member ends
         as an error.
         """
         final = await run_graph(HERA, HeraState, ctx.with_question(team, question), aim="explore")

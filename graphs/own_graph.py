@@ -42,6 +42,7 @@ from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_module, load_p
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
+from selfwire.core.text import excerpt
 from selfwire.core.topology import Edge, make_chain
 from selfwire.core.trajectory import OFFERED, Message, Step, ToolUse, Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
@@ -129,6 +130,11 @@ ASKED = "asked"
 """Entry of a team's memory: the config by which its graph is asked."""
 AGENT = "graph"
 """The agent that stands for the graph itself."""
+GIVEN = "given"
+"""Name of a trajectory's note: what the program put into each text beside the question, by the text's name."""
+GIVEN_LENGTH = 4000
+PROGRAM = "The program around the others; it has no prompt, and returns the answer that they have written"
+"""What critics read in place of its prompt."""
 
 
 BOUNDS = ("type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -531,7 +537,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         assert isinstance(ctx.model, MeteredModel), "systems are metered"
         at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
         layer, loop = self._make_layer(team, ctx.model), asyncio.get_running_loop()
-        meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, loop, layer.find)
+        meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, loop, layer.list_given)
         updates, inserted = UpdateReader(), _list_added(team)
 
         def begin() -> UpdateReader:
@@ -554,18 +560,20 @@ class OwnGraph(Method[OwnGraphConfig]):
             await meter.close()
         if meter.refusal is not None:
             raise meter.refusal
-        offered = dict[str, dict[str, None]]()
+        offered, given = dict[str, dict[str, None]](), dict[str, list[str]]()
         if settings := [name for name, text in self.texts.items() if text.setting]:
             offered[AGENT] = dict.fromkeys(settings)  # the context has the values of all
         for call in meter.calls:
             tools = dict.fromkeys(name for name in call.texts if name in self.tools)
             for name in self._list_prompts(call, inserted):
                 offered.setdefault(name, {}).update(tools)
+            given |= _list_given(call, question)
         notes = {
             OFFERED: {name: list(tools) for name, tools in offered.items() if tools},
             WROTE: {node: fields for node, fields in updates.list_texts().items() if fields},
             PASSED: updates.passed,
             READ: updates.read,
+            GIVEN: given,
         }
         steps = [step for call in meter.calls for step in self._make_steps(call, meter.results, inserted)]
         seen = {step.agent for step in steps}
@@ -704,7 +712,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at, guide=ctx.guide))
         toolbox, offered = make_toolbox(team, self.tools), self._collect_offered(runs)
         holding = offer_tools(team, offered)
-        shown = _show_tools(holding, toolbox)
+        shown = _show_graph(holding, toolbox)
         gradients, at_tools, wanting, spent = list[Gradient](), list[Gradient](), list[Gradient](), list[Usage]()
         for found in await gather_all(compute_gradients(_line_up(run), shown, critic, ctx.at, toolbox) for run in runs):
             wanting += found.gradients
@@ -1203,17 +1211,29 @@ def _read_arguments(given: Any) -> FrozenJson:
         return {"arguments": repr(given)}
 
 
-def _show_tools(team: Team, toolbox: Mapping[str, Described]) -> Team:
-    """The team whose graph says which tools it offers without a prompt, as critics are shown no tools of the last."""
+def _show_graph(team: Team, toolbox: Mapping[str, Described]) -> Team:
+    """The team as critics read it: its graph says what it does, and the tools that it offers without a prompt."""
     graph = team.agents_by_id[AGENT]
-    if not graph.tools:
-        return team
-    shown = graph.replace(prompt=f"{graph.prompt}, which offers tools:\n{describe_tools(graph.tools, team, toolbox)}")
+    offers = f", and offers tools:\n{describe_tools(graph.tools, team, toolbox)}" if graph.tools else "."
+    shown = graph.replace(prompt=f"{PROGRAM}{offers}")
     return team.replace(agents=[shown if agent.id == AGENT else agent for agent in team.agents])
 
 
+def _list_given(call: MeteredCall, question: Question) -> dict[str, list[str]]:
+    """List what the program put into a call beside its texts and the question, by the texts' names."""
+    asked, given = question.input.strip(), dict[str, list[str]]()
+    for name, put in call.texts.items():
+        parts = [rest for part in put if (rest := part.replace(asked, "").strip())]
+        given[name] = [excerpt(part, GIVEN_LENGTH // len(parts), call.reply) for part in parts]
+    return given
+
+
 def _line_up(run: Trajectory) -> Trajectory:
-    """A run as one of the chain of texts: each hands its last reply on to the next, and the last to the graph."""
+    """A run as one of the chain of texts: each hands its last reply on to the next, and the last to the graph.
+
+    What else the program put into a text stands beside that.
+    """
+    given: Mapping[str, Sequence[str]] = run.notes.get(GIVEN, {})
     last = {step.agent: step for step in run.steps if step.agent != AGENT}
     names = [*last, AGENT]
     steps = list[Step]()
@@ -1222,6 +1242,9 @@ def _line_up(run: Trajectory) -> Trajectory:
         tools = tuple(use for step in run.steps if step.agent == name for use in step.tools)
         sent = (Message(source=name, target=after, text=output),) if after else ()
         inbox = steps[-1].sent if steps else ()
+        known = {step.output.strip() for step in steps}
+        if put := "\n\n".join(part for part in given.get(name, ()) if part not in known):
+            inbox = (*inbox, Message(source="the program", target=name, text=put))
         steps.append(Step(node=name, agent=name, output=output, inbox=inbox, sent=sent, tools=tools))
     return run.replace(steps=tuple(steps))
 

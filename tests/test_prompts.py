@@ -116,8 +116,10 @@ GAPS = (
     r"<(\w+)>\s*</\1>",
     r":\s*(?=<(\w+)>\s*</\1>|\Z)",
     r"\b(a|an|and|at|by|for|in|is|it|of|on|or|the|to|with) \1\b",
+    r"^\W*(?:none|nothing)\W*$",
 )
-"""Doubled blank lines, blanks at an end of a line, sections and headings with nothing beneath, doubled words."""
+"""Doubled blank lines, blanks at an end of a line, sections and headings with nothing beneath, doubled words, and lines
+that say that there is nothing."""
 
 
 @of_every_method

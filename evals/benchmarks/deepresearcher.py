@@ -58,7 +58,7 @@ def grade(task: Task, answer: str) -> Feedback:
     score = max(set_f1(given, gold) for gold in golds)
     if score == 1:
         return RIGHT
-    return Feedback(score=score, solved=False, text=f"The answer is not right: its F1 is {score:.2f}.")
+    return Feedback(score=score, solved=False, text=f"The answer is {'partly' if score else 'not'} right.")
 
 
 ENVIRONMENT = RuleEnvironment("deepresearcher", grade, "final_f1")

@@ -197,7 +197,7 @@ def describe_error(question: str, given: str | None, score: float) -> str:
     if closed != wanted:
         return f"The question {'asks' if wanted else 'does not ask'} for yes or no."
     if score:
-        return f"The answer is partly right: F1 {score:.2f}. Give all that is asked for, and nothing else."
+        return "The answer is partly right. Give all that is asked for, and nothing else."
     return "The answer is wrong."
 
 

@@ -26,6 +26,7 @@ from selfwire.evolvers.dytopo.induction import Descriptors
 from selfwire.evolvers.dytopo.initial_team import get_members
 from selfwire.evolvers.dytopo.schemas import Call, Halting, Turn, turn_schema
 from selfwire.evolvers.dytopo.turns import ManagerTurn, WorkerTurn
+from selfwire.evolvers.trajectory_text import find_name
 from selfwire.tools.own import call_tool
 
 SHOWN = 1000
@@ -178,8 +179,8 @@ class DytopoAgents:
             return ManagerTurn(goal=goal, why=str(error), usage=get_error_cost(error))
         why = find_objection(given.domain, rounds) if verdict.is_complete else ""
         next_goal = verdict.next_goal.strip() or goal
-        known = {name.casefold(): name for name in get_workers(given.workflow)}
-        called = [known[name.strip().casefold()] for name in verdict.speakers if name.strip().casefold() in known]
+        workers = get_workers(given.workflow)
+        called = [worker for name in verdict.speakers if (worker := find_name(name, workers))]
         return ManagerTurn(
             complete=verdict.is_complete and not why,
             claimed=verdict.is_complete,

@@ -88,7 +88,7 @@ def describe_tools(agents: Iterable[Agent], toolbox: Toolbox) -> str:
     """The tools that the agents hold, one line each."""
     names = dict.fromkeys(tool for agent in agents for tool in agent.tools)
     specs = [toolbox[name].spec for name in names if name in toolbox]
-    return "\n".join(f"{spec.name}: {spec.description}" for spec in specs) or "(none)"
+    return "\n".join(f"{spec.name}: {spec.description}" for spec in specs)
 
 
 def apply_plan(state: TaskState, reply: Plan) -> TaskState:

@@ -198,7 +198,7 @@ def format_plan(state: TaskState) -> str:
     )
     parts += _format_results(state)
     past = [f"{entry.work}: {TAGS[entry.verdict]}" for entry in state.history]
-    parts += ["Who worked on what, and the verdict:\n" + "\n".join(past)] if past else []
+    parts += ["Who worked on what (+ at once, > then), and the verdict:\n" + "\n".join(past)] if past else []
     return "\n\n".join(parts)
 
 

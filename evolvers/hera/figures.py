@@ -79,7 +79,7 @@ def draw_run(notes: Mapping[str, Any]) -> Picture:
         if profile
     ]
     planned = "the default chain, as no valid plan came" if notes.get("default") else "the orchestrator's plan"
-    about.append(Entry(head=planned, text=notes.get("plan") or notes.get("mutation") or ""))
+    about.append(Entry(head=planned, text=notes.get("mutation") or ""))
     about += [Entry(head="repaired", text=repair, look="bad") for repair in notes.get("repairs", ())]
     shown = tuple((insight["text"], insight["utility"], insight["type"]) for insight in notes.get("insights", ()))
     panels: list[Panel] = [TextList(title="How the team was planned", entries=tuple(about))]

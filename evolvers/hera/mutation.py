@@ -13,7 +13,7 @@ from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, is_id
-from selfwire.evolvers.credit import Blame, render_feedback
+from selfwire.evolvers.credit import Blame
 from selfwire.evolvers.hera.groups import Group
 from selfwire.evolvers.hera.initial_team import list_able_agents
 from selfwire.evolvers.hera.reflection import get_topology, render_plan
@@ -22,12 +22,12 @@ from selfwire.evolvers.hera.schemas import Mutation
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.topology_ops import find_free_name
 from selfwire.evolvers.trajectory_text import (
+    find_name,
     format_trace,
     get_score,
     render_agents,
-    render_lines,
+    render_feedback,
     render_topology,
-    to_plain_name,
 )
 
 MEMORY = "mutated"  # names the questions that had their second group, in a team's memory
@@ -77,16 +77,15 @@ async def propose_mutations(
         task=best.question.input,
         plan=render_topology(topology),
         agent=render_agents([team.agents_by_id[blame.agent]]),
-        cause=blame.cause or "(not said)",
+        cause=blame.cause,
         agents=render_agents(others),
         trace=format_trace(best),
         feedback=render_feedback(best),
         tried="\n".join(dict.fromkeys(render_plan(trajectory) for trajectory in group)),
-        tools=render_lines(tools),
+        tools="\n".join(tools),
     )
     found = []
-    names = {to_plain_name(agent.id): agent.id for agent in others}
-    alternative = names.get(to_plain_name(reply.alternative), "") if reply else ""
+    alternative = find_name(reply.alternative, [agent.id for agent in others]) if reply else None
     if not alternative and others:
         alternative = others[int(scope.at(node="mutate").random("alternative").integers(len(others)))].id
     if alternative:

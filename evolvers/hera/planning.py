@@ -25,7 +25,7 @@ from selfwire.evolvers.hera.schemas import QueryProfile, TopologyPlan
 from selfwire.evolvers.hera.steps import StepDraft, connect_ends, draft_steps, resolve_steps, sort_steps
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.topology_ops import find_free_name
-from selfwire.evolvers.trajectory_text import TASK_LENGTH, render_lines
+from selfwire.evolvers.trajectory_text import TASK_LENGTH
 
 SUMMARY_LENGTH = 300
 
@@ -39,12 +39,11 @@ class Brief(FrozenModel):
 
 
 class TeamPlan(FrozenModel):
-    """A plan that can run, with repairs for people, and the profile of the question in the orchestrator's words."""
+    """A plan that can run, with repairs for people."""
 
     topology: Topology
     repairs: tuple[str, ...] = ()
     default: bool = False
-    profile: str = ""
 
 
 class PlannedRun(FrozenModel):
@@ -102,7 +101,7 @@ async def sample_topology(
             task=question.input,
             profile=brief.profile.text if brief.profile else "",
             agents=render_pool(team),
-            insights=render_lines([f"- ({i.profile.type}, utility {i.utility:.2f}) {i.text}" for i in brief.insights]),
+            insights="\n".join([f"- ({i.profile.type}, utility {i.utility:.2f}) {i.text}" for i in brief.insights]),
             limits=f"at most {steps} steps",
         )
     except ReplyError as error:
@@ -122,7 +121,7 @@ def resolve_plan(reply: TopologyPlan, team: Team, *, steps: int) -> TeamPlan:
     topology = _topology(draft_steps(resolved, repairs), team, repairs)
     if problems := topology.problems():
         return make_default_plan(team, *repairs, *map(str, problems))
-    return TeamPlan(topology=topology, repairs=tuple(repairs), profile=reply.query_profile[:300])
+    return TeamPlan(topology=topology, repairs=tuple(repairs))
 
 
 def make_default_plan(team: Team, *repairs: str) -> TeamPlan:
@@ -144,7 +143,6 @@ def note_plan(brief: Brief, plan: TeamPlan) -> dict[str, Any]:
             }
             for insight in brief.insights
         ],
-        "plan": plan.profile,
         "repairs": list(plan.repairs),
         "default": plan.default,
         "topology": plan.topology.model_dump(mode="json"),

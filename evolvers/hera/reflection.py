@@ -28,7 +28,7 @@ from selfwire.evolvers.hera.library import (
 )
 from selfwire.evolvers.hera.schemas import LibraryOperation, LibraryOperations, Operation, Reflection
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trajectory_text import count_agent_tokens, format_trace, get_score, render_lines, render_topology
+from selfwire.evolvers.trajectory_text import count_agent_tokens, format_trace, get_score, render_topology
 
 GROUP_LENGTH = 16_000
 ANSWER_LENGTH = 600
@@ -99,10 +99,11 @@ def render_trajectory(trajectory: Trajectory, rank: int, length: int, success_at
     """Render a trajectory in about `length`: outcome, tokens, feedback, topology, the work of each agent."""
     score = get_score(trajectory) or 0.0
     outcome = "a success" if score >= success_at else "a failure"
-    feedback = trajectory.feedback.text if trajectory.feedback else "(nothing)"
+    said = " ".join(trajectory.feedback.text.split()) if trajectory.feedback else ""
+    feedback = f"feedback: {said}\n" if said else ""
     return (
         f"trajectory {rank}: {outcome}, score {score:.2f}, {count_agent_tokens(trajectory)} tokens\n"
-        f"feedback: {' '.join(feedback.split())}\ntopology: {render_plan(trajectory)}\n"
+        f"{feedback}topology: {render_plan(trajectory)}\n"
         f"{format_trace(trajectory, answer='(the final answer)', length=length)}\n"
         f"final answer: {excerpt((trajectory.answer or '').strip(), ANSWER_LENGTH)}"
     )
@@ -223,13 +224,13 @@ async def _ask_operations(
         "consolidate",
         scope=scope.at(node="consolidate"),
         catch=ModelError,
-        library=render_lines(
+        library="\n".join(
             [
                 f"[{id}] ({entry.profile.type}, utility {entry.utility:.2f} over {entry.uses} uses) {entry.text}"
                 for id, entry in entries.items()
             ]
         ),
-        new=render_lines([f"- ({insight.profile.type}) {insight.text}" for insight in new]),
+        new="\n".join([f"- ({insight.profile.type}) {insight.text}" for insight in new]),
     )
     by_text = {" ".join(operation.new_insight.split()): operation for operation in reply.operations}
     return {insight.text: by_text[insight.text] for insight in new if insight.text in by_text}, usage

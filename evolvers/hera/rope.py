@@ -11,7 +11,7 @@ from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
-from selfwire.evolvers.credit import Blame, Failure, render_failures, render_feedback, resolve_blame
+from selfwire.evolvers.credit import Blame, Failure, render_failures, resolve_blame
 from selfwire.evolvers.hera.config import Axis, PromptConfig
 from selfwire.evolvers.hera.library import Insight, UsageCounts
 from selfwire.evolvers.hera.reflection import get_topology
@@ -24,7 +24,7 @@ from selfwire.evolvers.trajectory_text import (
     format_trace,
     get_score,
     render_agents,
-    render_lines,
+    render_feedback,
     render_topology,
 )
 
@@ -138,7 +138,7 @@ async def generate_variant(
         agent=agent.id,
         role=agent.role,
         prompt=agent.prompt,
-        tools=render_lines(agent.tools),
+        tools="\n".join(agent.tools),
         axis=AXES[axis],
         failures=render_failures(failures),
         insights="\n".join(insight.text for insight in insights),
@@ -177,7 +177,7 @@ async def extract_lesson(
     if control.feedback:
         results.append(f"original prompt, repeated: {_result(control, agent.id)}")
     for variant, done in graded:
-        added = render_lines([f"adds: {text}" for text in variant.instructions])
+        added = "\n".join([f"adds: {text}" for text in variant.instructions])
         results.append(f"variant {variant.axis}\n{added}\n{_result(done, agent.id)}")
     reply, usage = await orchestrator.ask_or(
         Contrast(),
@@ -188,8 +188,8 @@ async def extract_lesson(
         agent=agent.id,
         role=agent.role,
         prompt=agent.prompt,
-        tools=render_lines(agent.tools),
-        case="\n\n".join(failure.case for failure in failures[-1:]) or "(none)",
+        tools="\n".join(agent.tools),
+        case="\n\n".join(failure.case for failure in failures[-1:]),
         variants="\n\n".join(results),
         failures=render_failures(failures[:-1], above=failures[-1].asked if failures else ""),
     )
@@ -221,7 +221,7 @@ async def integrate_lesson(
             scope=scope.at(node=f"integrate {agent.id}"),
             catch=ModelError,
             prompt=agent.prompt,
-            proposed=render_lines(
+            proposed="\n".join(
                 [*(f"rule: {text}" for text in lesson.rules), *(f"principle: {text}" for text in lesson.principles)]
             ),
             limits=f"at most {config.rules} rules, at most {config.length} characters",
@@ -238,6 +238,6 @@ def _result(trajectory: Trajectory, agent: str) -> str:
     steps = [step for step in trajectory.steps if step.agent == agent]
     own = "\n".join(f"[{step.node}] {format_step(step, STEP_LENGTH, about=answer)}" for step in steps)
     final = "" if answer in own else f"\nfinal answer: {excerpt(answer, STEP_LENGTH)}"
-    score, _, text = render_feedback(trajectory).partition(": ")  # equal words on a line of their own stand there once
+    score, _, text = render_feedback(trajectory).partition("\n")  # equal words on a line of their own stand there once
     said = f"\nfeedback: {text}" if text else ""
     return f"{score}, {count_agent_tokens(trajectory)} tokens{said}\n{own}{final}"

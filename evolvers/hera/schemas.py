@@ -29,13 +29,11 @@ class PlanStep(ReplySchema):
     depends_on: list[Annotated[int | str, WithJsonSchema({"type": "integer"})]] = Field(
         default=[], description="Numbers of the steps whose outputs it reads."
     )
-    mode: str = Field(default="sequential", description="sequential or parallel.")
 
 
 class TopologyPlan(ReplySchema):
     """Who takes part, in which order, and who reads whose output."""
 
-    query_profile: str = Field(default="", description="What sort of question it is, in one sentence.")
     execution_order: list[PlanStep] = Field(description="The steps, in order; the last one answers.")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from selfwire.core.topology import compute_greedy_order
 from selfwire.evolvers.hera.schemas import PlanStep
-from selfwire.evolvers.trajectory_text import to_plain_name
+from selfwire.evolvers.trajectory_text import find_name, to_plain_name
 
 
 @dataclass(frozen=True)
@@ -19,17 +19,20 @@ class StepDraft:
 
 @dataclass(frozen=True)
 class ResolvedStep:
-    """A step whose agent is in the pool; its dependencies are still the plan's words."""
+    """A step whose agent is in the pool; its dependencies are still the plan's words.
+
+    Args:
+        begins: whether the plan says that it reads nothing; not where the plan does not say what it reads.
+    """
 
     number: int
     agent: str
     depends_on: tuple[int | str, ...]
-    parallel: bool
+    begins: bool
 
 
 def resolve_steps(steps: Sequence[PlanStep], agents: Sequence[str], repairs: list[str]) -> list[ResolvedStep]:
     """The steps of known agents; a dependency on any other step becomes that step's dependencies."""
-    names = {to_plain_name(agent): agent for agent in agents}
     inherited: dict[int, tuple[int | str, ...]] = {}
     known: list[ResolvedStep] = []
     for step in steps:
@@ -37,9 +40,9 @@ def resolve_steps(steps: Sequence[PlanStep], agents: Sequence[str], repairs: lis
         for named in step.depends_on:
             wanted += inherited.get(named, (named,)) if isinstance(named, int) else (named,)
         wanted = list(dict.fromkeys(wanted))  # skipped steps would double what the next one inherits
-        if to_plain_name(step.agent) in names:
-            agent = names[to_plain_name(step.agent)]
-            known.append(ResolvedStep(step.step, agent, tuple(wanted), step.mode.strip().lower() == "parallel"))
+        if (agent := find_name(step.agent, agents)) is not None:
+            begins = "depends_on" in step.model_fields_set and not step.depends_on
+            known.append(ResolvedStep(step.step, agent, tuple(wanted), begins))
         else:
             repairs.append(f"step {step.step}: there is no agent {step.agent[:60]!r}; the step is left out")
             inherited[step.step] = tuple(wanted)
@@ -49,7 +52,7 @@ def resolve_steps(steps: Sequence[PlanStep], agents: Sequence[str], repairs: lis
 def draft_steps(steps: Sequence[ResolvedStep], repairs: list[str]) -> list[StepDraft]:
     """The steps with dependencies as indices in the list; dependencies on missing steps are left out.
 
-    A sequential step without dependencies follows the step before it.
+    A step of which nothing says what it reads follows the step before it.
     """
     numbers: dict[int, int] = {}
     for index, step in enumerate(steps):
@@ -65,7 +68,7 @@ def draft_steps(steps: Sequence[ResolvedStep], repairs: list[str]) -> list[StepD
         if index in indices:
             repairs.append(f"step {step.number} ({step.agent}) depends on itself")
         indices -= {index}
-        if not indices and index and not step.parallel:
+        if not indices and index and not step.begins:
             indices = {index - 1}
         found.append(StepDraft(step.agent, frozenset(indices)))
     return found

@@ -30,7 +30,7 @@ from selfwire.evolvers.hiva.knowledge import (
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trajectory_text import TASK_LENGTH, format_inbox, format_step, gather_all, render_lines
+from selfwire.evolvers.trajectory_text import TASK_LENGTH, format_inbox, format_step, gather_all
 
 SHOWN_CONCEPTS = 60
 PROFILE = "@profile"
@@ -65,8 +65,8 @@ async def characterize_task(
         "profile",
         scope=scope.at(task=question.id, node=PROFILE),
         task=excerpt(question.input, TASK_LENGTH),
-        tools=render_lines([f"{tool.name}: {tool.description}" for tool in tools]),
-        known_concepts=render_lines([*dict.fromkeys((*familiar, *named))][:SHOWN_CONCEPTS]),
+        tools="\n".join([f"{tool.name}: {tool.description}" for tool in tools]),
+        known_concepts="\n".join([*dict.fromkeys((*familiar, *named))][:SHOWN_CONCEPTS]),
     )
     if profile is None:
         return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), usage

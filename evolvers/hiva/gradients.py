@@ -20,7 +20,7 @@ from selfwire.evolvers.trajectory_text import (
     format_trace,
     gather_all,
     get_fault,
-    render_lines,
+    render_feedback,
 )
 
 PURPOSE_LENGTH = 160
@@ -125,7 +125,7 @@ async def _diagnose(trajectory: Trajectory, team: Team, meta_model: PromptedMode
         task=trajectory.question.input,
         answer=trajectory.answer or "",
         trace=format_trace(trajectory, answer="(the final answer above)"),
-        feedback=_render_feedback(trajectory),
+        feedback=render_feedback(trajectory),
         role=team.agent_at(team.topology.sink).prompt,
     )
     return _make_loss(trajectory, team, asked.feedback, asked.own_feedback, asked.sentiment, usage)
@@ -164,11 +164,6 @@ def _make_loss(trajectory: Trajectory, team: Team, feedback: str, own: str, sent
         concerns="semantics" if critical else "none",
     )
     return Loss(solved=False, gradient=gradient, usage=usage)
-
-
-def _render_feedback(trajectory: Trajectory) -> str:
-    feedback = trajectory.feedback
-    return f"score {feedback.score:.2f} of 1\n{feedback.text}" if feedback else "(nothing)"
 
 
 def count_agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) -> dict[str, int]:
@@ -253,7 +248,7 @@ async def _localise(
         team=describe_team(team),
         input=format_inbox(step, about=step.output),
         output=format_step(step, about=trajectory.answer or ""),
-        feedback=_render_feedback(trajectory),
+        feedback=render_feedback(trajectory),
         successor_feedback=said,
     )
     gradient = Gradient(
@@ -272,7 +267,7 @@ async def _localise(
 def describe_tools(names: Sequence[Id], team: Team, toolbox: Mapping[str, Described]) -> str:
     """Tools with their descriptions, one per line; those of the team's own are marked."""
     own = team.tools_by_name
-    return render_lines(
+    return "\n".join(
         [
             f"{name} (the team's own): {own[name].description}"
             if name in own
@@ -292,7 +287,7 @@ def describe_team(team: Team) -> str:
         purpose = excerpt(" ".join(team.agent_at(node).prompt.split()), PURPOSE_LENGTH)
         targets = ", ".join(topology.successors[node])
         lines.append(f"{node} -> {targets}: {purpose}" if targets else f"{node} gives the answer: {purpose}")
-    return render_lines(lines)
+    return "\n".join(lines)
 
 
 def number_tasks(gradients: Iterable[Gradient]) -> dict[str, str]:

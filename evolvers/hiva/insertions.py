@@ -123,4 +123,4 @@ def _find_objection(found: ProgramEdit, changes: ProgramChanges, most: int) -> s
 
 
 def _list_lines(described: Mapping[str, str]) -> str:
-    return "\n".join(f"{name}: {what}" for name, what in described.items()) or "none"
+    return "\n".join(f"{name}: {what}" for name, what in described.items())

@@ -15,7 +15,7 @@ from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.rounds import RunSoFar, render_goal
 from selfwire.evolvers.tacomas.schemas import AgentRefinement, Refinement
 from selfwire.evolvers.tacomas.work import Notes, cut_task, render_agent, render_graph, render_work
-from selfwire.evolvers.trajectory_text import gather_all
+from selfwire.evolvers.trajectory_text import find_name, gather_all
 
 NOTE_LENGTH = 900
 PROMPT_LENGTH = 2_000
@@ -180,9 +180,8 @@ async def refine_agents(
             goal=goal,
             agents="\n\n".join(_render_coached(score, team, run.notes) for score in group),
         )
-        names, given = {score.agent for score in group}, found.agents if found else []
-        advice = {refinement.agent.strip(): refinement for refinement in reversed(given)}
-        return {agent: refinement for agent, refinement in advice.items() if agent in names}, usage
+        names, given = [score.agent for score in group], found.agents if found else []
+        return {agent: said for said in reversed(given) if (agent := find_name(said.agent, names))}, usage
 
     replies = await gather_all(coach(group) for group in groups if group)
     given = {agent: refinement for found, _ in replies for agent, refinement in found.items()}

@@ -17,7 +17,7 @@ from selfwire.core.values import FrozenModel
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, Contributions, Operator, Verdict
 from selfwire.evolvers.tacomas.work import cut_task, hide_answer, render_work
-from selfwire.evolvers.trajectory_text import format_step, gather_all
+from selfwire.evolvers.trajectory_text import find_name, format_step, gather_all
 
 WEAK = 0.3
 """Highest score of an agent without evidence: weak but partly relevant."""
@@ -219,7 +219,7 @@ async def _scores(
         agents=work,
     )
     scores = reply.scores if reply else ()
-    return {score.agent.strip(): score for score in reversed(scores) if score.agent.strip() in shown}, usage
+    return {agent: score for score in reversed(scores) if (agent := find_name(score.agent, shown))}, usage
 
 
 def mean_contribution(scores: Sequence[Contribution]) -> float | None:

@@ -87,7 +87,8 @@ class BirthDeathPair(ReplySchema):
     @field_validator("v_dead")
     @classmethod
     def _nobody(cls, v_dead: str | None) -> str | None:
-        return (v_dead and v_dead.strip()) or None  # models that must fill every field write "" for nobody
+        said = (v_dead or "").strip()
+        return None if said.lower() in ("", "null", "none") else said  # models that must fill every field write these
 
 
 class EdgeEdit(ReplySchema):

@@ -154,15 +154,15 @@ async def test_a_reference_of_several_lines_is_compared_with_all_that_is_behind_
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("Lovelace the countess Byron", "0.57 of 1; 2 of your 3 words are expected, 2 are missing"),
-        ("Lovelace", "0.40 of 1; 1 of your 1 word is expected, 3 are missing"),
-        ("countess Augusta Ada Lovelace herself", "0.89 of 1; 4 of your 5 words are expected, none is missing"),
-        ("countess Augusta Ada", "0.86 of 1; 3 of your 3 words are expected, 1 is missing"),
+        ("Lovelace the countess Byron", "2 of your 3 words are expected, 2 are missing"),
+        ("Lovelace", "1 of your 1 word is expected, 3 are missing"),
+        ("countess Augusta Ada Lovelace herself", "4 of your 5 words are expected, none is missing"),
+        ("countess Augusta Ada", "3 of your 3 words are expected, 1 is missing"),
     ],
 )
 async def test_partly_right_is_said_in_numbers_of_words(answer: str, said: str) -> None:
     found = await load_grader("f1").grade(task("Augusta Ada, Countess Lovelace"), f"Answer: {answer}", scope=SCOPE)
-    assert found.text.startswith(f"The answer is partly right: it scores {said}. Measured by: word overlap")
+    assert found.text.startswith(f"The answer is partly right: {said}. Measured by: word overlap")
 
 
 async def test_words_on_an_answer_may_meet_the_reference_by_chance() -> None:
@@ -172,7 +172,7 @@ async def test_words_on_an_answer_may_meet_the_reference_by_chance() -> None:
 
 async def test_lines_that_differ_are_said() -> None:
     found = await load_grader("em").grade(task("Ada"), "Answer: Ada\nAnswer: Byron", scope=SCOPE)
-    assert found.text.startswith("The answer is not right: its lines that begin with 'Answer:' differ, so it scores 0.")
+    assert found.text.startswith("The answer is not right: its lines that begin with 'Answer:' differ.")
 
 
 @pytest.mark.parametrize("name", sorted(NAMED))

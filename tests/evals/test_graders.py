@@ -95,7 +95,7 @@ async def test_any_reference_of_a_list_will_do() -> None:
 async def test_part_of_the_way_is_said_and_is_not_enough() -> None:
     strict = await load_grader("f1").grade(task("barack hussein obama"), "barack obama", scope=SCOPE)
     assert not strict.solved
-    assert strict.text.startswith("The answer is partly right: it scores 0.80 of 1; ")
+    assert strict.text.startswith("The answer is partly right: 2 of your 2 words are expected, 1 is missing.")
 
 
 @pytest.mark.parametrize(("name", "reference"), [("f1", None), ("f1", {"answer": "x"}), ("f1", []), ("numeric", "Ada")])
@@ -256,4 +256,4 @@ async def test_feedback_that_tells_the_reference_is_refused(told: dict[str, Any]
 async def test_our_own_words_for_a_score_are_no_leak() -> None:
     found = await load_grader("exact").grade(task("right"), "left", scope=SCOPE)
     assert found.score == 0
-    assert found.text.startswith("The answer is not right: it scores 0.00 of 1.")
+    assert found.text.startswith("The answer is not right. Measured by: ")

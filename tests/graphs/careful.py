@@ -435,8 +435,8 @@ def play_hera(asked: Asked, *, draws: bool = True) -> Body | str:
     if asked.kind == "QueryProfile":
         return {"query_type": "other", "difficulty": "easy", "summary": "Do the work and check it."}
     if asked.kind == "TopologyPlan":
-        return {"query_profile": "", "execution_order": [
-            {"step": at, "agent": name, "depends_on": [at - 1] if at > 1 else [], "mode": "sequential"}
+        return {"execution_order": [
+            {"step": at, "agent": name, "depends_on": [at - 1] if at > 1 else []}
             for at, name in enumerate(_choose_agents(asked, draws), 1)
         ]}  # fmt: skip
     if asked.kind == "Reflection":

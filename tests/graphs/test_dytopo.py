@@ -626,7 +626,7 @@ async def test_d18_the_manager_calls_who_has_something_to_do() -> None:
         "ProblemParser": [{"public": "parsed"}],
         "Solver": [{"public": "solved"}],
         "Verifier": [{"public": "checked", "verdict": "open"}],
-        "Manager": [{"is_complete": False, "next_goal": "Check.", "speakers": ["verifier", "Nobody"]}],
+        "Manager": [{"is_complete": False, "next_goal": "Check.", "speakers": ["The Verifier", "Nobody"]}],
     }
     report = await ran(model := SpokenModel(script), DytopoConfig(rounds=3))
     spoke = [[turn.worker for turn in done.said if turn.asked] for done in report.rounds]

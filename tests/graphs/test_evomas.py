@@ -342,12 +342,15 @@ def test_the_evaluator_reads_what_tools_gave_in_the_stage_that_it_judges() -> No
     model = scripted(calls_tool=("look", {"query": "Rome"}))
     built(model, ["web_search", "web_browser"], tools=[look]).invoke(ASKED)
     first, second = model.shown("You review")
-    shown = "tool look({'query': 'Rome'}) -> [1] Bridges of Rome\nIt is long. See https://bridges.example/a?b=1."
+    shown = "tool look(query: Rome) -> [1] Bridges of Rome\nIt is long. See https://bridges.example/a?b=1."
     for told in (first, second):
         assert section(told, "tool_results") == shown  # both agents asked the same
     bare = scripted()
     built(bare, ["io"]).invoke(ASKED)
     assert not any("tool_results" in told for told in bare.shown("You review"))
+    plans = bare.shown("You plan the work")
+    assert plans
+    assert not any("<tools>" in told or "(none)" in told for told in plans)
 
 
 def test_a_long_result_of_a_tool_is_cut_to_what_concerns_the_outcome() -> None:

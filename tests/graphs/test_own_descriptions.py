@@ -102,7 +102,7 @@ class Model:
 
     def criticise(self, kind: str, said: str) -> Body:
         if kind == "GlobalGradient":
-            blamed = "critical" if "which offers tools" in said else "neutral"
+            blamed = "critical" if "and offers tools" in said else "neutral"
             own = "Call find_order with the number." if blamed == "critical" else ""
             return {"feedback": "The order was not found.", "own_feedback": own, "sentiment": blamed}
         if kind == "AgentGradient":
@@ -152,7 +152,7 @@ def test_a_description_is_mended_and_taken_home(home: Path, model: Model) -> Non
     assert "'Args:' begins a section, which stays in the source as it is" in done.output  # the first rewriting
     shown = find_shown(model, "AgentGradient")[0]
     assert "find_order: Finds orders.\nfind_shop: Finds the shop of a town." in shown
-    assert "tool find_order({'order': \"Ann's\"}) -> there is no order" in shown
+    assert "tool find_order(order: Ann's) -> there is no order" in shown
     assert len(find_shown(model, "PromptRewrite")) == 2  # of one tool, in two iterations
     agent = [body for body in model.asked if not asked_kind(body)][-1]
     order, shop = (tool["function"] for tool in agent["tools"])
@@ -177,7 +177,7 @@ def test_critics_who_ask_an_agent_of_langchain_for_a_step_are_told_the_way_out(h
 def test_a_tool_of_an_agent_without_a_prompt_is_blamed_where_the_answer_is(home: Path, model: Model) -> None:
     done = evolve(home, "node_app.py:graph")
     assert "evolved - seed, paired over 10 tasks: +1.00" in done.output
-    assert "which offers tools:\nfind_order: Finds orders." in find_shown(model, "GlobalGradient")[0]
+    assert "and offers tools:\nfind_order: Finds orders." in find_shown(model, "GlobalGradient")[0]
     call(home, "export", "desk", "mine.patch")
     subprocess.run(["git", "apply", "mine.patch"], check=True)
     assert Path("node_app.py").read_text(encoding="utf-8") == NODES.replace("Finds orders.", GOOD)

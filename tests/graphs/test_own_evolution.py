@@ -115,6 +115,9 @@ class Shop:
         return desk if RULE in said else f"I think that {desk} is the desk."
 
 
+ROWS = [{"input": f"Message {n} is about {DESKS[n % 3]}. Which desk?", "reference": DESKS[n % 3]} for n in range(90)]
+
+
 @pytest.fixture
 def shop() -> Shop:
     return Shop()
@@ -122,10 +125,7 @@ def shop() -> Shop:
 
 @pytest.fixture
 def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    rows = [
-        {"input": f"Message {n} is about {DESKS[n % 3]}. Which desk?", "reference": DESKS[n % 3]} for n in range(90)
-    ]
-    with open_shop(APP, {"desk.jsonl": rows}, shop, tmp_path, monkeypatch) as folder:
+    with open_shop(APP, {"desk.jsonl": ROWS}, shop, tmp_path, monkeypatch) as folder:
         yield folder
 
 
@@ -161,6 +161,22 @@ def test_a_prompt_is_mended_and_taken_home(home: Path, shop: Shop) -> None:
     assert score(home, "mended_app.py:graph") == 1
     taken = call(home, "export", "desk", "again.patch", code=2)
     assert "the source of 'shop_app.py:graph'" in taken.stderr or "nothing to write" in taken.stderr
+
+
+def test_a_critic_reads_what_the_program_put_into_a_prompt_and_no_name_of_a_file_as_a_prompt(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = APP.replace('{"wish": model', '{"wish": os.environ["RULES"] + model')
+    monkeypatch.setenv("RULES", "[rule 7] Bolts go to sales. ")
+    with open_shop(looked, {"desk.jsonl": ROWS}, shop, tmp_path, monkeypatch) as home:
+        evolve(home, "--iterations", "1")
+    asked = [said["text"] for said in shop.asked if said["kind"] == "AgentGradient"]
+    handed = [text.partition("<input>")[2].partition("</input>")[0] for text in asked]
+    assert "\nFrom the program:\n[rule 7] Bolts go to sales. help with something, " in "\n".join(handed)
+    assert "(nothing but the task)" in "\n".join(handed)  # to the first, which gets the question
+    critics = [said["text"] for said in shop.asked if said["kind"]]
+    assert not [text for text in critics if "shop_app" in text]
+    assert [text for text in critics if "<role>\nThe program around the others; it has no prompt" in text]
 
 
 def test_an_evolution_stops_at_once_where_the_graphs_server_cannot_be_reached(

@@ -1,17 +1,19 @@
 """Replies that no honest provider sends: each is a fault of its reply, and ends neither the run nor its journal."""
 
 import asyncio
+import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import json_repair
 import pytest
 from langchain_core.messages import AIMessage
+from pydantic import BaseModel, ConfigDict, Field
 
 from selfwire.core.chat import Reply
 from selfwire.core.errors import ReplyError
@@ -125,6 +127,77 @@ async def test_a_reply_that_was_cut_off_is_not_repaired(monkeypatch: pytest.Monk
         await parse_reply(Verdict, Reply(content='{"good": true', finish="length"))
     with pytest.raises(ValueError, match="too long to be repaired"):
         await parse_reply(Verdict, Reply(content="x" * (LONGEST_REPAIR + 1)))
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    tool: str
+    given: str = Field(default="{}", description="A JSON object in a string.")
+
+
+class Advice(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    said: str = ""
+    verdict: Literal["pass", "fail"]
+    names: list[str] = []
+    parts: list[Part] = []
+    other: Part | None = None
+
+
+WHOLE: Mapping[str, Any] = {"said": "a", "verdict": "pass", "names": ["b"], "parts": [], "other": None}
+NEARLY: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "lines for a text": ({"said": ["a", "b"]}, {"said": "a\nb"}),
+    "a number for a text": ({"said": 2.5}, {"said": "2.5"}),
+    "nothing for a text": ({"said": None}, {"said": ""}),
+    "a text for a list": ({"names": "b"}, {"names": ["b"]}),
+    "nothing for a list": ({"names": None}, {"names": []}),
+    "a word in capitals": ({"verdict": "Pass."}, {"verdict": "pass"}),
+    "one object for a list, with an object for its text": (
+        {"parts": {"tool": "look", "given": {"q": "é"}}},
+        {"parts": [{"tool": "look", "given": '{"q": "é"}'}]},
+    ),
+    "a field too many": ({"sure": 0.9}, {}),
+    "a field too many within": (
+        {"other": {"tool": "look", "given": "{}", "why": "x"}},
+        {"other": {"tool": "look", "given": "{}"}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "meant"), NEARLY.values(), ids=NEARLY)
+async def test_a_reply_whose_values_have_almost_their_types_is_not_asked_for_again(
+    given: dict[str, Any], meant: dict[str, Any], wire_server: WireServer
+) -> None:
+    wire_server.faults.append(saying(f"Here it is:\n```json\n{json.dumps({**WHOLE, **given})}\n```"))
+    found, _ = await metered(wire_server).generate_structured(Advice, ASKED, scope=Scope())
+    assert found == Advice.model_validate({**WHOLE, **meant})
+    assert len(wire_server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({**WHOLE, "verdict": "perhaps"}, "verdict"),
+        ({**WHOLE, "said": {"text": "a"}}, "said"),
+        ({"sayd": "a", "verdict": "pass", "names": [], "parts": [], "other": None}, "sayd"),  # said, misspelt
+        ({**WHOLE, "verdict": ["pass"], "names": "b"}, "verdict"),
+        ([WHOLE, WHOLE], "Advice"),
+    ],
+)
+async def test_a_reply_of_which_it_is_not_plain_what_it_means_is_a_fault(content: object, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        await parse_reply(Advice, Reply(content=json.dumps(content)))
+
+
+async def test_an_object_that_stands_alone_in_a_list_is_the_object() -> None:
+    assert await parse_reply(Advice, Reply(content=json.dumps([WHOLE]))) == Advice.model_validate(WHOLE)
+
+    class Names(BaseModel):
+        names: list[str]
+
+    assert await parse_reply(Names, Reply(content='["a", "b"]')) == Names(names=["a", "b"])
 
 
 def calling(arguments: str, name: str = "search") -> dict[str, Any]:

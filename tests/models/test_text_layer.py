@@ -306,3 +306,15 @@ def test_a_marked_text_is_put_in_where_it_is_read_and_only_found_in_messages() -
     sent = [HumanMessage("Be brief. Be kind.")]
     assert layer.rewrite(sent)[0] is sent[0]
     assert layer.find(sent) == ("rule",)
+
+
+def test_what_the_program_puts_in_is_listed_beside_each_text() -> None:
+    layer = TextLayer([ANSWER, make("find", ("Find a place.",))])
+    asked = HumanMessage("Answer the question.\n\nNotes: [Tarn] A town.\n\nWhere?")
+    assert layer.list_given([asked]) == {"answer": ["[Tarn] A town.\n\nWhere?"]}  # as the hole between is short
+    said = [SystemMessage("Find a place."), HumanMessage("In Tarn?"), AIMessage("No."), HumanMessage("Why?")]
+    assert layer.list_given(said) == {"find": ["In Tarn?", "Why?"]}
+    assert layer.list_given([HumanMessage("In Tarn?")]) == {}
+    long = TextLayer([make("long", ("From these passages:\n", "\nanswer the question: ", ""), "passages", "question")])
+    asked = HumanMessage("Sir. From these passages:\n[Tarn] A town.\nanswer the question: Where?")
+    assert long.list_given([asked]) == {"long": ["Sir. ", "[Tarn] A town.", "Where?"]}

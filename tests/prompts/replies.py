@@ -368,11 +368,10 @@ SORT: Mapping[str, Any] = {
 }
 PLANNED = ("evidence_selector", "calculator", "answer_generator")
 PLAN: Mapping[str, Any] = {
-    "query_profile": "Two events are compared by dates that the task itself gives.",
     "execution_order": [
-        {"step": 1, "agent": "evidence_selector", "depends_on": [], "mode": "sequential"},
-        {"step": 2, "agent": "calculator", "depends_on": [1], "mode": "sequential"},
-        {"step": 3, "agent": "answer_generator", "depends_on": [1, 2], "mode": "sequential"},
+        {"step": 1, "agent": "evidence_selector", "depends_on": []},
+        {"step": 2, "agent": "calculator", "depends_on": [1]},
+        {"step": 3, "agent": "answer_generator", "depends_on": [1, 2]},
     ],
 }
 ADVICE = "Let the evidence_selector come before the calculator, which then compares what it is handed."

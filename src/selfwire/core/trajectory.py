@@ -1,5 +1,6 @@
 """Trajectories: the record of a team's run on a question, with a step per agent call."""
 
+import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
@@ -50,7 +51,9 @@ class ToolUse(FrozenModel):
 
 
 def _to_text(value: object) -> str:
-    return value if isinstance(value, str) else to_canonical_json(value)
+    if isinstance(value, str):
+        return value
+    return json.dumps(json.loads(to_canonical_json(value)), ensure_ascii=False)  # as a reader writes it
 
 
 class Routing(FrozenModel):

@@ -17,7 +17,7 @@ from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.errors import BudgetError, ModelError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Usage
-from selfwire.core.values import replace_surrogates
+from selfwire.core.values import FrozenMap, replace_surrogates
 from selfwire.models.budget import Ledger, Prices, Reservation
 from selfwire.models.metered_chat import count_tokens, estimate_tokens
 from selfwire.models.providers import MAX_TOKENS, NO_SERVER, Identity, is_unsent, redact_error
@@ -41,14 +41,14 @@ class MeteredCall:
 
     Attributes:
         node: of the graph, in which it was made; the model's name outside a graph.
-        texts: names of the texts that it carried.
+        texts: that it carried, by their names, each with what the program put in it.
         tool_calls: those of the reply.
     """
 
     node: str
     reply: str
     usage: Usage
-    texts: tuple[str, ...] = ()
+    texts: Mapping[str, Sequence[str]] = FrozenMap()
     tool_calls: tuple[ToolCall, ...] = ()
 
 
@@ -66,7 +66,7 @@ class CallUnderWay(NamedTuple):
     model: str
     sent: int
     reservation: Reservation
-    texts: tuple[str, ...]
+    texts: Mapping[str, Sequence[str]]
 
 
 @dataclass(eq=False)
@@ -76,7 +76,7 @@ class CallMeter(BaseCallbackHandler):
     Attributes:
         scope: place of the run, for the ledger's task and the journal's rows.
         loop: on which the journal is written.
-        find_texts: names the texts that a call carries, by its messages and the tools that it offers.
+        find_texts: lists the texts that a call carries, by its messages and the tools that it offers.
         calls: those that were answered, in the order in which they ended.
         failed: the others.
         results: what tools returned to models, by the id of the tool call.
@@ -88,7 +88,7 @@ class CallMeter(BaseCallbackHandler):
     prices: Prices
     scope: Scope
     loop: asyncio.AbstractEventLoop
-    find_texts: Callable[[Sequence[BaseMessage], Any], tuple[str, ...]] = lambda messages, offered: ()
+    find_texts: Callable[[Sequence[BaseMessage], Any], Mapping[str, Sequence[str]]] = lambda messages, offered: {}
     calls: list[MeteredCall] = field(default_factory=list)
     failed: list[FailedCall] = field(default_factory=list)
     results: dict[str, ToolMessage] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class CallMeter(BaseCallbackHandler):
 
     def on_llm_start(self, serialized: dict[str, Any] | None, prompts: list[str], **given: Any) -> None:
         """Reserve as `on_chat_model_start` does."""
-        self._begin(prompts, (), **given)
+        self._begin(prompts, {}, **given)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
         """Settle a call at its cost, and record it."""
@@ -165,7 +165,7 @@ class CallMeter(BaseCallbackHandler):
     def _begin(
         self,
         texts: Sequence[str],
-        found: tuple[str, ...],
+        found: Mapping[str, Sequence[str]],
         *,
         run_id: UUID,
         metadata: Mapping[str, Any] | None = None,

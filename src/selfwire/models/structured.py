@@ -29,7 +29,7 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
-from selfwire.core.errors import ConfigError, format_error, format_faults
+from selfwire.core.errors import UNKNOWN, ConfigError, format_error, format_faults
 from selfwire.core.text import mask_keys
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, fingerprint, replace_surrogates, to_plain_json
@@ -489,17 +489,96 @@ async def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
     except ValidationError:
         if reply.finish == "length":  # what was cut off cannot be repaired
             raise
-        repaired = await asyncio.to_thread(_repair, text)
+        repaired = _unwrap(schema, await asyncio.to_thread(_repair, text))
         if not isinstance(repaired, dict):
             raise
         return _validate(schema, repaired)
 
 
+def _unwrap(schema: type[BaseModel], value: Any) -> Any:
+    """The only object of a list; a list where the schema has one field, and that is a list, is this field."""
+    if not isinstance(value, list):
+        return value
+    if len(value) == 1 and isinstance(value[0], dict) and not value[0].keys().isdisjoint(schema.model_fields):
+        return value[0]
+    names = [*schema.model_fields]
+    is_field = len(names) == 1 and "items" in make_strict_schema(schema)["properties"][names[0]]
+    return {names[0]: value} if is_field else value
+
+
+FITS = 3
+"""Most times that values are fitted to their types, as what stands in a list of one is only seen once it is one."""
+
+
 def _validate(schema: type[Schema], value: Any) -> Schema:
-    try:
-        return schema.model_validate_json(json.dumps(value))  # JSON rules, as for the text: lists become tuples
-    except RecursionError:
-        raise ValueError("the object is nested too deeply") from None
+    """Validate an object, if needed after its values were fitted; a fault is that of the object as it came."""
+    fault: ValidationError | None = None
+    for _ in range(FITS + 1):
+        try:
+            return schema.model_validate_json(json.dumps(value))  # JSON rules, as for the text: lists become tuples
+        except RecursionError:
+            raise ValueError("the object is nested too deeply") from None
+        except ValidationError as error:
+            fault = fault or error
+            fitted = _fit_values(schema, value, error)
+            if fitted == value:
+                break
+            value = fitted
+    assert fault is not None, "an object without a fault is returned"
+    raise fault
+
+
+def _fit_values(schema: type[BaseModel], value: Any, error: ValidationError) -> Any:
+    """Fit values to the types that they lack, where it is plain what they mean; fields that do not exist are left out.
+
+    Where a field of the schema is missing, one that does not exist may be that field misspelt, and stays.
+    """
+    fitted, whole = json.loads(json.dumps(value)), make_strict_schema(schema)
+    for details in error.errors(include_url=False):
+        owner: Any = fitted
+        node: _Node = whole
+        with suppress(KeyError, IndexError, TypeError, ValueError):  # a place that a fit of this pass has moved
+            *path, last = details["loc"]
+            for name in path:
+                owner, node = owner[name], _get_part(node, name)
+            if details["type"] == UNKNOWN:
+                if _get_parts(node, "properties").keys() <= owner.keys():
+                    del owner[last]
+            else:
+                part, about = _get_part(node, last), node.get("description", "") if isinstance(last, int) else ""
+                owner[last] = _fit(owner[last], details["type"], part, part.get("description", about))
+    return fitted
+
+
+def _get_part(node: _Node, name: str | int) -> _Node:
+    """Return the schema of a field or of the items of a list."""
+    part: _Node = _get_parts(node, "items") if isinstance(name, int) else _get_parts(node, "properties")[name]
+    return part
+
+
+def _get_parts(node: _Node, kind: Literal["items", "properties"]) -> _Node:
+    [parts] = [option[kind] for option in node.get("anyOf", [node]) if kind in option]
+    found: _Node = parts
+    return found
+
+
+def _fit(value: Any, fault: str, node: _Node, about: str) -> Any:
+    """Fit a value: lines, numbers and described JSON to text, one value to a list, and a word to one of its spelling.
+
+    Args:
+        about: description of the value.
+    """
+    if fault == "string_type":
+        if isinstance(value, list) and all(isinstance(line, str) for line in value):
+            return "\n".join(value)
+        is_json = isinstance(value, bool | int | float) or "JSON" in about
+        return "" if value is None else json.dumps(value, ensure_ascii=False) if is_json else value
+    if fault == "list_type":
+        return [value] if value else []
+    if fault == "literal_error" and isinstance(value, str):
+        bare = value.strip().strip(".").casefold()
+        return next((word for word in node["enum"] if str(word).casefold() == bare), value)
+    return value
 
 
 def _repair(text: str) -> Any:

@@ -233,17 +233,40 @@ class TextLayer:
         Args:
             offered: tools as the request offers them.
         """
-        found = [name for message in messages for text in _list_texts(message) for name in self._find_inside(text)]
-        for text in _list_descriptions(offered):
-            found += [name for name, pattern in self._describing.items() if pattern.match(text)]
-        return tuple(dict.fromkeys(found))
+        return tuple(self.list_given(messages, offered))
 
-    def _find_inside(self, text: str) -> Iterator[str]:
-        """Find the texts in another, and in what fills their holes."""
-        for match in self._after.finditer(text):
-            yield self._texts[_get_number(match)].name
-            for filled in _list_filled(match):
-                yield from self._find_inside(filled)
+    def list_given(self, messages: Sequence[BaseMessage], offered: Any = ()) -> dict[str, list[str]]:
+        """List the texts in what is sent, in order, each with what fills its holes and stands around it.
+
+        What a person says in a message without a text of its own is given to the first of the texts.
+
+        Args:
+            offered: tools as the request offers them.
+        """
+        given, loose = dict[str, list[str]](), list[str]()
+        for message in messages:
+            for text in _list_texts(message):
+                found = [*self._find_inside(text)]
+                loose += [text] if not found and message.type == "human" else []
+                for name, filled in found:
+                    given.setdefault(name, []).extend(part for part in filled if part.strip())
+        if given:
+            next(iter(given.values())).extend(loose)
+        for text in _list_descriptions(offered):
+            given |= {n: [] for n, pattern in self._describing.items() if n not in given and pattern.match(text)}
+        return given
+
+    def _find_inside(self, text: str) -> Iterator[tuple[str, list[str]]]:
+        """Find the texts in another, and in what fills their holes, each with that and with what stands around it."""
+        matches = [*self._after.finditer(text)]
+        ends = [*(match.start() for match in matches[1:]), len(text)]
+        before = text[: matches[0].start()] if matches else ""
+        for match, end in zip(matches, ends, strict=True) if matches else ():
+            filled = _list_filled(match)
+            yield self._texts[_get_number(match)].name, [before, *filled, text[match.end() : end]]
+            before = ""
+            for part in filled:
+                yield from self._find_inside(part)
 
     def rewrite(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """The messages with changed texts in place of the program's; those without any are the same objects."""

@@ -69,7 +69,7 @@ async def test_the_best_of_several_references_counts() -> None:
         ("Answer: unknown", "Who was it?", "leaves the question open"),
         ("Answer: Vask", "Are both in Prund?", "asks for yes or no"),
         ("Answer: yes", "Who was it?", "does not ask for yes or no"),
-        ("Answer: Old Prund Bridge of Kolm", "Who was it?", "partly right: F1 0.29"),
+        ("Answer: Old Prund Bridge of Kolm", "Who was it?", "The answer is partly right. Give all"),
         ("Answer: Vask", "Who was it?", "The answer is wrong"),
     ],
 )

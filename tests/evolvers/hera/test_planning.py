@@ -11,7 +11,7 @@ from selfwire.core.task import Question
 from selfwire.evolvers.hera.initial_team import CALCULATOR, CHAIN, ROLES, make_initial_team
 from selfwire.evolvers.hera.library import Insight
 from selfwire.evolvers.hera.planning import Brief, TeamPlan, resolve_plan, sample_topology
-from selfwire.evolvers.hera.schemas import TopologyPlan
+from selfwire.evolvers.hera.schemas import PlanStep, TopologyPlan
 from selfwire.evolvers.trajectory_text import render_topology
 from selfwire.tools.ready import READY
 from tests.evolvers.hera.doubles import BRIDGE, known, meta_model, pool
@@ -20,10 +20,10 @@ from tests.scripted import ScriptedModel, prompts
 D, R, E, A, C = "query_decomposer", "retriever", "evidence_selector", "answer_generator", "conclude_agent"
 
 
-def plan(*steps: tuple[Any, ...], limit: int = 12) -> TeamPlan:
+def plan(*steps: tuple[str, list[Any] | None], limit: int = 12) -> TeamPlan:
     order = [
-        {"step": number, "agent": agent, "depends_on": reads, **({"mode": mode[0]} if mode else {})}
-        for number, (agent, reads, *mode) in enumerate(steps, 1)
+        {"step": number, "agent": agent, **({} if reads is None else {"depends_on": reads})}
+        for number, (agent, reads) in enumerate(steps, 1)
     ]
     return resolve_plan(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
 
@@ -33,7 +33,7 @@ def edges(found: TeamPlan) -> set[str]:
 
 
 def test_a_sound_plan_is_taken_as_it_is_with_an_agent_twice() -> None:
-    found = plan((D, []), (R, [1]), (R, [1], "parallel"), (E, [2, 3]), (A, [4]))
+    found = plan((D, []), (R, [1]), (R, [1]), (E, [2, 3]), (A, [4]))
     assert edges(found) == {f"{D}->{R}", f"{D}->{R}-2", f"{R}->{E}", f"{R}-2->{E}", f"{E}->{A}"}
     assert (found.repairs, found.default) == ((), False)
     assert found.topology.agents[f"{R}-2"] == R
@@ -46,7 +46,8 @@ BARE = pool().replace(agents=[agent.replace(tools=()) for agent in pool().agents
 
 
 async def test_d14_who_has_nothing_to_search_with_is_not_planned_with() -> None:
-    said = TopologyPlan.model_validate({"execution_order": [{"step": 1, "agent": R}, {"step": 2, "agent": A}]})
+    steps = [{"step": 1, "agent": R}, {"step": 2, "agent": A, "depends_on": [1]}]
+    said = TopologyPlan.model_validate({"execution_order": steps})
     shown, repairs = [], []
     for team in (pool(), BARE):
         model = ScriptedModel(TopologyPlan=said)
@@ -59,6 +60,16 @@ async def test_d14_who_has_nothing_to_search_with_is_not_planned_with() -> None:
     assert R not in shown[1]
     assert "query_rewriter" not in shown[1]
     assert repairs == [(), (f"step 1: there is no agent {R!r}; the step is left out",)]
+
+
+async def test_insights_are_spoken_of_only_where_there_are_some_and_the_profile_is_not_asked_for_again() -> None:
+    model = ScriptedModel(TopologyPlan=TopologyPlan.model_validate({"execution_order": [{"step": 1, "agent": A}]}))
+    for brief in (Brief(), Brief(profile=BRIDGE, insights=(known("Search twice."),))):
+        await sample_topology(Question(id="q", input="?"), pool(), brief, meta_model(model), steps=12, scope=Scope())
+    without, with_one = model.shown("TopologyPlan")
+    assert not [word for word in ("(none)", "nsights", "utility") if word in without]
+    assert "0.5 being no evidence. Follow those that fit this question:\n<insights>\n- (" in with_one
+    assert "query_profile" not in f"{with_one} {TopologyPlan.model_json_schema()}"
 
 
 async def test_d14_nor_is_the_default_chain() -> None:
@@ -75,8 +86,11 @@ async def test_d14_nor_is_the_default_chain() -> None:
         assert computing.agents_by_id[CALCULATOR].tools == (tool,)
 
 
-def test_a_sequential_step_that_names_no_dependency_follows_the_one_before() -> None:
-    assert edges(plan((D, []), (R, []), (A, []))) == {f"{D}->{R}", f"{R}->{A}"}
+def test_a_step_that_does_not_say_what_it_reads_follows_the_one_before() -> None:
+    assert edges(plan((D, None), (R, None), (A, None))) == {f"{D}->{R}", f"{R}->{A}"}
+    assert edges(plan((D, []), (R, [7]), (A, [2]))) == {f"{D}->{R}", f"{R}->{A}"}  # 7 is no step
+    assert edges(plan((D, []), (R, []), (A, [2]))) == {f"{D}->{R}", f"{R}->{A}"}  # D begins
+    assert "mode" not in PlanStep.model_fields
 
 
 def test_an_unknown_agent_is_left_out_and_its_dependencies_are_inherited() -> None:
@@ -104,9 +118,9 @@ def test_a_dependency_on_no_step_or_on_itself_is_left_out() -> None:
 
 
 def test_d5_several_starts_get_the_decomposer_before_them() -> None:
-    found = plan((R, []), (E, [], "parallel"), (A, [1, 2]))
+    found = plan((R, []), (E, []), (A, [1, 2]))
     assert edges(found) == {f"{D}->{R}", f"{D}->{E}", f"{R}->{A}", f"{E}->{A}"}
-    there = plan((R, []), (D, [], "parallel"), (A, [1, 2]))
+    there = plan((R, []), (D, []), (A, [1, 2]))
     assert edges(there) == {f"{D}->{R}", f"{D}->{A}", f"{R}->{A}"}
     assert any("several steps begin" in one for one in there.repairs)
 
@@ -120,7 +134,7 @@ def test_d5_where_no_step_answers_one_is_added() -> None:
 
 
 def test_what_nobody_reads_is_read_by_the_one_that_answers() -> None:
-    found = plan((D, []), (R, [1]), (E, [1], "parallel"), (C, [2]))
+    found = plan((D, []), (R, [1]), (E, [1]), (C, [2]))
     assert edges(found) == {f"{D}->{R}", f"{D}->{E}", f"{R}->{C}", f"{E}->{C}"}
     assert any(f"nobody reads {E}" in one for one in found.repairs)
 
@@ -180,9 +194,8 @@ async def test_the_orchestrator_sees_agents_profile_and_insights_with_their_util
 agents = st.sampled_from([*ROLES, "wizard", "", "Query Decomposer", "retriever-2", "x" * 200])
 reads = st.lists(st.one_of(st.integers(-2, 60), agents, st.text(max_size=5)), max_size=5)
 steps = st.fixed_dictionaries(
-    {"step": st.integers(-3, 60), "agent": st.one_of(agents, st.text(max_size=20)), "depends_on": reads,
-     "mode": st.sampled_from(["sequential", "parallel", "", "sideways"])}
-)  # fmt: skip
+    {"step": st.integers(-3, 60), "agent": st.one_of(agents, st.text(max_size=20)), "depends_on": reads}
+)
 
 
 @given(st.lists(steps, max_size=60), st.integers(1, 20))

@@ -48,8 +48,15 @@ async def test_the_orchestrator_names_one_agent_that_ran() -> None:
     assert blame == Blame(agent="retriever", cause="it searched for everything", place=3)
     assert usage.calls == 1
     [shown] = model.shown("FailedAgent")
-    assert "score 0.00: said of it" in shown
+    assert "score 0.00 of 1\nsaid of it" in shown
     assert "calculator" not in shown  # it did not run
+
+
+@pytest.mark.parametrize("said", ["retriever (tools: search)", "The retriever.", "[retriever]", "retriever: it slept"])
+async def test_a_name_is_understood_in_the_words_around_it(said: str) -> None:
+    model = ScriptedModel(FailedAgent=FailedAgent(agent=said))
+    blame, _ = await blame_agent(0, FAILED, pool(), meta_model(model), scope=Scope())
+    assert blame == Blame(agent="retriever", place=0)
 
 
 async def test_a_node_stands_for_its_agent() -> None:
@@ -82,7 +89,7 @@ def test_a_failure_tells_what_the_agent_did_and_what_was_said_of_the_answer() ->
     found = make_failure(FAILED, Blame(agent="retriever", cause="it slept", place=0))
     assert "[retriever] retriever said" in " ".join(found.text.split())
     assert "evidence_selector said" not in found.text
-    assert "feedback: score 0.00: said of it" in found.text
+    assert "feedback: score 0.00 of 1\nsaid of it" in found.text
 
 
 def test_d7_each_agent_once_the_most_blamed_first_by_its_last_failure() -> None:
@@ -126,8 +133,9 @@ async def test_d12_the_contrast_shows_original_control_and_variants_with_their_s
     )
     assert (lesson.rules, lesson.principles) == (("Search twice.",), ("Be complete.",))
     [shown] = model.shown("Contrast")
-    for part in ("original prompt: score 0.00", "original prompt, repeated: score 0.50", "variant thoroughness",
-                 "adds: Search twice.", "score 1.00, 80 tokens\nfeedback: said of it", "did 1"):  # fmt: skip
+    for part in ("original prompt: score 0.00 of 1", "original prompt, repeated: score 0.50 of 1",
+                 "variant thoroughness", "adds: Search twice.",
+                 "score 1.00 of 1, 80 tokens\nfeedback: said of it", "did 1"):  # fmt: skip
         assert part in shown
     assert "did 2" not in shown  # the last failure is the original that is shown already
 
@@ -140,6 +148,15 @@ async def test_d19_the_contrast_shows_the_varied_agent_s_work_and_leaves_the_new
     assert shown.count("[retriever] retriever said") == 3
     assert "evidence_selector said" not in shown
     assert set(Contrast.model_fields) == {"operational_rules", "behavioral_principles"}
+
+
+async def test_what_there_is_none_of_is_left_out_of_the_contrast() -> None:
+    model, idle = ScriptedModel(Contrast=LEARNED), RETRIEVER.replace(tools=())
+    await extract_lesson(idle, FAILED, FAILED, [(VARIED, ran(score=1.0))], [told(1)], meta_model(model), scope=Scope())
+    [shown] = model.shown("Contrast")
+    assert "<tools>" not in shown
+    assert "earlier failures" not in shown
+    assert "(none)" not in shown
 
 
 PASSAGE = "Passage 7: Mira Holt. Mira Holt was born in Tarn. She was the youngest of nine. In 1931 she moved to Graz."
@@ -169,7 +186,7 @@ def test_of_several_failures_the_last_one_is_whole() -> None:
     assert long[1].text in shown
     assert long[0].text not in shown
     assert "did 0" in shown
-    assert render_failures([]) == "(none)"
+    assert render_failures([]) == ""
 
 
 def test_an_earlier_failure_keeps_what_the_agent_did_and_loses_only_task_and_inbox() -> None:

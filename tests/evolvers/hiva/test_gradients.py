@@ -13,7 +13,7 @@ from selfwire.core.trajectory import Message, Step, ToolUse
 from selfwire.core.usage import Usage
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, compute_loss, propagate_gradients
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, SelfCriticism
-from selfwire.evolvers.trajectory_text import format_trace, get_fault, shorten
+from selfwire.evolvers.trajectory_text import find_name, format_step, format_tool_use, format_trace, get_fault, shorten
 from tests.core.generators import make_tool
 from tests.evolvers.hiva.doubles import FORK, PROMPTS, gradient, meta_model, run
 from tests.scripted import ONE_CALL, ScriptedModel
@@ -256,7 +256,7 @@ async def test_d34_without_env_no_critic_reads_what_the_environment_says() -> No
 async def test_d34_every_critic_reads_the_environment_s_words_and_what_the_agent_was_handed() -> None:
     model = ScriptedModel(AgentGradient=SHARE)
     whole = run(FORK)
-    measured = Feedback(score=0.4, solved=False, text="It scores 0.40 of 1 by the words it shares with the reference.")
+    measured = Feedback(score=0.4, solved=False, text="The answer is partly right: 2 of your 3 words are expected.")
     steps = [
         step.replace(inbox=(Message(source="s", target="a", text="Look at passage 3."),)) if step.node == "a" else step
         for step in whole.steps
@@ -267,7 +267,7 @@ async def test_d34_every_critic_reads_the_environment_s_words_and_what_the_agent
     asked = {scope.node: text for _, text, scope, _ in model.asked}
     assert "<input>\nFrom s:\nLook at passage 3.\n</input>" in asked["a"]
     assert "<input>\n(nothing but the task)\n</input>" in asked["s"]
-    assert "<tools>\n(none)\n</tools>" in asked["a"]
+    assert not [word for word in ("(none)", "<tools>") if word in asked["a"]]
 
 
 async def test_the_answer_is_sent_once() -> None:
@@ -303,9 +303,42 @@ def test_a_trace_is_bounded_and_shows_tool_uses() -> None:
     use = ToolUse(name="search", arguments={"q": "x"}, result="r" * 9000, error=True)
     steps = [Step(node=f"n{i}", agent="a", output="o" * 9000, tools=(use,)) for i in range(10)]
     shown = format_trace(run(FORK).replace(steps=steps))
-    assert shown.count("tool search({'q': 'x'}) -> error: rr") == 10
+    assert shown.count("tool search(q: x) -> error: rr") == 10
     assert "[n9] tool search" in shown
     assert len(shown) < 20_000
+
+
+def test_the_input_of_a_tool_is_shown_as_its_text() -> None:
+    shown = format_tool_use(ToolUse(name="python", arguments={"code": 'print("é")\nx = 1'}, result="é"), 400, "")
+    assert shown == 'tool python(\ncode:\nprint("é")\nx = 1\n) -> é'
+    assert format_tool_use(ToolUse(name="now", arguments={}, result="9:00"), 400, "") == "tool now() -> 9:00"
+
+
+def test_what_an_agent_wrote_is_told_from_what_its_tools_gave() -> None:
+    use = ToolUse(name="search", arguments={"q": "x"}, result="[Tarn] A town.\n\n[Graz] A city.")
+    wrote = Step(node="a", agent="a", output="[Graz] A city.", tools=(use,))
+    assert format_step(wrote).endswith("\n[Graz] A city.\nit wrote:\n[Graz] A city.")
+    assert format_step(wrote.replace(tools=())) == "[Graz] A city."
+
+
+NAMES = ("retriever", "retriever-2", "query_decomposer")
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("Query Decomposer", "query_decomposer"),
+        ("the query decomposer, since it guessed", "query_decomposer"),
+        ("retriever-2 (tools: search)", "retriever-2"),
+        ("[retriever]", "retriever"),
+        ("retriever and query_decomposer", None),
+        ("web_retriever", None),
+        ("nobody at all", None),
+        ("", None),
+    ],
+)
+def test_a_name_is_found_in_any_spelling_and_in_a_text_that_names_no_other(said: str, meant: str | None) -> None:
+    assert find_name(said, NAMES) == meant
 
 
 def test_shortening_keeps_both_ends() -> None:

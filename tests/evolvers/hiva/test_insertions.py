@@ -37,6 +37,7 @@ async def test_one_call_over_all_that_ask_for_a_change_of_the_team() -> None:
     assert "a.answer: what a has written into answer, before END\ns.notes: what s has written into notes" in shown
     assert "s -> a: You are s." in shown
     assert "Be brief." not in shown
+    assert not [name for name in ("<specialists>", "<removals>", "<settings>") if name in shown]
 
 
 @pytest.mark.parametrize("found", [gradient(system_prompt="x", concerns="semantics"), asking(overall=" ")])

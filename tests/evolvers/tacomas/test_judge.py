@@ -223,3 +223,10 @@ async def test_d14_the_judge_of_an_answer_reads_a_long_task_whole_and_the_judge_
     assert "The red bridge is 310 metres long." in cut
     assert cut_task("short", "") == "short"
     assert len(cut_task("\n\n".join(["x y. " * 2700, *passages, "z"]), "")) <= 12_000
+
+
+async def test_an_id_is_understood_with_its_brackets() -> None:
+    scores = [AgentScore(agent="[calculator]", score=0.7, reason="")]
+    meta, _ = meta_model(Contributions=Contributions(scores=scores))
+    found, _ = await assess_contributions(done(step("calculator", "4")), [("calculator", "")], meta, scope=Scope())
+    assert [(one.agent, one.score) for one in found] == [("calculator", 0.7)]

@@ -58,7 +58,7 @@ def test_d20_a_replacement_inherits_the_edges_free() -> None:
     assert [one.change for one in found.refused] == ["tool 'teleport' for Critic"]
 
 
-@pytest.mark.parametrize("nobody", ["", "  "])
+@pytest.mark.parametrize("nobody", ["", "  ", "null", "None"])
 def test_a_birth_that_names_nobody_to_die_by_a_blank_is_a_birth(nobody: str) -> None:
     found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead=nobody, v_new=CRITIC)]))
     assert "critic" in found.workflow.agents_by_id

@@ -31,8 +31,8 @@ def learned(team: Team, *entries: tuple[str, str, str, int, int]) -> Team:
     return with_library(team, tuple(insights))
 
 
-def step(number: int, agent: str, *after: int | str, mode: str = "sequential") -> Body:
-    return {"step": number, "agent": agent, "depends_on": [*after], "mode": mode}
+def step(number: int, agent: str, *after: int | str) -> Body:
+    return {"step": number, "agent": agent, "depends_on": [*after]}
 
 
 def compare(team: Team, home: Path, server: WireServer, **objects: Any) -> list[Any]:
@@ -56,17 +56,16 @@ PLANS: dict[str, Body] = {
     "chain": order("query_decomposer", "evidence_selector", "answer_generator"),
     "one": order("conclude_agent"),
     "parallel": {
-        "query_profile": "Two.",
         "execution_order": [
             step(1, "query_decomposer"),
-            step(2, "evidence_selector", 1, mode="parallel"),
-            step(3, "evidence_selector", 1, mode="parallel"),
-            step(4, "calculator", 3, mode="parallel"),
-            step(5, "reflect_agent", 1, 2, mode="parallel"),
+            step(2, "evidence_selector", 1),
+            step(3, "evidence_selector", 1),
+            step(4, "calculator", 3),
+            step(5, "reflect_agent", 1, 2),
             step(6, "conclude_agent", 2, 3, 4, 5),
         ],
     },
-    "many-starts": {"execution_order": [step(n, name, mode="parallel") for n, name in enumerate(NAMES, 1)]},
+    "many-starts": {"execution_order": [step(n, name) for n, name in enumerate(NAMES, 1)]},
     "broken": {"execution_order": [step(1, "nobody"), step(2, "calculator", 3, 2, 9), step(3, "calculator", "step 2")]},
     "nobody": {"execution_order": [step(1, "nobody")]},
     "long": order(*NAMES * 4),
@@ -143,7 +142,6 @@ def test_any_plan_runs_as_in_a_run(seed: int, tmp_path: Path, wire_server: WireS
             rng.choice([n, n, n, 1]),
             rng.choice([*NAMES, "nobody"]),
             *rng.sample([*range(9), "step 2", "calculator"], rng.randint(0, 3)),
-            mode=rng.choice(["parallel", "sequential"]),
         )
         for n in range(1, rng.randint(2, 14))
     ]

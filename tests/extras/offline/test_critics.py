@@ -16,7 +16,7 @@ SPLIT = paraphrases()["split"][0]
 
 
 def test_an_instruction_carries_the_notes_and_leaves_raw_results_behind() -> None:
-    output = "tool search({'query': 'Brol'}) -> [1] Brol\nraw text\n- Fact: a = b\n- Fact: c = d\n\nAnswer: b"
+    output = "tool search(query: Brol) -> [1] Brol\nraw text\n- Fact: a = b\n- Fact: c = d\n\nAnswer: b"
     told = replied(schemas.Instruction, task=COMPARISON, output=output).instruction
     assert "- Fact: a = b\n- Fact: c = d\nAnswer: b" in told
     assert "raw text" not in told

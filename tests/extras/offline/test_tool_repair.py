@@ -72,7 +72,7 @@ def test_a_fault_is_seen_only_in_a_tool_of_its_own_that_was_called() -> None:
     seen: dict[str, Any] = {
         "feedback": STATED,
         "tools": "search\nparking_fee (the team's own): Takes minutes.",
-        "output": "tool parking_fee({'minutes': 95}) -> 3",
+        "output": "tool parking_fee(minutes: 95) -> 3",
     }
     assert find_tool_fault(brief(**seen)) == "parking_fee should give 6 with minutes = 95, zone = -2."
     for name, other in (("feedback", "The answer is wrong."), ("tools", "parking_fee"), ("output", "I guess 3.")):

@@ -127,13 +127,25 @@ def shorten_work(messages: Sequence[BaseMessage], about: str) -> str:
     share = max(LONGEST_PART // 2 // max(len(calls), 1), 400)
     lines = []
     for call in calls:
-        given, result = str(call["args"]), results[call["id"] or ""]
+        given, result = write_input(call["args"]), results[call["id"] or ""]
         if len(given) > 400:
             given = f"{given[:197]} ... {given[-197:]}"
+        given = f"\n{given}\n" if "\n" in given else given
         failed = "error: " if result.startswith("error: ") else ""
         shown = failed + excerpt(result, share, f"{about}\n{answer}")
         lines.append(f"tool {call['name']}({given}) -> {shown}")
-    return "\n".join([*lines, excerpt(answer, LONGEST_PART, about)])
+    return "\n".join([*lines, *(["it wrote:"] if lines else []), excerpt(answer, LONGEST_PART, about)])
+
+
+def write_input(given: Mapping[str, Any]) -> str:
+    """Write a tool's input as text, an argument per line; a text of several lines stands below its name."""
+    rows = []
+    for name, value in given.items():
+        text = value
+        if not isinstance(value, str):
+            text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+        rows.append(f"{name}:\n{text}" if "\n" in text else f"{name}: {text}")
+    return "\n".join(rows)
 
 
 Schema = TypeVar("Schema", bound=BaseModel)

@@ -88,7 +88,7 @@ def plan_steps(
         "task": question.strip(),
         "profile": f"{sort['kind']} question, {sort['difficulty']}. {sort['summary']}".strip() if sort else "",
         "agents": agents,
-        "insights": "\n".join(learned) or "(none)",
+        "insights": "\n".join(learned),
         "limits": f"at most {most} steps",
     }
     [found] = ask_for(model, TopologyPlan, fill(prompt, **quote_once(sections)))

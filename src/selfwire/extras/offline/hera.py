@@ -81,10 +81,7 @@ def plan(brief: CriticInput) -> dict[str, Any]:
         place = brief.random("swap").randrange(len(order) - 1)
         order[place : place + 2] = reversed(order[place : place + 2])
     order += [brief.pick("end", ends)] if ends else []
-    return {
-        "query_profile": f"{brief.family.name} question",
-        "execution_order": _steps(brief, order),
-    }
+    return {"execution_order": _steps(brief, order)}
 
 
 def reflection(brief: CriticInput) -> dict[str, Any]:
@@ -234,13 +231,12 @@ def _steps(brief: CriticInput, order: Sequence[str]) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = []
     for number, name in enumerate(order, 1):
         reads = [number - 1] if number > 1 else []
-        mode = "sequential"
         if 2 < number < len(order) and brief.chance(f"beside {number}", BESIDE):
-            reads, mode = list(steps[-1]["depends_on"]), "parallel"
+            reads = list(steps[-1]["depends_on"])
         if number == len(order):
             read = {source for step in steps for source in step["depends_on"]}
             reads = [step["step"] for step in steps if step["step"] not in read]
-        steps.append({"step": number, "agent": name, "depends_on": reads, "mode": mode})
+        steps.append({"step": number, "agent": name, "depends_on": reads})
     return steps
 
 

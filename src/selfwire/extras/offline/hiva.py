@@ -35,7 +35,6 @@ def task_profile(brief: CriticInput) -> dict[str, Any]:
     """The concepts of the task, by the form of its text."""
     main, *others = brief.family.concepts(brief["task"])
     known = [line.strip(" -") for line in re.split(r"[\n,]", brief["known_concepts"]) if line.strip(" -")]
-    known = [] if known == ["(none)"] else known
     if known and brief.errs("concept"):
         main = brief.pick("concept", known)
     tools = [line.strip(" -") for line in brief["tools"].split("\n") if re.search(brief.family.needs, line, re.I)]

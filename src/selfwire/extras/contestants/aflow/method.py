@@ -18,8 +18,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evals.baselines import make_pair
-from selfwire.evolvers.credit import render_feedback
-from selfwire.evolvers.trajectory_text import format_trace, gather_all, get_score, render_topology
+from selfwire.evolvers.trajectory_text import format_trace, gather_all, get_score, render_feedback, render_topology
 from selfwire.extras.contestants.aflow.tree import SearchedTeam, TeamEdit, choose_parent, render_experience, to_rewiring
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import FULL, CallEstimate, EvolveResult, Method, Variant, count_turn_calls

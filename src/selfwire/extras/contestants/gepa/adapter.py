@@ -13,8 +13,7 @@ from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage
-from selfwire.evolvers.credit import render_feedback
-from selfwire.evolvers.trajectory_text import format_inbox, format_step, gather_all, get_score
+from selfwire.evolvers.trajectory_text import format_inbox, format_step, gather_all, get_score, render_feedback
 from selfwire.extras.contestants.gepa.calls import LoopCalls
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method

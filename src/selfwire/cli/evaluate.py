@@ -123,7 +123,7 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
     given = ctx.params
     folder = options.to_local_folder(given["home"])
     if markdown := given.get("markdown"):
-        output.refuse_unwritable(markdown)
+        output.refuse_unwritable(markdown, "table", "--markdown")
     if given["resume"] is not None:
         with resume_evaluation(given["resume"], folder, options.parse_changes(ctx)) as run:
             lines = run_and_report(run, folder, given)

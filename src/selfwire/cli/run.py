@@ -11,7 +11,7 @@ import typer
 from selfwire.cli import options
 from selfwire.cli.commands import STOPPED
 from selfwire.cli.json_output import add_result
-from selfwire.cli.output import format_spend, list_spend_by_model, print_answer
+from selfwire.cli.output import format_spend, list_spend_by_model, print_answer, refuse_unwritable
 from selfwire.cli.trajectories import show_notes, show_plan, show_steps
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
 from selfwire.core.plugins import is_graph, load_plugin, method_names
@@ -71,6 +71,8 @@ def run(
     text = typer.get_text_stream("stdin").read().strip() if question == "-" else question.strip()
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
+    if page is not None:
+        refuse_unwritable(page, "page", "--report")
     found = _find_team(target, question, team, home)
     names, origin, is_offline = models.names, found.title, models.names.is_offline
     if is_graph(found.method):  # it has models of its own

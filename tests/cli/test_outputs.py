@@ -1,6 +1,7 @@
 """Files that options name: one that selfwire has not written is refused before a call, and stays as it is."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,23 @@ def test_an_empty_file_and_a_device_are_written_to(tmp_path: Path) -> None:
         words = ("--benchmark", str(tmp_path / "my.jsonl"), "--tasks", "1", "--markdown", place)
         call(tmp_path / "home", "compare", "direct", "cot", *words)
     assert (tmp_path / "empty.md").read_text().startswith("`selfwire ")
+
+
+def test_results_replace_no_device(tmp_path: Path) -> None:
+    (tmp_path / "my.jsonl").write_text(TASKS)
+    os.mkfifo(pipe := tmp_path / "pipe")
+    refused = call(
+        tmp_path / "home",
+        "eval",
+        "single",
+        "--benchmark",
+        str(tmp_path / "my.jsonl"),
+        "--tasks",
+        "1",
+        "--out",
+        str(pipe),
+        code=WRONG,
+    )
+    assert f"results cannot be written to {pipe}: it is a device or pipe" in refused.stderr
+    assert pipe.is_fifo()
+    assert list_run_names(tmp_path / "home") == ()

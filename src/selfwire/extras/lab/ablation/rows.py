@@ -126,7 +126,8 @@ def read_rows(path: Path, study: str, schema: type[AnyRow]) -> list[AnyRow]:
     lines = enumerate(whole.splitlines(), start=1)
     rows = [_row(path, number, line, study, schema) for number, line in lines if not line.startswith(HEAD)]
     if whole != text:
-        refuse_existing(path, "rows")
+        if not rows:
+            refuse_existing(path, "rows")
         with _usable(path):
             os.truncate(path, len(whole.encode()))
     return rows

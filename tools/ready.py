@@ -42,7 +42,7 @@ class LangChainTool:
 
         Raises:
             ToolError: the input does not fit the schema, or the tool raised a ToolException, ValueError or OSError;
-                anything else is a bug of the tool and passes through.
+                anything else is a bug of the tool, which `run_tool` reports with its place.
         """
         try:
             result = await self.tool.ainvoke(dict(arguments))

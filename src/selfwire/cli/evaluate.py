@@ -13,6 +13,7 @@ from selfwire.cli.commands import FAILED
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.json_output import add_result
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
+from selfwire.cli.trajectories import print_broken_tools
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint, format_count, is_id
@@ -311,6 +312,7 @@ def _print_end(run: OpenEvaluation, home: Path | None, finished: bool) -> None:
         except ConfigError as error:
             typer.echo(str(error), err=True)
     output.print_summary(run, home, finished=finished)
+    print_broken_tools(run.journal, home)
     add_result(results=str(run.out))
     look = f"look at a task with `selfwire show {run.run}{output.format_home_option(home)}`"
     output.make_console().print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")

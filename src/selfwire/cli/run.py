@@ -18,6 +18,7 @@ from selfwire.core.plugins import is_graph, load_plugin, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import mask_controls
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.graphs.method import CallEstimate, estimate_calls, find_method
 from selfwire.models.embeddings import CachedEmbedder
@@ -35,6 +36,7 @@ from selfwire.runs.spec import STAMP
 from selfwire.runs.systems import OpenQuestion, open_question
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.own import describe_broken_tools
 from selfwire.tools.ready import FORMS, load_tools
 from selfwire.tools.search import BROWSE, BrowseTool, SearchTool, make_retriever, read_documents
 
@@ -119,6 +121,8 @@ class _Printing:
         if done.answer is not None:
             print_answer(done.answer)
         self._print_spend()
+        for line in describe_broken_tools([done]):
+            typer.echo(mask_controls(line), err=True)
         if done.answer is None:
             why = (done.error or "there is no answer").replace(", then resume", "")
             raise TaskError(f"{why}; look at the steps with --show, then try again")

@@ -1,6 +1,7 @@
 """Trajectories in a terminal: messages, tools, routing scores and reasons."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from selfwire.cli import output
@@ -15,7 +16,9 @@ from selfwire.evals.table import CAPPED, TRIVIAL, get_own_opinion
 from selfwire.graphs.method import find_method
 from selfwire.graphs.rollouts import TRAJECTORIES, get_sample_name
 from selfwire.runs.record import JOURNAL, ROWS, explain_foreign, get_run_folder, list_run_names
+from selfwire.store.journal import Journal
 from selfwire.store.journal_file import JournalReader
+from selfwire.tools.own import describe_broken_tools
 
 QUESTION = "(the question, as above)"
 """Text in place of the question in messages that repeat it."""
@@ -120,7 +123,7 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
 
 
 def read_trajectories(
-    home: str | None, run: str, task: str | None = None, where: str | None = None
+    home: str | Path | None, run: str, task: str | None = None, where: str | None = None
 ) -> list[tuple[str, Trajectory]]:
     """Read a run's trajectories with their places, such as `2/rollout`, in the order of the run.
 
@@ -129,6 +132,17 @@ def read_trajectories(
     """
     with JournalReader(get_run_folder(home, run) / JOURNAL) as journal:
         return [*_trajectories(journal, task, where)]
+
+
+def print_broken_tools(journal: Journal, home: str | Path | None) -> None:
+    """Print which tools failed in every call of a run."""
+    from selfwire.models.sync import run_sync  # nothing that only reads needs it
+
+    if run_sync(journal.rows(kind="tool", state="failed")):
+        lines = describe_broken_tools(done for _, done in read_trajectories(home, journal.run))
+        add_result(broken_tools=lines)
+        for line in lines:
+            output.make_console().print(line)
 
 
 def _trajectories(journal: JournalReader, task: str | None, where: str | None) -> Iterator[tuple[str, Trajectory]]:

@@ -123,6 +123,7 @@ class _Printing:
         self._print_spend()
         for line in describe_broken_tools([done]):
             typer.echo(mask_controls(line), err=True)
+        self._write_page(done)
         if done.answer is None:
             why = (done.error or "there is no answer").replace(", then resume", "")
             raise TaskError(f"{why}; look at the steps with --show, then try again")
@@ -138,6 +139,8 @@ class _Printing:
         why = str(error).replace(", then resume", ", then try again")
         typer.echo(f"stopped{best}: {why}", err=True)
         self._print_spend()
+        if reached is not None:
+            self._write_page(reached)
 
     def _print_spend(self) -> None:
         stamp = f"; {STAMP}" if self.is_offline else ""
@@ -152,6 +155,9 @@ class _Printing:
             show_notes(self.asked.method.name, done)
             if is_untrained(self.asked.method, self.asked.team):
                 typer.echo(f"{UNTRAINED}\n")
+
+    def _write_page(self, done: Trajectory) -> None:
+        """Write the page last: one that fails hides no answer that is paid for."""
         if self.page is not None:
             load_plugin("selfwire.pages", "question")(self.asked.team, done, self.page, offline=self.is_offline)
             typer.echo(f"its page is {self.page.resolve()}", err=True)

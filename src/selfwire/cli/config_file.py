@@ -166,6 +166,8 @@ def _parse(data: bytes, path: Path) -> dict[str, Any]:
         return tomllib.loads(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"the config file {path} is no TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"the config file {path} is nested too deeply to be read; write it flatter") from None
 
 
 def _check_tables(given: Mapping[str, Any], commands: Commands, path: Path, ctx: typer.Context) -> None:

@@ -203,7 +203,7 @@ class ResultsFile:
             if path.is_dir():
                 raise IsADirectoryError(EISDIR, "it is a folder")
             if path.exists() and not path.is_file():
-                raise OSError(EINVAL, "it is a device or pipe, which the file of results would replace")
+                raise OSError(EINVAL, "it is a device, a pipe or a socket")
             self._rows = TemporaryFile("w+", encoding="utf-8", dir=path.parent)
         except OSError as error:
             raise self._unwritable(error) from error

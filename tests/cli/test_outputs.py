@@ -120,6 +120,6 @@ def test_results_replace_no_device(tmp_path: Path) -> None:
         str(pipe),
         code=WRONG,
     )
-    assert f"results cannot be written to {pipe}: it is a device or pipe" in refused.stderr
+    assert f"results cannot be written to {pipe}: it is a device, a pipe or a socket" in refused.stderr
     assert pipe.is_fifo()
     assert list_run_names(tmp_path / "home") == ()

@@ -1,14 +1,16 @@
 """Trajectories in a terminal: messages, tools, routing scores and reasons."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from selfwire.cli import output
 from selfwire.cli.json_output import add_result
 from selfwire.core import topology
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.plugins import method_names
+from selfwire.core.text import suggest_name
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import format_value, to_plain_json
@@ -202,6 +204,21 @@ def _indented(text: str | None, by: int = 2) -> str:
 def _one_line(text: str, length: int = 160) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= length else f"{flat[: length - 3]}..."
+
+
+@contextmanager
+def suggest_run(home: str | None, name: str) -> Iterator[None]:
+    """Say in the error of a name of no team which run may be meant.
+
+    Raises:
+        LibraryError: there is no such team.
+    """
+    try:
+        yield
+    except LibraryError as error:
+        runs = () if "://" in str(home) else list_run_names(home)
+        near = suggest_name(name, runs, "did you mean the run {}?") or "`selfwire runs` lists them."
+        raise LibraryError(f"there is no run {name!r}; {near} And {error}") from None
 
 
 def is_run(home: str | None, name: str) -> bool:

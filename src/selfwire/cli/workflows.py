@@ -12,7 +12,7 @@ from selfwire.cli import output
 from selfwire.cli.branch import find_known_texts, format_page, list_changes, load_run, write_branch
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home, Ref, refuse_unused, with_library
-from selfwire.cli.trajectories import is_run, show_run
+from selfwire.cli.trajectories import is_run, show_run, suggest_run
 from selfwire.cli.versions import explain_version, format_outcome, format_scores, format_time, read_test_scores
 from selfwire.core import topology
 from selfwire.core.errors import ConfigError, JournalError, LibraryError
@@ -66,7 +66,8 @@ def show(
             typer.echo(line, err=True)
         team, title = make_seed_team(ref), f"{kind} {ref}, its seed team"
     else:
-        team, version = with_library(home, lambda library: load_saved(ref, library))
+        with suggest_run(home, ref):
+            team, version = with_library(home, lambda library: load_saved(ref, library))
     add_result(version=version, team=team)
     if worth:
         table = build_worth_table(team, f"{shlex.quote(ref)} --benchmark B{output.format_home_option(home)}")

@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from selfwire.core.chat import ToolSpec
-from selfwire.core.errors import ConfigError, SandboxError, SelfwireError, ToolError, format_error, format_place
+from selfwire.core.errors import ConfigError, SandboxError, ToolError
 from selfwire.core.own_tool import OwnTool, ToolOutcome, ToolRecord
 from selfwire.core.protocols import Execution, Limits, MeasuredTool, Sandbox, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.trajectory import ToolUse, Trajectory
 from selfwire.core.values import fingerprint, to_plain_json
-from selfwire.models.providers import ErrorCatcher
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import CallResult
 
@@ -126,7 +125,7 @@ class JournalledTool:
         """Run the tool or replay its result; a ToolError is recorded and not replayed."""
 
         async def call() -> CallResult:
-            return CallResult(json.dumps(await run_tool(self.tool, arguments, scope=scope)))
+            return CallResult(json.dumps(await self.tool.run(arguments, scope=scope)))
 
         request = {"tool": self.tool.spec.name, "arguments": to_plain_json(arguments)}
         result = await self.journal.call_once("tool", scope, request, call)
@@ -259,22 +258,6 @@ def refuse_unusable_tools(team: Team, lent: Collection[str]) -> None:
         find_sandbox()
 
 
-async def run_tool(tool: Tool, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-    """Run a tool; whatever error its code raises is one that the agent reads.
-
-    Raises:
-        ToolError: the input is refused or the tool failed.
-    """
-    with ErrorCatcher() as caught:  # a tool may be foreign code
-        return await tool.run(arguments, scope=scope)
-    from langgraph.errors import GraphBubbleUp  # no run without a failure needs it
-
-    error = caught.error
-    if error is None or isinstance(error, SelfwireError | GraphBubbleUp):
-        raise error or AssertionError
-    raise ToolError(f"{tool.spec.name} failed: {cut_result(format_error(error))}{format_place(error)}") from error
-
-
 async def call_tool(tool: Tool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolUse:
     """Call a tool; if the function of a team's own tool fails, its error is the result.
 
@@ -283,7 +266,7 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], *, scope: Scope) -
     """
     name = tool.spec.name
     if not isinstance(tool, MeasuredTool):
-        return ToolUse(name=name, arguments=arguments, result=await run_tool(tool, arguments, scope=scope))
+        return ToolUse(name=name, arguments=arguments, result=await tool.run(arguments, scope=scope))
     outcome = await tool.measure(arguments, scope=scope)
     result = f"error: {outcome.result}" if outcome.failed else outcome.result
     return ToolUse(name=name, arguments=arguments, result=result, error=outcome.failed, seconds=outcome.seconds)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from errno import EISDIR
+from errno import EINVAL, EISDIR
 from functools import cached_property
 from math import sqrt
 from pathlib import Path
@@ -33,6 +33,7 @@ from selfwire.evals.statistics import (
     compute_student_interval,
     compute_wilson_interval,
 )
+from selfwire.store.files import refuse_existing
 
 TRIVIAL = "trivial"
 """Name of the trivial baseline in rows and the journal."""
@@ -191,15 +192,18 @@ class ResultsFile:
         path: where it goes.
 
     Raises:
-        ConfigError: it cannot be written there; so do all methods.
+        ConfigError: it cannot be written there, or another file is there; so do all methods.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            refuse_existing(path, "results")
             if path.is_dir():
                 raise IsADirectoryError(EISDIR, "it is a folder")
+            if path.exists() and not path.is_file():
+                raise OSError(EINVAL, "it is a device, a pipe or a socket")
             self._rows = TemporaryFile("w+", encoding="utf-8", dir=path.parent)
         except OSError as error:
             raise self._unwritable(error) from error
@@ -757,8 +761,9 @@ def write_lines(lines: Iterable[str], out: Path, what: str) -> None:
     """Write texts as lines of a file.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: it cannot be written, or another file is there.
     """
+    refuse_existing(out, what)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -61,13 +61,16 @@ def is_own_data(name: str) -> bool:
 def resolve_name(name: str) -> str:
     """Name data so that a run finds the same from any folder: by a whole path, or a commit of a data set.
 
+    A link keeps its name, whose ending says the form of the file.
+
     Raises:
         ConfigError: there is no such data set, the Hub cannot be reached, or a file is a link to itself.
     """
     if name.startswith(PREFIX):
         return pin_commit(name)
     try:
-        return str(Path(name).resolve())
+        path, target = Path(name), Path(name).resolve()
+        return str(path.parent.resolve() / path.name if path.is_symlink() else target)
     except (RuntimeError, OSError):
         raise ConfigError(f"task file {name} cannot be read: it is a link that leads to itself") from None
 

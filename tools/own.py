@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -270,6 +270,21 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], *, scope: Scope) -
     outcome = await tool.measure(arguments, scope=scope)
     result = f"error: {outcome.result}" if outcome.failed else outcome.result
     return ToolUse(name=name, arguments=arguments, result=result, error=outcome.failed, seconds=outcome.seconds)
+
+
+def describe_broken_tools(trajectories: Iterable[Trajectory]) -> list[str]:
+    """Describe the tools that failed in every call of the trajectories, with an error of each."""
+    results: dict[str, list[str]] = {}
+    for trajectory in trajectories:
+        for use in (use for step in trajectory.steps for use in step.tools):
+            results.setdefault(use.name, []).append(use.result if use.error else "")
+    lines = []
+    for name, found in results.items():
+        failures = [result for result in found if result.startswith(f"error: {name} failed: ")]
+        if failures and all(found):
+            calls = f"all of its {len(found)} calls" if len(found) > 1 else "its only call"
+            lines.append(f"tool {name!r} failed in {calls}, such as {failures[0]}")
+    return lines
 
 
 def record_tool_calls(team: Team, trajectories: Sequence[Trajectory]) -> Team:

@@ -1,7 +1,7 @@
 """Tools by name, and LangChain's tools and functions as tools."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from operator import attrgetter
@@ -12,16 +12,19 @@ from typing import Any, TypeVar, cast
 from langchain_core.tools import BaseTool, ToolException
 from langchain_core.tools import tool as to_langchain_tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.errors import GraphBubbleUp
 from pydantic import ValidationError
 
 from selfwire.core.chat import ToolSpec
-from selfwire.core.errors import ConfigError, ToolError, format_faults
+from selfwire.core.errors import ConfigError, SelfwireError, ToolError, format_error, format_faults, format_place
 from selfwire.core.plugins import import_user_module
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.values import is_id
+from selfwire.models.providers import ErrorCatcher
 from selfwire.tools.algebra import AlgebraTool
 from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.own import cut_result
 from selfwire.tools.python import PythonTool
 from selfwire.tools.sql import SqlTool
 from selfwire.tools.units import UnitsTool
@@ -41,16 +44,44 @@ class LangChainTool:
         """Run the tool and return its result as text.
 
         Raises:
-            ToolError: the input does not fit the schema, or the tool raised a ToolException, ValueError or OSError;
-                anything else is a bug of the tool and passes through.
+            ToolError: the input does not fit the schema, or the tool failed.
         """
-        try:
-            result = await self.tool.ainvoke(dict(arguments))
-        except ValidationError as error:
-            raise ToolError(f"{self.spec.name} refused its input: {format_faults(error)}") from error
-        except (ToolException, ValueError, OSError) as error:
-            raise ToolError(f"{self.spec.name} failed: {error}") from error
+        return await _run_foreign(self.spec.name, self.tool.ainvoke(dict(arguments)))
+
+
+class UserTool:
+    """An adapter of a user's object with `spec` and `run`; other attributes are those of the object."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool, self.spec = tool, tool.spec
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the object, such as `rebuilds`."""
+        return getattr(self.tool, name)
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """Run the tool; raises ToolError if it refuses its input or fails."""
+        return await _run_foreign(self.spec.name, self.tool.run(arguments, scope=scope))
+
+
+async def _run_foreign(name: str, call: Awaitable[Any]) -> str:
+    """Return the result of a user's tool as text.
+
+    Raises:
+        ToolError: the tool raised an error, of whatever class; one that tools do not usually raise is told with its
+            place in the user's code.
+    """
+    with ErrorCatcher() as caught:  # a tool is foreign code
+        result = await call
         return result if isinstance(result, str) else str(result)
+    error = caught.error
+    if error is None or isinstance(error, SelfwireError | GraphBubbleUp):
+        raise error or AssertionError
+    if isinstance(error, ValidationError):
+        raise ToolError(f"{name} refused its input: {format_faults(error)}") from error
+    if isinstance(error, ToolException | ValueError | OSError):
+        raise ToolError(f"{name} failed: {error}") from error
+    raise ToolError(f"{name} failed: {cut_result(format_error(error))}{format_place(error)}") from error
 
 
 def make_toolbox(tools: Iterable[BaseTool | Tool | Callable[..., Any] | str]) -> dict[str, Tool]:
@@ -97,7 +128,8 @@ def _to_tool(given: BaseTool | Tool | Callable[..., Any]) -> Tool:
         except ValueError as error:
             raise ConfigError(f"function {given.__name__!r} is no tool: {error}") from None
     if hasattr(given, "spec") and callable(getattr(given, "run", None)):
-        return cast(Tool, given)
+        own = type(given).__module__.startswith("selfwire.")
+        return cast(Tool, given) if own else UserTool(cast(Tool, given))
     raise ConfigError(
         f"{given!r} is no tool; pass functions with types and a docstring, LangChain tools, or objects with `spec` "
         "and `run`"

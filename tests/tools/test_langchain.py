@@ -1,9 +1,11 @@
+import asyncio
 from typing import Any
 
 import pytest
 from langchain_core.tools import ToolException, tool
+from langgraph.errors import GraphInterrupt
 
-from selfwire.core.errors import ConfigError, ToolError
+from selfwire.core.errors import BudgetError, ConfigError, ToolError
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.tools.ready import LangChainTool, make_toolbox
@@ -34,11 +36,42 @@ async def test_an_input_that_does_not_fit_names_the_field() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "error"), [("tool", ToolError), ("value", ToolError), ("os", ToolError), ("bug", KeyError)]
+    ("kind", "told"),
+    [
+        ("tool", "fails failed: as asked$"),
+        ("value", "fails failed: as asked$"),
+        ("os", "fails failed: as asked$"),
+        ("bug", r"fails failed: KeyError: 'as asked' \(test_langchain.py:\d+\)$"),
+    ],
 )
-async def test_failures_are_for_the_agent_to_read_and_bugs_pass_through(kind: str, error: type[Exception]) -> None:
-    with pytest.raises(error, match="as asked"):
+async def test_failures_are_for_the_agent_to_read_and_bugs_have_a_place(kind: str, told: str) -> None:
+    with pytest.raises(ToolError, match=told):
         await LangChainTool(fails).run({"kind": kind}, scope=Scope())
+
+
+@pytest.mark.parametrize("error", [GraphInterrupt(), BudgetError("budget exhausted")])
+async def test_what_stops_a_graph_or_a_run_passes_through(error: Exception) -> None:
+    @tool
+    async def stops() -> str:
+        """Stop."""
+        raise error
+
+    with pytest.raises(type(error)):
+        await LangChainTool(stops).run({}, scope=Scope())
+
+
+async def test_a_cancellation_of_the_run_is_no_failure_of_a_tool() -> None:
+    @tool
+    async def waits() -> str:
+        """Wait."""
+        await asyncio.sleep(60)
+        return ""
+
+    call = asyncio.ensure_future(LangChainTool(waits).run({}, scope=Scope()))
+    await asyncio.sleep(0.01)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
 
 
 def test_a_list_of_tools_may_name_some() -> None:

@@ -20,6 +20,7 @@ from selfwire.cli.commands import COMMANDS, FILE, FOUND, load_command
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import ask_on_terminal
 from selfwire.core.errors import ConfigError
+from selfwire.store.files import refuse_existing
 from selfwire.store.trust import is_agreed
 from selfwire.tools.ready import find_foreign_tools
 
@@ -165,6 +166,8 @@ def _parse(data: bytes, path: Path) -> dict[str, Any]:
         return tomllib.loads(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"the config file {path} is no TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"the config file {path} is nested too deeply to be read; write it flatter") from None
 
 
 def _check_tables(given: Mapping[str, Any], commands: Commands, path: Path, ctx: typer.Context) -> None:
@@ -271,8 +274,7 @@ def init(
     file: Annotated[Path, typer.Argument(help="The file to write.")] = Path(FILE),
 ) -> None:
     """Write a config file with every option, its help and its default, all commented out."""
-    if file.exists():
-        raise ConfigError(f"{file} exists already; move it away, or name another file")
+    refuse_existing(file, "config file")
     output.write_text(file, write_template(ctx), "the config file")
     add_result(file=str(file))
     typer.echo(f"wrote {file}; take away the # before the options that you want to keep there")

@@ -13,6 +13,7 @@ from selfwire.cli.commands import FAILED
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.json_output import add_result
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
+from selfwire.cli.trajectories import print_broken_tools
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint, format_count, is_id
@@ -123,7 +124,7 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
     given = ctx.params
     folder = options.to_local_folder(given["home"])
     if markdown := given.get("markdown"):
-        output.refuse_unwritable(markdown)
+        output.refuse_unwritable(markdown, "table", "--markdown")
     if given["resume"] is not None:
         with resume_evaluation(given["resume"], folder, options.parse_changes(ctx)) as run:
             lines = run_and_report(run, folder, given)
@@ -311,6 +312,7 @@ def _print_end(run: OpenEvaluation, home: Path | None, finished: bool) -> None:
         except ConfigError as error:
             typer.echo(str(error), err=True)
     output.print_summary(run, home, finished=finished)
+    print_broken_tools(run.journal, home)
     add_result(results=str(run.out))
     look = f"look at a task with `selfwire show {run.run}{output.format_home_option(home)}`"
     output.make_console().print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")

@@ -14,7 +14,7 @@ from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.json_output import add_result
 from selfwire.cli.memory import TRAIN
 from selfwire.cli.progress import EvolutionProgress
-from selfwire.cli.trajectories import read_trajectories
+from selfwire.cli.trajectories import print_broken_tools, read_trajectories
 from selfwire.core import topology
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import is_graph, method_names
@@ -463,6 +463,7 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
     """
     out, there = output.make_console(), output.format_home_option(home)
     output.print_summary(run, home, finished=finished)
+    print_broken_tools(run.journal, home)
     where, name = Path(run.library.where), run.config.name
     add_result(name=name, method=run.method.name, benchmark=run.request.benchmark)
     evolved = run_sync(run.find_evolved())

@@ -48,6 +48,7 @@ from selfwire.models.embeddings import CachedEmbedder, load_embedder
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import load_models, refuse_missing_tools
 from selfwire.runs.training import UNTRAINED, describe_router, is_untrained
+from selfwire.store.files import refuse_existing
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library
 from selfwire.tools.ready import FORMS, load_tools
@@ -96,7 +97,7 @@ def export_insights(
         add_result(export=json.loads(body))
         typer.echo(body)
         return
-    output.refuse_existing(file, force)
+    refuse_existing(file, "insights", force=force)
     output.write_text(file, body + "\n", "the insights")
     typer.echo(f"wrote {len(found)} insights of {ref} to {file}")
 
@@ -221,6 +222,9 @@ def selection(
     """Run a question and show the selection probabilities per stage and layer (EvoMAS, Fig. 5 and 7)."""
     if training and workflow.endswith(".json"):
         raise ConfigError("an exported team has no other versions; name a saved one, or leave out --training")
+    for file, what, option in ((svg, "picture", "--svg"), (data, "probabilities", "--data")):
+        if file is not None:
+            output.refuse_unwritable(file, what, option)
     loaded = load_models(models.names, options.to_local_folder(home))
     for notice in loaded.notices:
         typer.echo(notice, err=True)

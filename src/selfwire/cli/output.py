@@ -29,6 +29,7 @@ from selfwire.core.values import format_count, format_value, mask_controls, to_p
 from selfwire.evals.table import ResultTable
 from selfwire.runs.estimates import CostEstimate
 from selfwire.runs.record import STUDIES, OpenRun, is_finished
+from selfwire.store.files import refuse_existing
 from selfwire.store.journal import Journal
 from selfwire.store.library import Version
 
@@ -81,16 +82,6 @@ def write_text(path: Path, text: str, what: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{what} cannot be written to {path}: {error.strerror}") from None
-
-
-def refuse_existing(file: Path, force: bool) -> None:
-    """Refuse to replace a file.
-
-    Raises:
-        ConfigError: it exists, and `force` is not given.
-    """
-    if file.exists() and not force:
-        raise ConfigError(f"{file} exists already; choose another name or add --force")
 
 
 def format_spend(spend: dict[str, Any] | Usage) -> str:
@@ -354,19 +345,24 @@ def show_estimate(found: CostEstimate) -> None:
     typer.echo(found.text)
 
 
-def refuse_unwritable(path: Path) -> None:
-    """Refuse, before anything is measured, a file for the table that cannot be made.
+def refuse_unwritable(path: Path, what: str, option: str) -> None:
+    """Refuse, before anything is paid for, a file that cannot be written, or that is the user's.
+
+    Args:
+        what: what is to be written, as `refuse_existing` takes it.
+        option: that names the file.
 
     Raises:
-        ConfigError: it is a folder, or lies in none that can be written to.
+        ConfigError: it is a folder, lies in none that can be written to, or is another file.
     """
     if path.is_dir():
-        raise ConfigError(f"the table cannot be written to {path}: it is a folder; name a file with --markdown")
+        raise ConfigError(f"the {what} cannot be written to {path}: it is a folder; name a file with {option}")
     if not os.access(path.parent, os.W_OK):
         raise ConfigError(
-            f"the table cannot be written to {path}: {path.parent} is no folder that can be written to; make it, or "
-            "name another with --markdown"
+            f"the {what} cannot be written to {path}: {path.parent} is no folder that can be written to; make it, or "
+            f"name another with {option}"
         )
+    refuse_existing(path, what)
 
 
 def write_markdown(found: ResultTable, path: Path) -> None:

@@ -118,6 +118,8 @@ def prove(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"the page cannot be written to {out}: {error.strerror}; name a folder with --out") from None
+    output.refuse_unwritable(out / KEPT, "rows", "--out")
+    output.refuse_unwritable(out / PAGE, "proof", "--out")
     if not (yes or requests[0].models.calls_no_server):
         _ask_before_spending()
     proof = name_proof(requests)

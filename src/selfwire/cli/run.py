@@ -11,13 +11,14 @@ import typer
 from selfwire.cli import options
 from selfwire.cli.commands import STOPPED
 from selfwire.cli.json_output import add_result
-from selfwire.cli.output import format_spend, list_spend_by_model, print_answer
+from selfwire.cli.output import format_spend, list_spend_by_model, print_answer, refuse_unwritable
 from selfwire.cli.trajectories import show_notes, show_plan, show_steps
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
 from selfwire.core.plugins import is_graph, load_plugin, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import mask_controls
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.graphs.method import CallEstimate, estimate_calls, find_method
 from selfwire.models.embeddings import CachedEmbedder
@@ -35,6 +36,7 @@ from selfwire.runs.spec import STAMP
 from selfwire.runs.systems import OpenQuestion, open_question
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.own import describe_broken_tools
 from selfwire.tools.ready import FORMS, load_tools
 from selfwire.tools.search import BROWSE, BrowseTool, SearchTool, make_retriever, read_documents
 
@@ -71,6 +73,8 @@ def run(
     text = typer.get_text_stream("stdin").read().strip() if question == "-" else question.strip()
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
+    if page is not None:
+        refuse_unwritable(page, "page", "--report")
     found = _find_team(target, question, team, home)
     names, origin, is_offline = models.names, found.title, models.names.is_offline
     if is_graph(found.method):  # it has models of its own
@@ -117,6 +121,9 @@ class _Printing:
         if done.answer is not None:
             print_answer(done.answer)
         self._print_spend()
+        for line in describe_broken_tools([done]):
+            typer.echo(mask_controls(line), err=True)
+        self._write_page(done)
         if done.answer is None:
             why = (done.error or "there is no answer").replace(", then resume", "")
             raise TaskError(f"{why}; look at the steps with --show, then try again")
@@ -132,6 +139,8 @@ class _Printing:
         why = str(error).replace(", then resume", ", then try again")
         typer.echo(f"stopped{best}: {why}", err=True)
         self._print_spend()
+        if reached is not None:
+            self._write_page(reached)
 
     def _print_spend(self) -> None:
         stamp = f"; {STAMP}" if self.is_offline else ""
@@ -146,6 +155,9 @@ class _Printing:
             show_notes(self.asked.method.name, done)
             if is_untrained(self.asked.method, self.asked.team):
                 typer.echo(f"{UNTRAINED}\n")
+
+    def _write_page(self, done: Trajectory) -> None:
+        """Write the page last: one that fails hides no answer that is paid for."""
         if self.page is not None:
             load_plugin("selfwire.pages", "question")(self.asked.team, done, self.page, offline=self.is_offline)
             typer.echo(f"its page is {self.page.resolve()}", err=True)

@@ -14,6 +14,7 @@ from selfwire.cli.json_output import add_json_option, add_result
 from selfwire.core.errors import ConfigError
 from selfwire.evals.readers import read_json_lines
 from selfwire.evals.traces import APPROVED, MOST, TraceRules, make_tasks, read_project
+from selfwire.store.files import refuse_existing
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def make_from_langsmith(
     traces: TraceOptions,
 ) -> None:
     """Make tasks from a LangSmith project: of each trace whose answer is approved or corrected."""
-    output.refuse_existing(out, traces.force)
+    refuse_existing(out, "tasks", force=traces.force)
     traces.write_tasks(read_project(project, limit), out)
 
 
@@ -66,7 +67,7 @@ def make_from_jsonl(
     traces: TraceOptions,
 ) -> None:
     """Make tasks from a file of traces: of each trace whose answer is approved or corrected."""
-    output.refuse_existing(out, traces.force)
+    refuse_existing(out, "tasks", force=traces.force)
     rows = list(read_json_lines(file))
     if rows and not any("inputs" in row.values for row in rows):
         fields = ", ".join(map(repr, rows[0].values))

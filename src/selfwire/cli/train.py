@@ -8,6 +8,7 @@ import typer
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.json_output import add_result
+from selfwire.cli.trajectories import print_broken_tools
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count, to_plain_json
 from selfwire.evals.table import ERRORS, MEAN_SCORE, SOLVED, Column, SystemSummary, build_table
@@ -165,6 +166,7 @@ def _print_update(update: Update, updates: int) -> None:
 def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> None:
     out, run = output.make_console(), training.run
     output.print_summary(run, home, finished=finished)
+    print_broken_tools(run.journal, home)
     add_result(name=run.config.name, method=run.method.name, benchmark=run.request.benchmark)
     if finished:
         out.print(f"the trained team is {run.config.name!r} in {run.library.where}")

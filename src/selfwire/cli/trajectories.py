@@ -1,13 +1,16 @@
 """Trajectories in a terminal: messages, tools, routing scores and reasons."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from selfwire.cli import output
 from selfwire.cli.json_output import add_result
 from selfwire.core import topology
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.plugins import method_names
+from selfwire.core.text import suggest_name
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import format_value, to_plain_json
@@ -15,7 +18,9 @@ from selfwire.evals.table import CAPPED, TRIVIAL, get_own_opinion
 from selfwire.graphs.method import find_method
 from selfwire.graphs.rollouts import TRAJECTORIES, get_sample_name
 from selfwire.runs.record import JOURNAL, ROWS, explain_foreign, get_run_folder, list_run_names
+from selfwire.store.journal import Journal
 from selfwire.store.journal_file import JournalReader
+from selfwire.tools.own import describe_broken_tools
 
 QUESTION = "(the question, as above)"
 """Text in place of the question in messages that repeat it."""
@@ -120,7 +125,7 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
 
 
 def read_trajectories(
-    home: str | None, run: str, task: str | None = None, where: str | None = None
+    home: str | Path | None, run: str, task: str | None = None, where: str | None = None
 ) -> list[tuple[str, Trajectory]]:
     """Read a run's trajectories with their places, such as `2/rollout`, in the order of the run.
 
@@ -129,6 +134,17 @@ def read_trajectories(
     """
     with JournalReader(get_run_folder(home, run) / JOURNAL) as journal:
         return [*_trajectories(journal, task, where)]
+
+
+def print_broken_tools(journal: Journal, home: str | Path | None) -> None:
+    """Print which tools failed in every call of a run."""
+    from selfwire.models.sync import run_sync  # nothing that only reads needs it
+
+    if run_sync(journal.rows(kind="tool", state="failed")):
+        lines = describe_broken_tools(done for _, done in read_trajectories(home, journal.run))
+        add_result(broken_tools=lines)
+        for line in lines:
+            output.make_console().print(line)
 
 
 def _trajectories(journal: JournalReader, task: str | None, where: str | None) -> Iterator[tuple[str, Trajectory]]:
@@ -188,6 +204,21 @@ def _indented(text: str | None, by: int = 2) -> str:
 def _one_line(text: str, length: int = 160) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= length else f"{flat[: length - 3]}..."
+
+
+@contextmanager
+def suggest_run(home: str | None, name: str) -> Iterator[None]:
+    """Say in the error of a name of no team which run may be meant.
+
+    Raises:
+        LibraryError: there is no such team.
+    """
+    try:
+        yield
+    except LibraryError as error:
+        runs = () if "://" in str(home) else list_run_names(home)
+        near = suggest_name(name, runs, "did you mean the run {}?") or "`selfwire runs` lists them."
+        raise LibraryError(f"there is no run {name!r}; {near} And {error}") from None
 
 
 def is_run(home: str | None, name: str) -> bool:

@@ -12,7 +12,7 @@ from selfwire.cli import output
 from selfwire.cli.branch import find_known_texts, format_page, list_changes, load_run, write_branch
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home, Ref, refuse_unused, with_library
-from selfwire.cli.trajectories import is_run, show_run
+from selfwire.cli.trajectories import is_run, show_run, suggest_run
 from selfwire.cli.versions import explain_version, format_outcome, format_scores, format_time, read_test_scores
 from selfwire.core import topology
 from selfwire.core.errors import ConfigError, JournalError, LibraryError
@@ -31,7 +31,7 @@ from selfwire.runs.front import FrontLine, read_front
 from selfwire.runs.open import describe_clashes, find_kind, load_saved
 from selfwire.runs.record import summarise_run
 from selfwire.runs.systems import make_seed_team
-from selfwire.store.files import find_blob_references, write_team
+from selfwire.store.files import find_blob_references, refuse_existing, write_team
 from selfwire.store.library import History, Library, Version
 
 LONGEST_PART = 80
@@ -66,7 +66,8 @@ def show(
             typer.echo(line, err=True)
         team, title = make_seed_team(ref), f"{kind} {ref}, its seed team"
     else:
-        team, version = with_library(home, lambda library: load_saved(ref, library))
+        with suggest_run(home, ref):
+            team, version = with_library(home, lambda library: load_saved(ref, library))
     add_result(version=version, team=team)
     if worth:
         table = build_worth_table(team, f"{shlex.quote(ref)} --benchmark B{output.format_home_option(home)}")
@@ -309,7 +310,7 @@ def _export_json(ref: str, team: Team, file: Path, *, force: bool) -> None:
         return
     if file.suffix != ".json":
         raise ConfigError(f"export to a file that ends in .json, not to {file}, so that commands take it for one")
-    output.refuse_existing(file, force)
+    refuse_existing(file, "team", force=force)
     beside = write_team(team, file)
     add_result(files=[str(written) for written in (file, *beside)], fingerprint=team.fingerprint)
     typer.echo(f"wrote {ref} ({team.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
@@ -332,7 +333,7 @@ def _export_langgraph(
             given.
     """
     if str(file) != "-":
-        output.refuse_existing(file, force)
+        refuse_existing(file, "team", force=force)
     facts = version.facts if version else {}
     name, model = version.ref if version else team.method, str(facts.get("model", ""))
     named = {**parse_models(str(facts.get("models", ""))), **parse_models(models or "")}
@@ -362,7 +363,7 @@ def _export_patch(ref: str, team: Team, version: Version | None, file: Path, *, 
     if str(file) == "-":
         typer.echo(written, nl=False)
         return
-    output.refuse_existing(file, force)
+    refuse_existing(file, "team", force=force)
     output.write_text(file, written, "the patch")
     typer.echo(f"wrote {', '.join(names)} of {ref} to {file}; apply it with: git apply {file}")
 
@@ -384,7 +385,7 @@ def _export_context(
     if str(file) == "-":
         typer.echo(written)
         return
-    output.refuse_existing(file, force)
+    refuse_existing(file, "team", force=force)
     output.write_text(file, f"{written}\n", "the context")
     typer.echo(
         f"wrote {', '.join(values)} of {ref} to {file}; pass it as the context of a run or of an assistant, as in "

@@ -7,7 +7,10 @@ while selfwire runs. Messages say what happened, the values seen and the way out
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from reprlib import Repr
+from sysconfig import get_path
+from traceback import extract_tb
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -124,6 +127,15 @@ class LibraryError(SelfwireError):
 def format_error(error: BaseException) -> str:
     """Format an error's class and message, as records of failed steps, rounds and runs store it."""
     return mask_secrets(replace_surrogates(f"{type(error).__name__}: {error}"))
+
+
+_LIBRARIES = (str(Path(__file__).parents[1]), *map(get_path, ("stdlib", "platstdlib", "purelib", "platlib")), "<")
+
+
+def format_place(error: BaseException) -> str:
+    """Format where the user's code raised an error, as " (shop.py:12)"; "" if that is not known."""
+    own = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith(_LIBRARIES)]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
 
 
 UNKNOWN = "extra_forbidden"

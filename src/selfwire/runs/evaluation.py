@@ -498,7 +498,7 @@ def resume_evaluation(
         JournalError: it is not an evaluation, another process holds it, or config, code or tasks have changed.
     """
     path = get_run_folder(home, run) / JOURNAL
-    refuse_foreign_run(path, load_request(path, EvaluateSpec), changes)
+    refuse_foreign_run(path, load_request(path, EvaluateSpec, "eval", "compare"), changes)
     plan = replace(_load_plan(path, home, changes), retry_failed=changes.retry_failed)
     merge_leftover_shards(run, home)  # another command's run has been refused by now
     return plan.resume(path, retry_failed=changes.retry_failed)

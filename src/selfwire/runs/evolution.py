@@ -74,6 +74,7 @@ from selfwire.runs.open import (
     refuse_other_method,
     refuse_unreadable_memory,
     require_saved,
+    to_team_reference,
 )
 from selfwire.runs.record import (
     CHECKPOINTS,
@@ -101,7 +102,7 @@ from selfwire.runs.spec import EvolveSpec, GivenSizes, Models, Sizes, fit_sizes,
 from selfwire.runs.systems import load_noted_blobs
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import JournalReader
-from selfwire.store.library import Library, Version, open_library
+from selfwire.store.library import TEAM, Library, Version, open_library
 from selfwire.tools.own import JournalledTools
 from selfwire.tools.ready import BENCHMARK
 
@@ -442,6 +443,7 @@ def validate_request(
         ctx = method.make_ctx(model, bench.toolbox, models.embedder)
         with open_library(home, create=False) as library:
             seed = _seed(method, ctx, request, bench, library, given)
+            taken = run_sync(describe_taken_name(request, library))
         model.refuse_unnamed(seed.agents)
         if request.evolution.pruning and not request.evolution.iterations and is_graph(request.method):
             from selfwire.graphs.pruning import list_parts  # no other evolution needs it
@@ -462,8 +464,21 @@ def validate_request(
         *models.notices,
         *describe_gate(request),
         *describe_models(request, seed, model.unpriced),
+        *taken,
     )
     return EvolutionPlan(request, home, models, notices, bench, tasks, seed, given=given)
+
+
+async def describe_taken_name(request: EvolveSpec, library: Library) -> tuple[str, ...]:
+    """Describe that the team's name has versions that the run does not go on from; empty where it has none."""
+    name, start = request.evolution.name, request.seed_team or ""
+    if name not in await library.names() or start.removeprefix(TEAM).partition("@")[0] == name:
+        return ()
+    head, origin = await library.head(name), f"team {start!r}" if start else f"the first team of {request.method}"
+    return (
+        f"{name!r} has versions, and its head is {head.ref}: this run starts from {origin}, and what it keeps becomes "
+        f"the head; go on from the head with --team {to_team_reference(name)}, or choose another --name",
+    )
 
 
 def describe_models(request: EvolveSpec, seed: Team, unpriced: Sequence[str]) -> tuple[str, ...]:

@@ -264,11 +264,11 @@ class ResumeChanges:
     calls_per_task: int | None = None
 
 
-def load_request(path: Path, schema: type[AnyRequest], command: str | None = None) -> AnyRequest:
+def load_request(path: Path, schema: type[AnyRequest], *commands: str) -> AnyRequest:
     """Load the request of a run; nothing is written.
 
     Args:
-        command: that starts such runs; None if the schema says it.
+        commands: that start such runs; none if the schema says it.
 
     Raises:
         JournalError: it is not a run of this kind, or it ended before it began.
@@ -276,10 +276,11 @@ def load_request(path: Path, schema: type[AnyRequest], command: str | None = Non
     with JournalReader(path) as journal:
         found, summary = journal.note(REQUEST), journal.note(SUMMARY)
         began = check_summary(journal.run, summary).get("command")
-        if command and began not in (None, command):
+        if commands and began not in (None, *commands):
+            again = "start the same command again" if began in STUDIES else f"`selfwire {began} --resume {journal.run}`"
             raise JournalError(
-                f"run {journal.run!r} was begun by `selfwire {began}`, not by `selfwire {command}`; "
-                f"go on with `selfwire {began} --resume {journal.run}`"
+                f"run {journal.run!r} was begun by `selfwire {began}`, not by `selfwire {commands[0]}`; "
+                f"go on with {again}"
             )
         try:
             return schema.model_validate(found)

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from selfwire.core.errors import LibraryError, format_first_fault
+from selfwire.core.errors import ConfigError, LibraryError, format_first_fault
 from selfwire.core.team import Team
 from selfwire.core.values import iterate_texts
 
@@ -28,6 +28,16 @@ KEPT = 8
 """Number of blobs that stay in memory, whatever their size."""
 KEPT_BYTES = 2**27
 """Bytes up to which further blobs stay, the recently used ones longest; a training makes many of several megabytes."""
+
+OWN_STARTS = {
+    "results": r'{"selfwire":"[^"]*","code":"',
+    "scores": r'{"benchmark":"[^"]*","model":"[^"]*","seed":\d+,"calls_per_task":',
+    "rows": r'{"head":{"|{"seed":\d+,"figures":{|{"proof":"[^"]*","systems":\[',
+    "table": r"`selfwire ",
+    "page": r"<!doctype html>\n<!-- a page of selfwire -->",
+    "proof": r"# What systems are worth with ",
+}
+"""How files begin that selfwire writes, by what they are; one of these is replaced by another of its kind."""
 
 _kept: OrderedDict[str, bytes] = OrderedDict()
 _lock = Lock()
@@ -81,6 +91,31 @@ def compute_blob_reference(data: bytes) -> str:
 def find_blob_references(memory: Any) -> tuple[str, ...]:
     """Find all references in a JSON value, in order and without repetitions."""
     return tuple(dict.fromkeys(filter(REFERENCE.fullmatch, iterate_texts(memory))))
+
+
+def refuse_existing(file: Path, what: str, *, force: bool | None = None) -> None:
+    """Refuse to replace a file that may be the user's.
+
+    Args:
+        what: what is to be written, as in `OWN_STARTS`; kinds that are not in there replace no file.
+        force: whether the user allows it; None where the command has no option for that.
+
+    Raises:
+        ConfigError: the file is not empty, is not of this kind, and `force` is not given.
+    """
+    if force or not file.is_file():  # such as /dev/stdout
+        return
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(500).decode("utf-8", "replace")
+    except OSError as error:
+        raise ConfigError(f"{file} exists already, and cannot be read: {error.strerror}; choose another name") from None
+    own = OWN_STARTS.get(what)
+    if not start or (own and re.match(own, start)):
+        return
+    foreign = f", and holds no {what} of selfwire" if own else ""
+    way_out = "add --force" if force is not None else "move it away"
+    raise ConfigError(f"{file} exists already{foreign}; choose another name or {way_out}")
 
 
 @contextmanager

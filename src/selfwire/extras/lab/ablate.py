@@ -25,6 +25,7 @@ from selfwire.extras.lab.result_pages import keep_world
 from selfwire.extras.lab.seeds import run_world
 from selfwire.extras.lab.worlds.catalogue import list_worlds, load_world
 from selfwire.runs.estimates import estimate_ablation
+from selfwire.store.files import refuse_existing
 
 DEFAULTS = Study()
 WORLD_SEEDS = 20
@@ -106,6 +107,9 @@ def ablate(
     results: StudyResults,
 ) -> None:
     """Compare a method with its ablations and controls, over seeds; prints a table in Markdown."""
+    for kept, what in ((results.keep, "rows"), (results.page, "page")):
+        if kept is not None:
+            refuse_existing(kept, what)
     if (world := compared.world) is not None:
         idle = set(options.list_given_options(ctx)) - set(OF_WORLDS)
         options.refuse_unused(ctx, idle, f"the world {world!r} has tasks, sizes and systems of its own")

@@ -19,6 +19,7 @@ from selfwire.extras.pages.studies import read_study_file
 from selfwire.extras.pages.training_charts import draw_training
 from selfwire.extras.pages.verdicts import format_gain
 from selfwire.runs.record import explain_foreign, get_run_folder
+from selfwire.store.files import refuse_existing
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -59,6 +60,7 @@ def write_study_page(rows: Path, file: Path) -> Path:
 
 def save_page(report: RunReport, file: Path) -> Path:
     """Write a page and return its path; raises as `write_report`."""
+    refuse_existing(file, "page")
     text = render_page(report)
     try:
         file.write_text(text, encoding="utf-8")

@@ -5,6 +5,7 @@ from textwrap import shorten
 
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
+from selfwire.evals.baselines import BASELINES
 from selfwire.evolvers.figures import Picture
 from selfwire.extras.pages.data import AgentCard, Link, Place, RunReport, SpendLine, TeamVersion
 from selfwire.extras.pages.evaluation import format_notes
@@ -31,6 +32,7 @@ def describe_question(team: Team, done: Trajectory, *, offline: bool) -> RunRepo
     """Build the page of a question."""
     stored = StoredTrajectory.model_validate(done.model_dump(mode="json"))
     outcome = make_outcome(stored)
+    method = "" if team.method in BASELINES else team.method  # whose notes have no pictures
     place = Place(
         key="run",
         title="this question",
@@ -39,10 +41,10 @@ def describe_question(team: Team, done: Trajectory, *, offline: bool) -> RunRepo
         iteration=0,
         outcomes=(outcome,),
         trails=(stored,),
-        method=team.method,
+        method=method,
     )
-    picture = draw_run(team.method, stored.notes)
-    rounds = _list_rounds(team, stored, picture)
+    picture = draw_run(method, stored.notes)
+    rounds = _list_rounds(team, stored, picture, format_notes(method, stored.notes))
     cost = SpendLine(role="agents", what="all", calls=outcome.calls, tokens=outcome.tokens, dollars=done.usage.dollars)
     return RunReport(
         run=stored.question.id,
@@ -64,11 +66,16 @@ def _make_heading(done: StoredTrajectory) -> str:
     return shorten(lines[-1] if lines else "An empty answer", LONGEST, placeholder=" …")
 
 
-def _list_rounds(team: Team, done: StoredTrajectory, picture: Picture) -> tuple[TeamVersion, ...]:
-    """The graph of each round: as the method draws it, else the agents that worked and the messages between them."""
+def _list_rounds(
+    team: Team, done: StoredTrajectory, picture: Picture, told: tuple[str, ...]
+) -> tuple[TeamVersion, ...]:
+    """The graph of each round: as the method draws it, else the agents that worked and the messages between them.
+
+    Args:
+        told: notes of each round, as the method formats them.
+    """
     steps = {visit: [step for step in done.steps if step.visit == visit] for visit in range(len(picture.frames))}
     steps |= {step.visit: [other for other in done.steps if other.visit == step.visit] for step in done.steps}
-    told = format_notes(team.method, done.notes)
     rounds = []
     for visit, own in sorted(steps.items()):
         frame = picture.frames[visit] if visit < len(picture.frames) else None

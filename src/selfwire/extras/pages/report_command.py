@@ -8,7 +8,7 @@ import typer
 
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home
-from selfwire.cli.trajectories import is_run
+from selfwire.cli.trajectories import is_run, suggest_run
 from selfwire.extras.pages.page import write_report, write_study_page
 from selfwire.extras.pages.reading import find_run
 from selfwire.runs.open import require_saved
@@ -37,7 +37,8 @@ def report(
         rows = Path(name)
         _tell(name, write_study_page(rows, out or rows.with_suffix(".html")), show)
         return
-    run = find_run(home, name if is_run(home, name) else require_saved(name))
+    with suggest_run(home, name):
+        run = find_run(home, name if is_run(home, name) else require_saved(name))
     _tell(run, write_report(home, run, out), show, "run ")
 
 

@@ -14,6 +14,7 @@ from selfwire.core.trajectory import DecisionCount
 from selfwire.core.values import FrozenModel
 from selfwire.evals.table import write_lines
 from selfwire.extras.lab.ablation.plan import Study, StudyHead, Subject
+from selfwire.store.files import refuse_existing
 
 
 class StudyRow(FrozenModel):
@@ -121,11 +122,15 @@ def read_rows(path: Path, study: str, schema: type[AnyRow]) -> list[AnyRow]:
         if not path.exists():
             return []
         text = path.read_text(encoding="utf-8")
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            os.truncate(path, len(whole.encode()))
+    whole = text[: text.rfind("\n") + 1]
     lines = enumerate(whole.splitlines(), start=1)
-    return [_row(path, number, line, study, schema) for number, line in lines if not line.startswith(HEAD)]
+    rows = [_row(path, number, line, study, schema) for number, line in lines if not line.startswith(HEAD)]
+    if whole != text:
+        if not rows:
+            refuse_existing(path, "rows")
+        with _usable(path):
+            os.truncate(path, len(whole.encode()))
+    return rows
 
 
 def append_row(path: Path, row: FrozenModel) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from errno import EISDIR
+from errno import EINVAL, EISDIR
 from functools import cached_property
 from math import sqrt
 from pathlib import Path
@@ -200,6 +200,8 @@ class ResultsFile:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.is_dir():
                 raise IsADirectoryError(EISDIR, "it is a folder")
+            if path.exists() and not path.is_file():
+                raise OSError(EINVAL, "it is a device, a pipe or a socket")
             self._rows = TemporaryFile("w+", encoding="utf-8", dir=path.parent)
         except OSError as error:
             raise self._unwritable(error) from error

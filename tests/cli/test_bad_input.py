@@ -208,7 +208,7 @@ def test_options_that_cannot_be_used(tmp_path: Path, arguments: tuple[str, ...],
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--workers", "0"), "--workers must be 1 or more, not '0'"),
+        (("--workers", "0"), "--workers must be 1 or more, not 0"),
         (("--workers", "two"), "--workers must be a whole number, not 'two'"),
         (("--budget-usd", "abc"), "--budget-usd must be a number, not 'abc'"),
         (("--budget-calls", "1.5"), "--budget-calls must be a whole number, not '1.5'"),

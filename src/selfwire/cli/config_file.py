@@ -166,7 +166,9 @@ def _parse(data: bytes, path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"the config file {path} is no TOML: {error}") from None
     except ValueError:  # Python reads no number of more than 4,300 digits
-        raise ConfigError(f"the config file {path} has a number that is too long to be read; write a smaller one") from None
+        raise ConfigError(
+            f"the config file {path} has a number that is too long to be read; write a smaller one"
+        ) from None
 
 
 def _check_tables(given: Mapping[str, Any], commands: Commands, path: Path, ctx: typer.Context) -> None:

@@ -21,7 +21,7 @@ from traceback import extract_tb
 from typing import SupportsFloat
 
 from selfwire.core.errors import ConfigError, GradingError, SelfwireError, format_error
-from selfwire.core.plugins import import_user_module
+from selfwire.core.plugins import import_user_object
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.text import suggest_name
@@ -526,7 +526,9 @@ def validate_references(name: str, task: Task) -> tuple[str, ...]:
 
 def _import_grader(name: str, module: str, function: str) -> Grader:
     try:
-        grader: object = getattr(import_user_module(module), function)
+        grader = import_user_object(module, function, f"grader {name!r}")
+    except ConfigError:
+        raise
     except _IMPORT_FAULTS as error:
         raise ConfigError(
             f"grader {name!r} cannot be imported: {format_error(error)}; named ones are {', '.join(NAMED)}, "
@@ -551,7 +553,7 @@ def require_grader(name: str, grader: object) -> Grader:
         ConfigError: it is no function, or takes other arguments.
     """
     if not callable(grader):
-        raise ConfigError(f"grader {name!r} is {type(grader).__name__}, not a function of (task, answer)")
+        raise ConfigError(f"grader {name!r} is {grader!r:.60}, not a function of (task, answer)")
     with suppress(ValueError, TypeError):  # a function written in C may have no signature, and others a wrong one
         signature = inspect.signature(grader, follow_wrapped=False)
         try:

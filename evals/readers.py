@@ -552,6 +552,8 @@ def choose_fields(row: DataRow, data: OwnData) -> TaskFields:
     Raises:
         ConfigError: a field that the user names is missing, or nobody can tell which one has the question.
     """
+    if not row.values:
+        raise ConfigError(f'{row.where}: it has no field; write {{"input": ..., "reference": ...}}')
     names = list(row.values)
     if data == OwnData(split=data.split) and "input" in names and set(names) <= set(OWN):
         return TaskFields(("input",), own=True)

@@ -1,5 +1,6 @@
 """The user's own tasks: where they lie, and how they are split."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from selfwire.core.errors import UNKNOWN, ConfigError, format_validation_error
 from selfwire.core.task import Task
-from selfwire.core.values import FrozenJson, FrozenModel
+from selfwire.core.values import FrozenJson, FrozenModel, iterate_texts
 from selfwire.evals.readers import (
     MOST_ROWS,
     PREFIX,
@@ -27,6 +28,8 @@ from selfwire.evals.readers import (
 
 FORMS = f"a {', '.join(list(READERS)[:-1])} or {list(READERS)[-1]} file, or hf:owner/name"
 """Forms of the files with own tasks, as a text."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class TaskLine(FrozenModel):
@@ -147,11 +150,21 @@ def _shorten(name: str) -> str:
 
 def _make_task(row: DataRow, fields: TaskFields) -> Task:
     values = dict(row.values) if fields.own else _pick_values(row, fields)
+    for name, value in values.items():
+        for text in iterate_texts(value):
+            if half := _SURROGATE.search(text):
+                raise ConfigError(
+                    f"{row.where}: {name} has half of a surrogate pair as its character {half.start() + 1}; "
+                    "write the whole character"
+                )
     try:
         parsed = TaskLine.model_validate({name: value for name, value in values.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
         first["loc"] = first["loc"][:1]  # nothing of what pydantic tries within a value
+        if first["type"] == "missing":
+            what = "null" if "input" in values else "missing"
+            raise ConfigError(f"{row.where}: input is {what}; write the question") from None
         if first["loc"] == ("input",) and isinstance(first.get("input"), str):
             raise ConfigError(f"{row.where}: the input is blank; write the question") from None
         known = f"; fields are {', '.join(TaskLine.model_fields)}" if first["type"] == UNKNOWN else ""

@@ -18,7 +18,6 @@ from copy import copy
 from functools import cached_property
 from inspect import Parameter, iscoroutine, signature
 from itertools import chain, count, pairwise
-from operator import attrgetter
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from weakref import WeakSet
@@ -38,7 +37,7 @@ from typing_extensions import get_type_hints
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring, RewritePrompt
 from selfwire.core.errors import ConfigError, OutageError, format_error, format_faults
-from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_module, load_plugin
+from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_object, load_plugin
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
@@ -233,9 +232,10 @@ def _call_maker(maker: Callable[..., Any]) -> Any:
 def _import(name: str) -> Any:
     matched = GRAPH_NAME.fullmatch(name)
     assert matched is not None, name
-    module = matched["module"]
     try:
-        return attrgetter(matched["name"])(import_user_module(module))
+        return import_user_object(matched["module"], matched["name"], f"graph {name!r}")
+    except ConfigError:
+        raise
     except (Exception, SystemExit) as error:  # a user's module may raise anything
         raise ConfigError(
             f"graph {name!r} cannot be imported: {format_error(error)}; "

@@ -4,7 +4,6 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, SelfwireError, ToolError, format_error, format_faults, format_place
-from selfwire.core.plugins import import_user_module
+from selfwire.core.plugins import import_user_object
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.values import is_id
@@ -242,7 +241,7 @@ def _load(name: str, several: bool) -> list[Any]:
 
 def _import(listed: str, module: str, name: str) -> list[Any]:
     try:
-        found = attrgetter(name)(import_user_module(module))
+        found = import_user_object(module, name, f"tools {listed!r}")
     except (ImportError, AttributeError, ValueError, TypeError, OSError) as error:  # TypeError of a relative name
         raise ConfigError(f"tools {listed!r}: {error}; name {FORMS}") from None
     if isinstance(found, Mapping):

@@ -120,8 +120,10 @@ def _make_sync(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
     @wraps(call)
     def wait(*args: P.args, **kwargs: P.kwargs) -> T:
+        from selfwire.core.arguments import require_arguments
         from selfwire.models.sync import run_sync
 
+        require_arguments(wait, args, kwargs)
         return run_sync(call(*args, **kwargs))
 
     wait.__name__ = wait.__qualname__ = call.__name__.removeprefix("a")

@@ -55,15 +55,15 @@ def refused(home: Path, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("evolve", "hvia", "--benchmark", "archive"), "did you mean hiva?; methods are dytopo"),
+        (("evolve", "hvia", "--benchmark", "archive"), "library.sqlite; did you mean hiva?"),
         (
             ("evolve", "hiva", "--benchmark", "arxiv"),
             "unknown benchmark 'arxiv'; did you mean archive? Or choose archive, plancraft",
         ),
         (("evolve", "hiva"), "needs a method and --benchmark"),
         ((*EVOLVE, "--model", "gpt"), "unknown model 'gpt'"),
-        ((*EVOLVE, "--model", "nobody:gpt"), "model 'nobody:gpt' cannot be used"),
-        ((*EVOLVE, "--model", "opnai:gpt"), "model 'opnai:gpt' cannot be used: did you mean openai:gpt? "),
+        ((*EVOLVE, "--model", "nobody:gpt"), "model 'nobody:gpt' cannot be used: there is no provider 'nobody'; "),
+        ((*EVOLVE, "--model", "opnai:gpt"), "there is no provider 'opnai'; did you mean openai:gpt? providers are"),
         ((*EVOLVE, "--model", "openai:gpt-4o-mini"), "model openai:gpt-4o-mini needs a key; set OPENAI_API_KEY"),
         ((*EVOLVE, "--meta-model", "gpt"), "unknown model 'gpt'"),
         ((*EVOLVE, "--embedder", "bert"), "embedder"),
@@ -86,7 +86,7 @@ def refused(home: Path, *arguments: str) -> str:
         (("eval", "tacomas", *EVOLVE[2:], "--set", "fast.speed=1"), "fast.speed: there is no such field"),
         (("run", "tacomas", "Who?", "--set", "fast.rate=11"), "config of tacomas: fast.rate: Input should be less"),
         (("run", "dytopo", "Who?", "--set", "domain=law"), "config of dytopo: domain: Input should be 'general'"),
-        (("run", "hvia", "Who?"), "; methods are dytopo, evomas, hera, hiva"),
+        (("run", "nosuch", "Who?"), "; methods are dytopo, evomas, hera, hiva"),
         ((*EVOLVE, "--gate", "mean", "--error", "0.1"), "--error would do nothing: --gate mean proves nothing"),
         ((*EVOLVE, "--gate", "off", "--objective", "score"), "--objective would do nothing: --gate off proves nothing"),
         (
@@ -125,10 +125,10 @@ def refused(home: Path, *arguments: str) -> str:
         (("eval", "hiva", "--benchmark", "archive", "--tasks", "99999999999"), "an archive has at most 100,000 tasks"),
         (("eval", "hvia", "--benchmark", "archive"), "there is no team 'hvia'"),
         (
-            ("eval", "hvia", "--benchmark", "archive"),
+            ("eval", "nosuch", "--benchmark", "archive"),
             "; methods are dytopo, evomas, hera, hiva, tacomas, aflow, gepa; baselines are",
         ),
-        (("compare", "cot", "singel", "--benchmark", "archive"), "; did you mean single?; methods are dytopo"),
+        (("compare", "cot", "singel", "--benchmark", "archive"), "library.sqlite; did you mean single?"),
         (("eval", "my_app.py", "--benchmark", "archive"), "a graph in a file is named as my_app.py:graph"),
         ((*EVOLVE, "--set", "nodes=5000"), "nodes: Input should be less than or equal to 1000, not 5000"),
         ((*EVOLVE, "--set", "=3"), "--set takes name=value, not '=3'"),
@@ -208,7 +208,7 @@ def test_options_that_cannot_be_used(tmp_path: Path, arguments: tuple[str, ...],
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--workers", "0"), "--workers must be 1 or more, not '0'"),
+        (("--workers", "0"), "--workers must be 1 or more, not 0"),
         (("--workers", "two"), "--workers must be a whole number, not 'two'"),
         (("--budget-usd", "abc"), "--budget-usd must be a number, not 'abc'"),
         (("--budget-calls", "1.5"), "--budget-calls must be a whole number, not '1.5'"),
@@ -296,7 +296,7 @@ def test_a_request_that_contradicts_itself_is_not_told_as_a_whole(tmp_path: Path
         (TASKS + '{"input": "x"}\n', "judge", "task 'line-13' has no reference that a judge could compare"),
         (TASKS, "exakt", "did you mean exact?"),
         (TASKS, "no_such_module_anywhere:grade", "grader 'no_such_module_anywhere:grade' cannot be imported"),
-        (TASKS, "json:nothing", "grader 'json:nothing' cannot be imported"),
+        (TASKS, "json:nothing", "grader 'json:nothing': json has no 'nothing'; it has dump, dumps"),
         (TASKS, "broken_grader:grade", "cannot be imported: RuntimeError: half a module; named ones are exact, em"),
         (TASKS, "nowhere_at_all:grade", "named ones are exact, em, f1, contains, numeric, judge"),
         (TASKS, "json:__name__", "not a function"),

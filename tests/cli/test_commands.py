@@ -405,7 +405,8 @@ def test_the_traceback_of_an_error_can_be_asked_for() -> None:
 
 def test_an_unanswered_question_removes_nothing(home: Path) -> None:
     a_run(home, "r1")
-    call(home, "clean", stdin="", code=130)
+    told = "error: nobody can be asked whether to remove runs r1; give --yes"
+    assert told in call(home, "clean", stdin="", code=2).stderr
     assert (home / "runs" / "r1" / JOURNAL).exists()
 
 

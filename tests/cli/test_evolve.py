@@ -18,6 +18,7 @@ from selfwire.evals.instructions import paraphrases
 from selfwire.graphs.rollouts import UNGRADED
 from selfwire.models.providers import make_chat_model
 from tests.commands import call
+from tests.kills import run_of
 from tests.wire.server import WireServer, served
 
 SMALL = "--gate mean --iterations 2 --batch 4 --gate-tasks 4 --train 8 --gate-size 8 --test 6".split()
@@ -122,8 +123,8 @@ def test_the_table_says_why_tasks_ended_as_errors(tmp_path: Path, monkeypatch: p
     given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--tasks", "1", "--grader", "seven_grader:grade")
     result = call(tmp_path / "home", "eval", "single", *given, code=FAILED)
     assert result.stderr == (
-        "error: all tasks of single ended as errors; mend the cause and resume the run: what models have answered is "
-        "kept, and graded anew\n"
+        "error: all tasks of single ended as errors; mend the cause; what models have answered is kept, and graded "
+        f"anew; go on with: selfwire eval --resume {run_of(tmp_path / 'home')}\n"
     )
     table = " ".join(result.stdout.split())
     assert "single: 1 error, such as GradingError: grader 'seven_grader:grade'" in table
@@ -295,7 +296,8 @@ def test_evomas_evolves_its_router_and_the_printed_way_to_use_it_works(tmp_path:
 
 def test_run_knows_its_methods(tmp_path: Path) -> None:
     result = call(tmp_path, "run", "hora", "Who?", code=2)
-    assert "there is no team 'hora'" in result.stderr
+    assert result.stderr.endswith(f"no team 'hora' in library {tmp_path}/library.sqlite; did you mean hera?\n")
+    result = call(tmp_path, "run", "nosuch", "Who?", code=2)
     assert "; methods are dytopo, evomas, hera, hiva, tacomas, aflow, gepa; baselines are direct" in result.stderr
 
 

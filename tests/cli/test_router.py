@@ -61,6 +61,7 @@ def test_weights_of_a_team_make_the_learned_router_its_own(home: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "ref", "told"),
     [
+        ("single", "pool", "--team pool is for a method with a router, and 'single' is a baseline; leave it out"),
         ("dytopo", "pool", "dytopo has no router to train; evomas, hiva have"),
         ("hiva", "pool", "'pool' belongs to evomas, not to hiva"),
         ("evomas", "plain", "'plain' has no trained router; `selfwire train evomas` makes one"),

@@ -144,6 +144,7 @@ def test_the_file_gives_options_and_flags_win(home: Path) -> None:
         ("[run]\nseed = true\n", "[run] seed = True: give a value"),
         ("[eval]\nset = 'nodes=9'\n", "[eval] set = 'nodes=9': write a list"),
         ("[eval\n", "is no TOML: "),
+        (f"[eval]\ntasks = {'9' * 5000}\n", "selfwire.toml has a number that is too long to be read; write a smaller"),
     ],
 )
 def test_a_file_that_cannot_be_used(home: Path, text: str, told: str) -> None:

@@ -154,9 +154,10 @@ async def test_a_grader_of_ones_own_is_found_in_the_working_directory(own: str) 
         ("contain", r"did you mean contains\? graders are exact, em, f1, contains, numeric, judge, or your own"),
         (":f", "there is no grader ':f'"),
         ("no_such_module_here:f", "cannot be imported: ModuleNotFoundError"),
-        ("{own}:missing", "cannot be imported: AttributeError.*named ones are exact"),
+        ("{own}:strit", r"^grader '{own}:strit': {own} has no 'strit'; did you mean strict\? it has \w+, .*strict"),
+        ("{own}.py:missing", r"^grader '{own}.py:missing': {own}.py has no 'missing'; it has \w+, "),
         ("{own}_broken:grade", "cannot be imported: SyntaxError"),
-        ("{own}:number", "is int, not a function"),
+        ("{own}:number", r"number' is \d+, not a function of \(task, answer\)"),
         ("{own}:alone", r"alone' takes \(answer\), and is called with \(task, answer\): too many positional"),
         ("{own}:Strict", r"Strict' takes \(\), and is called with \(task, answer\)"),
         (
@@ -166,7 +167,7 @@ async def test_a_grader_of_ones_own_is_found_in_the_working_directory(own: str) 
     ],
 )
 def test_a_grader_that_is_not_there_is_named(own: str, name: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=message.replace("{own}", own)):
         load_grader(name.format(own=own))
 
 
@@ -196,6 +197,10 @@ async def _raises_later(task: Task, answer: str) -> float:
     raise RuntimeError("down")
 
 
+def _exits(task: Task, answer: str) -> float:
+    raise SystemExit(3)
+
+
 def _times_out(task: Task, answer: str) -> float:
     raise TimeoutError("its own server")
 
@@ -205,6 +210,7 @@ def _times_out(task: Task, answer: str) -> float:
     [
         (_raises, r"grader 'own' failed on task 't1' \(test_graders.py:\d+\): KeyError\('gold'\)"),
         (_raises_later, r"failed on task 't1' \(test_graders.py:\d+\): RuntimeError\('down'\)"),
+        (_exits, r"failed on task 't1' \(test_graders.py:\d+\): RuntimeError\('SystemExit\(3\)'\)"),
         (_times_out, r"failed on task 't1' \(test_graders.py:\d+\): TimeoutError\('its own server'\)"),
         (lambda task, answer: math.nan, "returned nan for task 't1'"),
         (lambda task, answer: 1.5, "returned 1.5"),

@@ -44,7 +44,14 @@ GOOD = '{"id": "a", "input": "Who?", "reference": "Ada"}\n'
     [
         (GOOD + '{"input": "Who?"', r"tasks\.jsonl, line 2: not JSON \(Expecting ',' delimiter at column 17\)"),
         (GOOD + "\n[1]", r"line 3: a task is a JSON object, not list"),
-        (GOOD + '{"reference": "x"}', r"line 2: input: Field required$"),
+        (GOOD + '{"reference": "x"}', r"line 2: input is missing; write the question$"),
+        (GOOD + '{"input": null, "reference": "x"}', r"line 2: input is null; write the question$"),
+        (GOOD + '{"input": "a\\ud800"}', r"line 2: input has half of a surrogate pair as its character 2; write the"),
+        (
+            GOOD + '{"input": "a", "reference": ["b", "\\udc00"]}',
+            r"line 2: reference has half of a surrogate pair",
+        ),
+        ("{}\n" + GOOD, r'line 1: it has no field; write {"input": ..., "reference": ...}$'),
         (GOOD + '{"input": "  "}', r"line 2: the input is blank; write the question$"),
         (GOOD + '{"input": 3}', r"line 2: input: Input should be a valid string, not 3"),
         (GOOD + '{"input": "x", "answer": "y"}', r"line 2: answer: there is no such field; fields are id, input, ref"),

@@ -1,5 +1,6 @@
 """The file of results on a disk that is full, or whose place is taken meanwhile."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,13 @@ def test_a_file_that_cannot_be_replaced_leaves_no_draft(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="results cannot be written to"):
         file.finish(HEADER)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_or_a_device_is_refused_and_stays(tmp_path: Path) -> None:
+    os.mkfifo(path := tmp_path / "pipe.jsonl")
+    with pytest.raises(ConfigError, match=r"pipe\.jsonl: it is a device, a pipe or a socket; start with another --out"):
+        ResultsFile(path)
+    assert path.is_fifo()
 
 
 def test_a_file_of_something_else_is_refused_by_name(tmp_path: Path) -> None:

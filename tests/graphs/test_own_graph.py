@@ -431,7 +431,7 @@ def test_a_graph_that_waits_for_a_person_is_an_error_and_no_zero(home: Path, ser
         ("ambiguous", (), "several text fields could be it: left, right; say it with --set input="),
         ("ambiguous", ("--set", 'input={"left": "x"}'), "has no {question}"),
         ("number", (), "is a int, not a graph"),
-        ("nothing", (), "cannot be imported: AttributeError"),
+        ("nothing", (), "graph 'own_app.py:nothing': own_app.py has no 'nothing'; it has "),
     ],
 )
 def test_what_cannot_be_asked_is_refused_by_name_before_a_call(

@@ -56,7 +56,7 @@ def test_several_sql_files_are_named_after_their_files(sales: Path) -> None:
         ("sql:none.sqlite", "there is no file 'none.sqlite'"),
         ("calculator,calculator", "two tools are called 'calculator'"),
         ("json:JSONDecoder", "is type; name"),
-        ("json:nothing", "has no attribute"),
+        ("json:nothing", "^tools 'json:nothing': json has no 'nothing'; it has dump, dumps"),
         ("no.such.module:x", "No module named"),
     ],
 )

@@ -23,7 +23,7 @@ from selfwire.models.providers import make_chat_model, redact_error
 from selfwire.models.structured import to_reply
 from selfwire.store.journal import Journal
 from tests.models.wired import ASKED, KEY, PRICES, QUICK, Verdict, metered, until
-from tests.wire.server import Fault, WireServer, broken, cut_off, hanging, rate_limited, refused, saying, text
+from tests.wire.server import Fault, WireServer, broken, cut_off, hanging, rate_limited, raw, refused, saying, text
 
 
 async def test_a_retry_after_pauses_every_worker(wire_server: WireServer) -> None:
@@ -64,6 +64,29 @@ async def test_a_second_empty_reply_is_an_error_that_was_billed(wire_server: Wir
     with pytest.raises(ModelError, match=r"empty reply.*2 attempt"):
         await model.generate(ASKED, scope=Scope())
     assert model.ledger.spent.calls == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "form", "told"),
+    [
+        (b'{"hello": 1}', "application/json", r"^a reply that is no answer: .*dict_keys\(\['hello'\]\)"),
+        (b"<html>log in</html>", "text/html", "^a reply that is no answer: .*<html>log in"),
+    ],
+)
+async def test_a_reply_of_something_else_is_told_without_the_class_of_an_error(
+    wire_server: WireServer, body: bytes, form: str, told: str
+) -> None:
+    wire_server.always = raw(body, content_type=form)
+    with pytest.raises(ModelError, match=told) as error:
+        await metered(wire_server).generate(ASKED, scope=Scope())
+    assert "check the address, the key" in str(error.value)
+
+
+async def test_an_address_without_its_usual_path_is_told(wire_server: WireServer) -> None:
+    wire_server.always = raw(b"nothing here", status=404)
+    model = make_chat_model("openai:local", base_url=wire_server.url.removesuffix("/v1"), api_key=KEY)
+    with pytest.raises(ModelError, match=r"check the address \(of most servers it ends in /v1\), the key"):
+        await MeteredModel(model, policy=QUICK, prices=PRICES).generate(ASKED, scope=Scope())
 
 
 async def test_a_hang_is_given_up_after_the_timeout_and_the_request_is_dropped(wire_server: WireServer) -> None:

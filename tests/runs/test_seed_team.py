@@ -9,9 +9,12 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import start_evolution
 from selfwire.runs.spec import EvolveSpec, Sizes
 from selfwire.store.files import write_team
+from selfwire.store.library import open_library
+from tests.commands import call
 
 NAMES = ("source", "checker", "aggregator")
 TEAM = Team(
@@ -56,3 +59,25 @@ def test_a_seed_team_beyond_the_caps_starts_nothing(team: str, tmp_path: Path) -
     ):
         raise AssertionError("it has started")
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [("evolve", "hiva", "--team", "mine", "--gate", "mean"), ("prune", "mine"), ("eval", "mine")]
+)
+@pytest.mark.parametrize(
+    ("facts", "way"),
+    [
+        ({"tools": "my tools.py:search"}, "lend the tools with --tools 'my tools.py:search'"),
+        ({}, "lend the tools with --tools, or take the benchmark that it was made for"),
+    ],
+)
+def test_a_team_that_lacks_its_tools_is_told_how_it_gets_them(
+    tmp_path: Path, command: tuple[str, ...], facts: dict[str, str], way: str
+) -> None:
+    lines = "".join(f'{{"input": "What is {n} + {n}?", "reference": "{2 * n}"}}\n' for n in range(300))
+    (tmp_path / "tasks.jsonl").write_text(lines)
+    with open_library(tmp_path) as library:
+        run_sync(library.save("mine", TEAM, run="r", step=1, facts=facts))
+    refused = call(tmp_path, *command, "--benchmark", str(tmp_path / "tasks.jsonl"), code=2)
+    told = f"error: team 'mine' holds search, which {tmp_path / 'tasks.jsonl'} lacks; {way}\n"
+    assert refused.stderr.endswith(told)

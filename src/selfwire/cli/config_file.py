@@ -168,6 +168,10 @@ def _parse(data: bytes, path: Path) -> dict[str, Any]:
         raise ConfigError(f"the config file {path} is no TOML: {error}") from None
     except RecursionError:
         raise ConfigError(f"the config file {path} is nested too deeply to be read; write it flatter") from None
+    except ValueError:  # Python reads no number of more than 4,300 digits
+        raise ConfigError(
+            f"the config file {path} has a number that is too long to be read; write a smaller one"
+        ) from None
 
 
 def _check_tables(given: Mapping[str, Any], commands: Commands, path: Path, ctx: typer.Context) -> None:

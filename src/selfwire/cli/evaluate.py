@@ -42,7 +42,7 @@ from selfwire.runs.evaluation import (
     start_or_resume,
 )
 from selfwire.runs.langsmith import upload_if_requested
-from selfwire.runs.open import Given, refuse_other_method, require_saved
+from selfwire.runs.open import Given, find_kind, refuse_other_method, require_saved
 from selfwire.runs.pre_evolution import PreEvolution, compute_left
 from selfwire.runs.record import compute_code_hash, compute_config_hash, shorten_name
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
@@ -100,6 +100,8 @@ def get_router_config(
         ConfigError: the method has no router to train, or the team is another method's or has no trained router.
         LibraryError: there is no such team.
     """
+    if find_kind(method) == "baseline":
+        raise ConfigError(f"--team {ref} is for a method with a router, and {method!r} is a baseline; leave it out")
     router = describe_router(method)
     found = options.with_library(home, lambda library: library.load(require_saved(ref)))
     refuse_other_method(found, method, f"team {ref!r}")
@@ -127,8 +129,8 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
         output.refuse_unwritable(markdown, "table", "--markdown")
     if given["resume"] is not None:
         with resume_evaluation(given["resume"], folder, options.parse_changes(ctx)) as run:
-            lines = run_and_report(run, folder, given)
-        exit_on_errors(lines[1:], given["max_errors"])  # after the trivial baseline
+            lines, go_on = run_and_report(run, folder, given), _format_resume_line(run, folder)
+        exit_on_errors(lines[1:], given["max_errors"], go_on)  # after the trivial baseline
         return
     options.refuse_without_resume(ctx)
     request = parse_request(given, entries, command, **more)
@@ -143,8 +145,8 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
         _compare_seeds(request, seeds, folder, given)
         return
     with start_evaluation(request, folder, out=given["out"]) as run:
-        lines = run_and_report(run, folder, given)
-    exit_on_errors(lines[1:], given["max_errors"])  # after the trivial baseline
+        lines, go_on = run_and_report(run, folder, given), _format_resume_line(run, folder)
+    exit_on_errors(lines[1:], given["max_errors"], go_on)  # after the trivial baseline
 
 
 def _compare_seeds(request: EvaluateSpec, seeds: int, folder: Path | None, given: Mapping[str, Any]) -> None:
@@ -178,7 +180,7 @@ def _compare_seeds(request: EvaluateSpec, seeds: int, folder: Path | None, given
     output.show_standings(table)
     if given["markdown"]:
         output.write_markdown(table, given["markdown"])
-    exit_on_errors([line for summary in over[1:] for line in summary.lines], given["max_errors"])
+    exit_on_errors([line for summary in over[1:] for line in summary.lines], given["max_errors"], AGAIN)
 
 
 def parse_request(given: Mapping[str, Any], entries: tuple[SystemSpec, ...], command: str, **more: Any) -> EvaluateSpec:
@@ -238,16 +240,27 @@ def run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, A
     return lines
 
 
-def exit_on_errors(systems: Sequence[SystemSummary], most: int | None) -> None:
-    """Exit with code 1 if too many tasks ended as errors."""
+AGAIN = "go on with: the same command again"
+
+
+def _format_resume_line(run: OpenEvaluation, home: Path | None) -> str:
+    return output.format_resume_line(run.command, run.journal.run, home)
+
+
+def exit_on_errors(systems: Sequence[SystemSummary], most: int | None, go_on: str) -> None:
+    """Exit with code 1 if too many tasks ended as errors.
+
+    Args:
+        go_on: how the user goes on, as `output.format_resume_line` says it.
+    """
     errors = sum(line.errors for line in systems)
     lost = [line.info.name for line in systems if line.errors and line.errors == line.tasks]
     if most is not None and errors > most:
         typer.echo(f"error: {format_count(errors, 'task')} ended as errors, more than --max-errors {most}", err=True)
         raise typer.Exit(FAILED)
     if most is None and lost:
-        again = "mend the cause and resume the run: what models have answered is kept, and graded anew"
-        typer.echo(f"error: all tasks of {', '.join(lost)} ended as errors; {again}", err=True)
+        kept = "mend the cause; what models have answered is kept, and graded anew"
+        typer.echo(f"error: all tasks of {', '.join(lost)} ended as errors; {kept}; {go_on}", err=True)
         raise typer.Exit(FAILED)
 
 

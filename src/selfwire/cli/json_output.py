@@ -74,7 +74,9 @@ def _format_option_fault(option: str, found: ErrorDetails) -> str:
     reason = REASONS.get(found["type"])
     if reason is None:
         return f"{option}: {format_validation_error(found).partition(': ')[2]}"
-    return f"{option} {reason.format(**found.get('ctx', {}))}, not {found['input']!r}"
+    is_number = found["type"].startswith(("greater", "less"))  # a text of the command line too
+    given = str(found["input"]) if is_number else repr(found["input"])
+    return f"{option} {reason.format(**found.get('ctx', {}))}, not {given}"
 
 
 def format_in_one_line(error: Exception) -> str:

@@ -88,7 +88,7 @@ Benchmark = Annotated[
 Resume = Annotated[
     str | None,
     typer.Option(
-        help="Continue this run; only budgets, limits, --base-url and --structured may be others than before."
+        help="Continue this run; only budgets, limits of requests and --structured may be others than before."
     ),
 ]
 RetryFailed = Annotated[

@@ -8,7 +8,7 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.compare import Evolutions, parse_systems
-from selfwire.cli.evaluate import exit_on_errors, parse_request, run_and_report
+from selfwire.cli.evaluate import AGAIN, exit_on_errors, parse_request, run_and_report
 from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
@@ -193,4 +193,4 @@ def _run_parts(
             add_result(proof=head.proof, verdicts=summarise_proof(proof), page=str(out / PAGE), spend=spent)
             parts = format_count(len(proof.parts), "part")
             output.make_console().print(f"\n{parts} of {len(head.seeds) * len(requests)} are on the page {out / PAGE}")
-    exit_on_errors(summaries, given["max_errors"])
+    exit_on_errors(summaries, given["max_errors"], AGAIN)

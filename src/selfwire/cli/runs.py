@@ -1,5 +1,6 @@
 """Commands about runs: runs, clean."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -95,9 +96,16 @@ def _remove(home: str | None, chosen: list[str], shelf: Path | None, *, yes: boo
     if not what:
         typer.echo(f"nothing to remove in {home_folder(home)}")
         return
-    if not yes and not typer.confirm(f"Remove {' and '.join(what)}?"):
-        typer.echo("nothing was removed")
-        return
+    if not yes:
+        try:
+            agreed = typer.confirm(f"Remove {' and '.join(what)}?")
+        except typer.Abort:
+            if sys.stdin.isatty():  # Ctrl-C
+                raise
+            raise ConfigError(f"nobody can be asked whether to remove {' and '.join(what)}; give --yes") from None
+        if not agreed:
+            typer.echo("nothing was removed")
+            return
     _remove_all(home, chosen)
     if shelf:
         _refuse_held(home, shelf)

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from inspect import signature
 from numbers import Integral, Real
 from pathlib import PurePath
 
 from selfwire.core.errors import ConfigError, SelfwireError
+from selfwire.core.text import suggest_name
 
 ARGUMENTS = {
     "--train": "trainset",
@@ -47,12 +49,27 @@ def name_arguments(error: Exception, names: Collection[str]) -> None:
         error.args = (_OPTION.sub(write, error.args[0]), *error.args[1:])
 
 
+def require_arguments(call: Callable[..., object], args: tuple[object, ...], given: Mapping[str, object]) -> None:
+    """Check that a function takes the arguments of a call.
+
+    Raises:
+        TypeError: one is missing or unknown; the message has the name of the function.
+    """
+    try:
+        signature(call).bind(*args, **given)
+    except TypeError as error:
+        known = signature(call).parameters
+        hints = [suggest_name(name, known, "; did you mean {}?") for name in given if name not in known]
+        raise TypeError(f"{call.__name__}: {error}{''.join(hints)}") from None
+
+
 _KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "int": (Integral, "a whole number"),
     "float": (Real, "a number"),
     "bool": (bool, "True or False"),
     "str": (str, "a text"),
     "str | Path": ((str, PurePath), "a path"),
+    "Sequence[str]": ((list, tuple), "a list of texts"),
     "Callable[[Event], None]": (Callable, "a function"),  # type: ignore[dict-item]
 }
 """Types of values by annotation, and their names in messages."""

@@ -10,11 +10,13 @@ import re
 import sys
 from functools import cache
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from operator import attrgetter
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.text import suggest_name
 
 
 @cache
@@ -49,6 +51,37 @@ def import_user_module(name: str) -> ModuleType:
     if source.is_dir() and str(source) not in sys.path:
         sys.path.insert(sys.path.index(here) + 1, str(source))
     return importlib.import_module(name)
+
+
+MOST_LISTED = 12
+"""Most attributes of a module that an error lists."""
+
+
+def import_user_object(module: str, name: str, what: str) -> Any:
+    """Import an attribute of a module; see `import_user_module`.
+
+    Args:
+        what: the object in the message, such as "grader 'mine.py:grade'".
+
+    Raises:
+        ConfigError: the module has no such attribute; the message names those that it has.
+    """
+    found = import_user_module(module)
+    try:
+        return attrgetter(name)(found)
+    except AttributeError:
+        known = [other for other, value in vars(found).items() if _is_defined_in(found, other, value)]
+        hint = suggest_name(name, known, "did you mean {}? ")
+        there = f"it has {', '.join(known[:MOST_LISTED])}" if known else "it has nothing that could be named"
+        raise ConfigError(f"{what}: {module} has no {name!r}; {hint}{there}") from None
+
+
+def _is_defined_in(module: ModuleType, name: str, value: object) -> bool:
+    """Whether an attribute is the module's own, and neither private, nor a constant, nor imported."""
+    is_imported = isinstance(value, ModuleType) or (
+        isinstance(value, FunctionType | type) and value.__module__ != module.__name__
+    )
+    return not (name.startswith("_") or name.isupper() or is_imported)
 
 
 def import_user_file(path: Path) -> ModuleType:

@@ -660,7 +660,9 @@ class MeteredChat(BaseChatModel):
         unsent, attempts = refusals_only and not billed, format_count(attempt + 1, "attempt")
         asked = f", which asks to wait {wait:,.0f} s" if wait else ""
         what = f"{fault}{asked} ({self.identity.label} failed at {request.where} after {attempts})"
-        way_out = "check the address, the key, the model's name and the provider's state, then resume"
+        is_short = self.identity.provider == "openai" and self.identity.server and "/v1" not in self.identity.server
+        address = "the address (of most servers it ends in /v1)" if is_short else "the address"
+        way_out = f"check {address}, the key, the model's name and the provider's state, then resume"
         silent = f"{what}; it does not answer anything else either"
         if not isinstance(answer, AIMessage) and is_unsent(answer):
             unpaid = ", and nothing was paid" if unsent else ""

@@ -315,7 +315,8 @@ class OpenAIChat(QuietChat, ChatOpenAI):
             base._handle_openai_api_error(error)
         answer = response.parse(to=object)
         if isinstance(answer, dict):
-            answer.setdefault("system_fingerprint", None)
+            if answer.get("choices"):
+                answer.setdefault("system_fingerprint", None)
         else:
             answer = response.parse()
         notes: dict[str, Any] = {}

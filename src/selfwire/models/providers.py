@@ -194,7 +194,10 @@ def format_provider_error(error: BaseException, model: BaseChatModel) -> str:
     for value in (getattr(model, name, None) for name in type(model).model_fields):
         if isinstance(value, SecretStr):
             register_secret(value.get_secret_value())
-    return redact_error(error)
+    text = redact_error(error)
+    if isinstance(error, MALFORMED) and get_status(error) is None:
+        return f"a reply that is no answer: {text.partition(': ')[2]}"
+    return text
 
 
 def redact_error(error: BaseException) -> str:
@@ -291,9 +294,14 @@ def _make_hosted(name: str, options: dict[str, Any]) -> BaseChatModel:
         raise ConfigError(f"model {name!r} needs a package that is not installed: {error}") from None
     except (ValueError, TypeError, KeyError, OpenAIError) as error:
         why = redact_error(error)
-        providers = re.findall(r"\w+", why.partition("Supported providers:")[2])
-        hint = suggest_name(provider, providers, f"did you mean {{}}:{model_name}? ")
-        raise ConfigError(f"model {name!r} cannot be used: {hint}{why}; check provider, key and options") from None
+        providers = re.findall(r"\w+", why.partition("Supported providers:")[2].partition(" For help")[0])
+        if providers and provider not in providers:
+            hint = suggest_name(provider, providers, f"did you mean {{}}:{model_name}? ")
+            raise ConfigError(
+                f"model {name!r} cannot be used: there is no provider {provider!r}; {hint}providers are "
+                f"{', '.join(providers)}; a server of yours is asked as openai:MODEL with --base-url"
+            ) from None
+        raise ConfigError(f"model {name!r} cannot be used: {why}; check provider, key and options") from None
     return model
 
 

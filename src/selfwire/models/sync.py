@@ -228,6 +228,8 @@ class _Delivery:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if error is not None:
-            fault = error if isinstance(error, Exception) else RuntimeError(repr(error))  # or a SystemExit
+            if not isinstance(error, Exception):  # such as a SystemExit
+                error = RuntimeError(repr(error)).with_traceback(error.__traceback__)
+            fault = error
             self.call_on_loop(lambda: self._done.set_exception(fault))
         return True

@@ -67,6 +67,7 @@ from selfwire.runs.open import (
     Teamlike,
     choose_graph_method,
     choose_team_name,
+    describe_lending,
     find_kind,
     load_models,
     make_seed,
@@ -612,12 +613,17 @@ def _seed(
             f"{request.seed_team} is a graph of your own and no saved team: `selfwire evolve {request.seed_team} "
             f"--method {request.method}` evolves it"
         )
-    team = given.teams.get(request.seed_team) or run_sync(library.load(require_saved(request.seed_team)))
-    what = f"seed team {request.seed_team!r}"
+    ref, tools = request.seed_team, ""
+    if (found := given.teams.get(ref)) is not None:
+        team = found
+    else:
+        team = run_sync(library.load(require_saved(ref)))
+        tools = "" if ref.endswith(".json") else str(run_sync(library.find(ref)).facts.get("tools", ""))
+    what = f"team {ref!r}"
     refuse_other_method(team, method.name, what)
     team = method.adapt(team)
     refuse_unreadable_memory(method, ctx, team, what)
-    refuse_missing_tools(team, bench.toolbox, what, f", which {bench.name} lacks; lend other tools")
+    refuse_missing_tools(team, bench.toolbox, what, f", which {bench.name} lacks; {describe_lending(tools)}")
     return team
 
 

@@ -1,6 +1,7 @@
 """The teams, models and tasks that a caller gives, by name or as objects; each name is loaded once."""
 
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -450,11 +451,13 @@ async def load_saved(ref: str, library: Library) -> tuple[Team, Version | None]:
     except LibraryError as error:
         if ref.endswith(".json") or ref.removeprefix(TEAM).partition("@")[0] in await library.names():
             raise
-        hint = suggest_name(ref, [*method_names(), *BASELINES], "; did you mean {}?")
+        hint = suggest_name(ref, [*method_names(), *BASELINES, *await library.names()], "did you mean {}?")
         if ref.endswith(".py"):
-            hint = f"; a graph in a file is named as {ref}:graph, after its variable"
+            hint = f"a graph in a file is named as {ref}:graph, after its variable"
+        if hint:
+            raise LibraryError(f"there is no team {ref!r} in library {library.where}; {hint}") from None
         raise LibraryError(
-            f"{error}{hint}; methods are {', '.join(method_names())}; baselines are {', '.join(BASELINES)}"
+            f"{error}; methods are {', '.join(method_names())}; baselines are {', '.join(BASELINES)}"
         ) from None
 
 
@@ -520,6 +523,17 @@ def refuse_unreadable_memory(method: Method[Any], ctx: Ctx[Any], team: Team, wha
         raise ConfigError(
             f"{what} has learned what {method.name} cannot read ({why}); take another version, or empty its memory"
         ) from None
+
+
+def describe_lending(names: str) -> str:
+    """Describe how a team gets the tools that it lacks.
+
+    Args:
+        names: of the tools that it was evolved with, for --tools; "" where they are not known.
+    """
+    if names:
+        return f"lend the tools with --tools {shlex.quote(names)}"
+    return "lend the tools with --tools, or take the benchmark that it was made for"
 
 
 def refuse_missing_tools(team: Team, tools: Collection[str], what: str, advice: str) -> None:

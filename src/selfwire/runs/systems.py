@@ -34,6 +34,7 @@ from selfwire.runs.open import (
     LoadedModels,
     Teamlike,
     choose_team_name,
+    describe_lending,
     describe_other_model,
     find_kind,
     load_models,
@@ -62,6 +63,7 @@ class LoadedTeam(FrozenModel):
         run: that evolved it; "" if none did.
         version: its reference in the library, `name@run.step`; "" for a seed or a file.
         model: of the agents when it was evolved; "" where that is not known.
+        tools: names of those that it was evolved with, for --tools; "" where they are not known.
     """
 
     workflow: Team
@@ -70,6 +72,7 @@ class LoadedTeam(FrozenModel):
     run: str = ""
     version: str = ""
     model: str = ""
+    tools: str = ""
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,7 @@ async def load_system_team(
     refuse_unreadable_memory(method, ctx, saved.workflow, f"team {entry.target!r}")
     if is_graph(saved.workflow.method):
         method.adapt(saved.workflow)  # its source may have changed
-    advice = f", which {bench.name} lacks; evaluate it on the benchmark that it was made for"
+    advice = f", which {bench.name} lacks; {describe_lending(saved.tools)}"
     refuse_missing_tools(saved.workflow, bench.toolbox, f"team {entry.target!r}", advice)
     parts.model.refuse_unnamed(saved.workflow.agents)
     return saved
@@ -221,6 +224,7 @@ async def _saved(ref: str, library: Library) -> LoadedTeam:
         run=version.run,
         version=version.ref,
         model=str(version.facts.get("model", "")),
+        tools=str(version.facts.get("tools", "")),
     )
 
 

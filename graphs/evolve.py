@@ -287,13 +287,19 @@ class EvolutionLoop:
         fresh = EvolutionState(finished=False, draft="", drafted=[], decided=0, outcomes={}, weight=1.0, rejected={})
         return {**fresh, "pruned_from": state["iteration"], "unpruned": state["incumbent"]}
 
-    @cached_property
-    def pruned_method(self) -> Method[Any]:
+    def _make_pruned(self, state: EvolutionState) -> Method[Any]:
         """The method, which proposes to take parts out."""
-        return make_pruned(self.method, self.model_prices, self.config.pruning or PruningConfig())
+        tasks, rule = self.draw_proof(state)
+        return make_pruned(
+            self.method,
+            model_prices=self.model_prices,
+            pruning=self.config.pruning or PruningConfig(),
+            gate_tasks=len(tasks),
+            error=rule.error,
+        )
 
     def _choose_method(self, state: EvolutionState) -> Method[Any]:
-        return self.pruned_method if "pruned_from" in state else self.method
+        return self._make_pruned(state) if "pruned_from" in state else self.method
 
     async def rollout(self, state: EvolutionState) -> EvolutionState:
         """Run the incumbent, or the draft, on the next train batch."""
@@ -594,11 +600,17 @@ class EvolutionLoop:
         return get_structure(team) == get_structure(other) and not any(map(self.method.reads_memory, (team, other)))
 
     def draw_train(self, state: EvolutionState) -> tuple[Task, ...]:
-        """Draw the train tasks of an iteration: in seeded order, reshuffled at every pass; for a pruning anew."""
-        iteration, size = state["iteration"], self.config.batch
-        if self.config.pruning and "pruned_from" in state:
-            iteration, size = iteration - state["pruned_from"], self.config.pruning.batch + self.config.pruning.checks
-        return _draw_batch(self.splits.train, size, iteration, self._scope("draw train", 0))
+        """Draw the train tasks of an iteration: in seeded order, reshuffled at every pass.
+
+        For a pruning the first ones are the same each time, as they measure the parts, and never those that check them.
+        """
+        scope = self._scope("draw train", 0)
+        if (pruning := self.config.pruning) and "pruned_from" in state:
+            tasks = _draw_batch(self.splits.train, len(self.splits.train), 0, scope)
+            measured, others = tasks[: pruning.batch], tasks[pruning.batch :]
+            checks = _draw_batch(others, pruning.checks, state["iteration"] - state["pruned_from"], scope)
+            return (*measured, *checks)
+        return _draw_batch(self.splits.train, self.config.batch, state["iteration"], scope)
 
     def gate_batch(self, iteration: int) -> tuple[Task, ...]:
         """Draw the gate tasks of an iteration: fresh ones until the split is used up, then a new shuffle."""

@@ -48,8 +48,6 @@ KEY = "pruning"
 """Name of the record in a team's memory."""
 LOOK = 5
 """Tasks after which it is looked at whether a part is needed, and so need not be left out again."""
-PROMISING = math.log(80)
-"""Logarithm of the evidence that the first proof of a run needs at an error of 0.05 beside rewritings."""
 CALL = 0.002
 """Least that taking a part out saves: the price of a call, by the usual objective."""
 OWN_CALLS = "(the method)"
@@ -300,13 +298,13 @@ def compute_part_worth(kind: Kind, name: str, gains: Sequence[float]) -> PartWor
     return PartWorth(kind=kind, name=name, value=mean, deviation=deviation, tasks=len(gains))
 
 
-def expect_evidence(worth: PartWorth, config: PruningConfig) -> float:
+def expect_evidence(worth: PartWorth, margin: float, gate_tasks: int) -> float:
     """Estimate the logarithm of the evidence of all gate tasks: the growth of the best bet, by two moments."""
-    left = config.margin + CALL - (worth.value or 0.0)
+    left = margin + CALL - (worth.value or 0.0)
     if worth.value is None or left <= 0:
         return 0.0
     variance = ((worth.deviation * worth.tasks) ** 2 - 1) / worth.tasks if worth.deviation else 0.0
-    return config.gate_size * left**2 / (2 * (variance + left**2))
+    return gate_tasks * left**2 / (2 * (variance + left**2))
 
 
 def sum_costs(runs: Iterable[Trajectory]) -> dict[str, Usage]:
@@ -333,20 +331,26 @@ class Pruning(Method[Any]):
     Attributes:
         model_prices: of the models that agents may be given, by name.
         pruning: how parts are taken out.
+        gate_tasks: that the next proof has at most.
+        error: that it may take.
     """
 
     model_prices: Mapping[str, Price] = FrozenMap()
     pruning: PruningConfig = PruningConfig()
+    gate_tasks: int = 240
+    error: float = 0.025
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
         """Take out a group of parts that are worth nothing; the evolution is finished when there is none left.
 
         Every part is left out on each task of the batch, or until it is seen to be needed, in the first iteration and
         after parts have gone: agents first, and each further kind when nothing of those before it can go. Sentences of
-        prompts are left out once. A group without which a proof is not to be expected, by tasks that have not chosen
-        it, is halved until it is; a part of which this is true by itself stays.
+        prompts are left out once. A group without which a proof is not to be expected, by further tasks, is halved
+        until it is; a part of which this is true by itself stays. Where fewer tasks are left than measure the parts,
+        groups are checked on all, and a part by itself is left to the proof.
         """
         measured, fresh = runs[: self.pruning.batch], runs[self.pruning.batch :]
+        enough = len(fresh) >= self.pruning.batch
 
         given, team = team, self.note_parts(team, runs)
         record = PruningRecord.of(team)
@@ -365,9 +369,9 @@ class Pruning(Method[Any]):
                 size = 0 if parts[0].kind == "sentence" else record.size
                 record = record.replace(parts=(*record.parts, *worth), size=size)
                 group = choose_group(record, team, ctx.frozen, models)
-            while len(group) > 1 and not await self._check(group, team, fresh or measured, ctx):
+            while len(group) > 1 and not await self._check(group, team, fresh if enough else runs, ctx):
                 group = group[: len(group) // 2]
-            if len(group) != 1 or not fresh or await self._check(group, team, fresh, ctx):
+            if len(group) != 1 or not enough or await self._check(group, team, fresh, ctx):
                 break
             record = record.replace(kept=(*record.kept, group[0].name))
         record = record.replace(pending=tuple(part.name for part in group))
@@ -406,7 +410,8 @@ class Pruning(Method[Any]):
     async def _check(self, group: Sequence[TeamPart], team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> bool:
         """Whether graded runs of the team and runs without some parts let a proof be expected."""
         worth = await self._leave_out(group, team, runs, ctx)
-        return not worth.needed and expect_evidence(worth, self.pruning) >= PROMISING
+        expected = expect_evidence(worth, self.pruning.margin, self.gate_tasks)
+        return not worth.needed and expected >= -math.log(self.error)
 
     async def run_without(
         self, group: Sequence[TeamPart], team: Team, questions: Sequence[Question], ctx: Ctx[Any]
@@ -463,15 +468,14 @@ def choose_group(
     return ()
 
 
-def make_pruned(
-    method: Method[Any], model_prices: Mapping[str, Price] = FrozenMap(), pruning: PruningConfig = PruningConfig()
-) -> Pruning:
+def make_pruned(method: Method[Any], **attributes: Any) -> Pruning:
     """Make a method that prunes the teams of another; they run, learn parameters and are gated as before.
 
     Args:
-        model_prices: of the models that agents may be given, by name; "" is the run's own.
+        attributes: of `Pruning`; of its prices "" is the run's own model.
     """
     given = (method.name, method.config.model_dump()) if is_graph(method.name) else (method.config,)
     made: Pruning = type(f"Pruned{type(method).__name__}", (Pruning, type(method)), {})(*given)
-    made.model_prices, made.pruning = model_prices, pruning
+    for name, value in attributes.items():
+        setattr(made, name, value)
     return made

@@ -32,7 +32,7 @@ from selfwire.evolvers.tacomas.config import SlowConfig
 from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate, TimeControl
 from selfwire.evolvers.tacomas.work import name_nodes
 from selfwire.evolvers.topology_ops import ROLE_LENGTH, make_fresh_id
-from selfwire.evolvers.trajectory_text import shorten
+from selfwire.evolvers.trajectory_text import find_name, shorten
 
 BY = "meta"
 GOAL_LENGTH = 2_000
@@ -240,13 +240,11 @@ class _TeamDraft:
 
     def agent_called(self, name: str) -> Id | None:
         """An agent by id, by the role of a newborn, or by its node."""
-        name = name.strip()
-        if name in self.workflow.agents_by_id:
-            return name
+        nodes = {**self.workflow.topology.agents, **{agent: agent for agent in self.workflow.agents_by_id}}
         newborn = self.called.get(_key(name))
-        if newborn in self.workflow.agents_by_id:
+        if newborn in self.workflow.agents_by_id and name.strip() not in nodes:
             return newborn
-        return self.workflow.topology.agents.get(name)
+        return nodes.get(find_name(name, nodes) or "")
 
     def node_called(self, name: str) -> Id | None:
         """A node by its agent, else by its own id."""

@@ -1,5 +1,6 @@
 """Pruning: what parts are worth, which of them go, and that the gate's error holds for a whole run."""
 
+import math
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -27,16 +28,18 @@ from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evolvers.gate import EvidenceRule, compute_row_weight, decide_by_evidence
 from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.extras.offline.model import OfflineChat
-from selfwire.graphs.evolve import EvolutionConfig, EvolutionLoop, run_evolution
+from selfwire.graphs.evolve import EvolutionConfig, EvolutionLoop, EvolutionState, run_evolution
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult, Method
 from selfwire.graphs.pruning import (
     OWN_CALLS,
+    Pruning,
     PruningConfig,
     PruningRecord,
     choose_group,
     compute_part_worth,
     compute_worth,
+    expect_evidence,
     list_parts,
     make_pruned,
     rank_models,
@@ -317,14 +320,42 @@ async def test_a_loss_above_the_margin_is_found_by_the_gate() -> None:
     assert "a loss of at most 0.05, calls paid for, is not proved: mean difference -0.0" in why[0]
 
 
-@pytest.mark.parametrize(("checks", "rejections"), [(0, 2), (46, 0)])
+@pytest.mark.parametrize(("checks", "rejections"), [(0, 2), (2, 2), (46, 0)])
 async def test_a_part_that_further_train_tasks_need_is_not_put_to_proof(checks: int, rejections: int) -> None:
-    # every tenth task is lost without c, none of which is among the first three train tasks
+    # every tenth task is lost without c, none of which is among the first train tasks; two further ones are too few
     given = {"batch": 3, "checks": checks}
     loop = await prune(DIAMOND, lambda parts: 10 if "c" in parts else 9, train=49, pruning=given)
     team, why = await load(loop)
     assert [*team.agents_by_id] == ["a", "c", "e"]
     assert len([said for said in why if "is not proved" in said]) == rejections
+
+
+def test_more_gate_tasks_let_a_proof_be_expected_where_answers_change_both_ways() -> None:
+    worth = compute_part_worth("agent", "x", [1.0] * 2 + [-1.0] * 2 + [0.0] * 36)
+    assert expect_evidence(worth, 0.05, 240) < math.log(40) < expect_evidence(worth, 0.05, 1000)
+    lost = compute_part_worth("agent", "x", [1.0] * 4 + [0.0] * 36)
+    assert expect_evidence(lost, 0.05, 100_000) == 0.0
+
+
+def test_a_proof_is_expected_by_the_gate_tasks_and_the_error_that_are_left() -> None:
+    loop = make_loop(DIAMOND, lambda parts: 9, held_out=120, error=0.2)
+    first = EvolutionState(iteration=0, pruned_from=0, weight=1.0)
+    found = loop._choose_method(first)
+    assert isinstance(found, Pruning)
+    assert (found.gate_tasks, found.error) == (120, pytest.approx(0.1))
+    later = loop._choose_method({**first, "weight": 0.25})
+    assert isinstance(later, Pruning)
+    assert later.error == pytest.approx(0.025)
+
+
+def test_tasks_that_measure_parts_check_none() -> None:
+    loop = make_loop(DIAMOND, lambda parts: 9, train=60)
+    drawn = [loop.draw_train(EvolutionState(iteration=number, pruned_from=2)) for number in (2, 3, 4)]
+    assert all(len({task.id for task in tasks}) == 60 for tasks in drawn)
+    assert len({tasks[:20] for tasks in drawn}) == 1
+    many = make_loop(DIAMOND, lambda parts: 9, train=100)
+    one, two = (many.draw_train(EvolutionState(iteration=number, pruned_from=0))[20:] for number in (0, 1))
+    assert not {task.id for task in one} & {task.id for task in two}
 
 
 def test_the_rows_between_rejections_share_the_error_of_a_run() -> None:
@@ -616,6 +647,17 @@ def test_a_saved_team_is_pruned_and_its_parts_are_shown(tmp_path: Path) -> None:
     assert all(word in shown.output for word in ("aggregator", "all together", "±"))
     outcomes = call(tmp_path, "history", "desk").output
     assert "PRUNE" in outcomes
+
+
+def test_checks_get_what_the_proof_leaves_of_few_tasks(tmp_path: Path) -> None:
+    selfwire.save(selfwire.load("hiva"), "desk", home=tmp_path)
+    tasks = tmp_path / "some.jsonl"
+    tasks.write_text("".join(f'{{"input": "What is {n} + 1?", "reference": "{n + 1}"}}\n' for n in range(340)))
+    planned = call(tmp_path, "prune", "desk", "--benchmark", str(tasks), "--dry-run")
+    assert "there are tasks for 20 of 40 checks (--checks)" in planned.stderr
+    assert "with 240 gate tasks" in planned.stderr
+    enough = call(tmp_path, "prune", "desk", "--benchmark", str(tasks), "--dry-run", "--checks", "20")
+    assert "checks (--checks)" not in enough.stderr
 
 
 def test_too_few_tasks_of_ones_own_are_told_by_what_the_gate_needs(tmp_path: Path) -> None:

@@ -251,9 +251,13 @@ def prune(
         **grading.fields,
     )
     sizes = {"--train": None, "--gate-size": gate_size, "--test": test}
-    fitted, note = fit_evolution(request, sizes)
-    if note:  # where tasks are few, the proof has them before the checks
-        fitted, note = fit_evolution(request.replace(sizes=usual.replace(train=max(20, batch))), sizes)
+    for left in (checks, checks // 2, checks // 4, 0):  # where tasks are few, the proof has them first
+        train = max(20, batch + left)
+        fitted, note = fit_evolution(request.replace(sizes=usual.replace(train=train)), sizes)
+        if not note:
+            break
+    if left < checks:
+        typer.echo(f"there are tasks for {left} of {checks} checks (--checks)", err=True)
     request = options.tell((fitted, note))
     if dry_run:
         output.show_estimate(estimate_evolution(request, folder))
@@ -403,7 +407,7 @@ def _show_question(question: "ApprovalQuestion", run: OpenEvolution, final: Evol
 
 def _explain_end(run: OpenEvolution, final: EvolutionState) -> str:
     if final.get("finished"):
-        return "nothing else is worth nothing by itself"
+        return "no other part can be expected to pass a proof"
     assert run.config.pruning is not None
     if final["iteration"] - final["pruned_from"] >= run.config.pruning.iterations:
         return f"parts were tried {format_count(run.config.pruning.iterations, 'time')}, the most that they may be"

@@ -58,6 +58,12 @@ def test_d20_a_replacement_inherits_the_edges_free() -> None:
     assert [one.change for one in found.refused] == ["tool 'teleport' for Critic"]
 
 
+@pytest.mark.parametrize("said", ["[calculator]", "Calculator", "calculator (tools: none)"])
+def test_an_agent_is_found_by_the_name_that_a_model_writes_as_it_is_shown(said: str) -> None:
+    found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead=said, v_new=CRITIC)]))
+    assert (found.births, found.deaths) == (("critic",), ("calculator",))
+
+
 @pytest.mark.parametrize("nobody", ["", "  ", "null", "None"])
 def test_a_birth_that_names_nobody_to_die_by_a_blank_is_a_birth(nobody: str) -> None:
     found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead=nobody, v_new=CRITIC)]))

@@ -137,13 +137,21 @@ def shorten_work(messages: Sequence[BaseMessage], about: str) -> str:
     return "\n".join([*lines, *(["it wrote:"] if lines else []), excerpt(answer, LONGEST_PART, about)])
 
 
+def _write_whole(text: str) -> float:
+    """A number of JSON; a whole one without a point."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
 def write_input(given: Mapping[str, Any]) -> str:
     """Write a tool's input as text, an argument per line; a text of several lines stands below its name."""
     rows = []
     for name, value in given.items():
         text = value
         if not isinstance(value, str):
-            text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+            text = json.dumps(
+                json.loads(json.dumps(value), parse_float=_write_whole), ensure_ascii=False, sort_keys=True
+            )
         rows.append(f"{name}:\n{text}" if "\n" in text else f"{name}: {text}")
     return "\n".join(rows)
 

@@ -225,12 +225,11 @@ def prune(
     if benchmark is None:
         raise ConfigError("prune needs --benchmark, with tasks of the kind that the team works on")
     team, version = options.with_library(home, lambda library: load_saved(name, library))
-    usual = Sizes(train=max(20, batch + checks), gate=240)
     request = EvolveSpec(
         method=team.method,
         benchmark=options.load_from_anywhere(benchmark),
         models=models.names,
-        sizes=usual,
+        sizes=Sizes(gate=240),
         evolution=EvolutionConfig(
             name=version.name if version else f"{team.method}-{shorten_name(benchmark)}",
             iterations=0,
@@ -251,19 +250,24 @@ def prune(
         **grading.fields,
     )
     sizes = {"--train": None, "--gate-size": gate_size, "--test": test}
-    for left in (checks, checks // 2, checks // 4, 0):  # where tasks are few, the proof has them first
-        train = max(20, batch + left)
-        fitted, note = fit_evolution(request.replace(sizes=usual.replace(train=train)), sizes)
-        if not note:
-            break
-    if left < checks:
-        typer.echo(f"there are tasks for {left} of {checks} checks (--checks)", err=True)
-    request = options.tell((fitted, note))
+    request = _fit_pruning(request, sizes, batch, checks)
     if dry_run:
         output.show_estimate(estimate_evolution(request, folder))
         return
     with start_evolution(request, folder) as run:
         _run_and_report(run, home, details=False)
+
+
+def _fit_pruning(request: EvolveSpec, sizes: Mapping[str, int | None], batch: int, checks: int) -> EvolveSpec:
+    """Fit the sizes of a pruning to its tasks: where these are few, the proof has them before the checks."""
+    for left in (checks, checks // 2, checks // 4, 0):
+        train = request.sizes.replace(train=max(20, batch + left))
+        fitted, note = fit_evolution(request.replace(sizes=train), sizes)
+        if not note:
+            break
+    if left < checks:
+        typer.echo(f"there are tasks for {left} of {checks} checks (--checks)", err=True)
+    return options.tell((fitted, note))
 
 
 def parse_request(

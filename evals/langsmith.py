@@ -287,10 +287,12 @@ class Experiment:
                         session_id=session.id,
                     )
 
-        with ThreadPoolExecutor(1) as sender, tracing_context(enabled=False):  # a stop waits for what was kept
-            await stream_rollouts(rollout_context, answer, team, tasks, ctx, keep_and_report)
-        with _note_loss(self.client, lost):
-            await asyncio.to_thread(self._end_session, session)
+        try:
+            with ThreadPoolExecutor(1) as sender, tracing_context(enabled=False):  # a stop waits for what was kept
+                await stream_rollouts(rollout_context, answer, team, tasks, ctx, keep_and_report)
+        finally:
+            with _note_loss(self.client, lost):
+                await asyncio.to_thread(self._end_session, session)
 
     def _open_session(self, size: int) -> TracerSession:
         try:

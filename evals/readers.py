@@ -591,7 +591,8 @@ def read_field(row: DataRow, name: str, flag: str) -> Any:
     try:
         return get_field(row.values, name)
     except KeyError:
-        raise ConfigError(f"{row.where}: no field {name!r} ({flag}); fields are {_list(row.values)}") from None
+        fields = f"fields are {_list(row.values)}" if row.values else "the row is empty, take it out"
+        raise ConfigError(f"{row.where}: no field {name!r} ({flag}); {fields}") from None
 
 
 def _require_field(row: DataRow, name: str, flag: str) -> None:

@@ -190,16 +190,17 @@ class ResultsFile:
 
     Args:
         path: where it goes.
+        way_out: what the user can do if another file is there.
 
     Raises:
         ConfigError: it cannot be written there, or another file is there; so do all methods.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, way_out: str = "") -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            refuse_existing(path, "results")
+            refuse_existing(path, "results", way_out=way_out)
             if path.is_dir():
                 raise IsADirectoryError(EISDIR, "it is a folder")
             if path.exists() and not path.is_file():

@@ -14,6 +14,7 @@ from selfwire.core.own_tool import OwnTool, ToolOutcome, ToolRecord
 from selfwire.core.protocols import Execution, Limits, MeasuredTool, Sandbox, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
+from selfwire.core.text import excerpt
 from selfwire.core.trajectory import ToolUse, Trajectory
 from selfwire.core.values import fingerprint, to_plain_json
 from selfwire.store.journal import Journal
@@ -24,6 +25,8 @@ TRIES, WAIT = 3, 0.5
 LIMITS = Limits(seconds=30)
 SHOWN = 4000
 """Most characters of a result that an agent reads."""
+TOLD = 500
+"""Most characters of an error that the user is told."""
 
 
 def find_sandbox() -> Sandbox:
@@ -283,7 +286,8 @@ def describe_broken_tools(trajectories: Iterable[Trajectory]) -> list[str]:
         failures = [result for result in found if result.startswith(f"error: {name} failed: ")]
         if failures and all(found):
             calls = f"all of its {len(found)} calls" if len(found) > 1 else "its only call"
-            lines.append(f"tool {name!r} failed in {calls}, such as {failures[0]}")
+            failure = excerpt(" ".join(failures[0].split()), TOLD)
+            lines.append(f"tool {name!r} failed in {calls}, such as {failure}")
     return lines
 
 

@@ -1,7 +1,8 @@
 """Tools by name, and LangChain's tools and functions as tools."""
 
+import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -15,10 +16,19 @@ from langgraph.errors import GraphBubbleUp
 from pydantic import ValidationError
 
 from selfwire.core.chat import ToolSpec
-from selfwire.core.errors import ConfigError, SelfwireError, ToolError, format_error, format_faults, format_place
+from selfwire.core.errors import (
+    ConfigError,
+    SelfwireError,
+    StoppedError,
+    ToolError,
+    format_error,
+    format_faults,
+    format_place,
+)
 from selfwire.core.plugins import import_user_object
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
+from selfwire.core.text import mask_secrets
 from selfwire.core.values import is_id
 from selfwire.models.providers import ErrorCatcher
 from selfwire.tools.algebra import AlgebraTool
@@ -45,7 +55,7 @@ class LangChainTool:
         Raises:
             ToolError: the input does not fit the schema, or the tool failed.
         """
-        return await _run_foreign(self.spec.name, self.tool.ainvoke(dict(arguments)))
+        return await _run_foreign(self.spec.name, lambda: self.tool.ainvoke(dict(arguments)))
 
 
 class UserTool:
@@ -56,31 +66,52 @@ class UserTool:
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the object, such as `rebuilds`."""
+        if name == "tool" or name.startswith("__"):  # copy and pickle look for such in an object without fields
+            raise AttributeError(name)
         return getattr(self.tool, name)
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
         """Run the tool; raises ToolError if it refuses its input or fails."""
-        return await _run_foreign(self.spec.name, self.tool.run(arguments, scope=scope))
+        return await _run_foreign(self.spec.name, lambda: self.tool.run(arguments, scope=scope))
 
 
-async def _run_foreign(name: str, call: Awaitable[Any]) -> str:
+async def _run_foreign(name: str, call: Callable[[], Any]) -> str:
     """Return the result of a user's tool as text.
+
+    Args:
+        call: calls the tool; what it returns is awaited if it can be.
 
     Raises:
         ToolError: the tool raised an error, of whatever class; one that tools do not usually raise is told with its
             place in the user's code.
     """
     with ErrorCatcher() as caught:  # a tool is foreign code
-        result = await call
+        result = call()
+        if inspect.isawaitable(result):
+            result = await result
         return result if isinstance(result, str) else str(result)
     error = caught.error
-    if error is None or isinstance(error, SelfwireError | GraphBubbleUp):
-        raise error or AssertionError
+    assert error is not None, "a call without an error has returned"
+    causes = [*_list_causes(error)]
+    if passing := [cause for cause in causes if isinstance(cause, SelfwireError | GraphBubbleUp)]:
+        raise max(passing, key=lambda cause: isinstance(cause, StoppedError | GraphBubbleUp))
     if isinstance(error, ValidationError):
-        raise ToolError(f"{name} refused its input: {format_faults(error)}") from error
-    if isinstance(error, ToolException | ValueError | OSError):
-        raise ToolError(f"{name} failed: {error}") from error
-    raise ToolError(f"{name} failed: {cut_result(format_error(error))}{format_place(error)}") from error
+        raise ToolError(f"{name} refused its input: {cut_result(mask_secrets(format_faults(error)))}") from error
+    told = cut_result("; ".join(map(format_error, causes)))
+    if isinstance(error, ToolException | ValueError | OSError) and str(error):
+        told = told.removeprefix(f"{type(error).__name__}: ")
+    else:
+        told += format_place(error)
+    raise ToolError(f"{name} failed: {told}") from error
+
+
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
+    """List the errors of a group, as task groups raise it, or the only error."""
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for inner in error.exceptions:
+        yield from _list_causes(inner)
 
 
 def make_toolbox(tools: Iterable[BaseTool | Tool | Callable[..., Any] | str]) -> dict[str, Tool]:

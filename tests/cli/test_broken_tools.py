@@ -35,6 +35,10 @@ class Spec:
         return str(PRICES[arguments["item"]])
 
 plain = Spec()
+
+def big(item: str) -> int:
+    """Price of an item."""
+    raise ValueError("too much\\n" * 100_000)
 '''
 BROKEN = "failed: KeyError: 'nut' (shop_prices.py:"
 
@@ -78,6 +82,14 @@ def test_an_agent_reads_the_error_of_a_tool_that_raises(tmp_path: Path, clerk: C
     assert done.stdout == "Answer: 3\n"
     assert clerk.results == [f"error: {name} {BROKEN}{line})"]
     assert f"tool '{name}' failed in its only call, such as error: {name} {BROKEN}{line})\n" in done.stderr
+
+
+def test_a_long_error_is_cut_for_the_agent_and_more_for_the_user(tmp_path: Path, clerk: Clerk) -> None:
+    done = call(tmp_path, "run", "single", "What is a nut?", "--tools", "shop_prices:big", *reach(clerk))
+    assert [len(result) < 5000 for result in clerk.results] == [True]
+    [told] = [line for line in done.stderr.splitlines() if "failed in its only call" in line]
+    assert "error: big failed: too much too much" in told
+    assert len(told) < 600
 
 
 def test_a_tool_that_works_is_not_named(tmp_path: Path, clerk: Clerk) -> None:

@@ -2,11 +2,13 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from selfwire.cli.commands import WRONG
+from selfwire.cli.commands import STOPPED, WRONG
 from selfwire.evals.table import read_results
 from selfwire.runs.record import list_run_names
 from tests.commands import call
@@ -77,10 +79,56 @@ def test_what_selfwire_wrote_is_replaced_by_the_same_command(tmp_path: Path) -> 
         assert Path(wrong).read_text() == kept
 
 
-def test_kept_rows_are_replaced_by_rows_of_their_kind_alone(tmp_path: Path) -> None:
+def test_a_page_without_a_mark_is_replaced_and_any_other_page_is_not(tmp_path: Path) -> None:
+    page, words = tmp_path / "page.html", ("run", "single", "Who?", "--report", str(tmp_path / "page.html"))
+    call(tmp_path / "home", *words)
+    marked = page.read_text()
+    page.write_text(marked.replace("<!-- a page of selfwire -->\n", ""))
+    call(tmp_path / "home", *words)
+    assert page.read_text().startswith("<!doctype html>\n<!-- a page of selfwire -->\n")
+    page.write_text('<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Mine</title>')
+    assert "holds no page of selfwire" in call(tmp_path / "home", *words, code=WRONG).stderr
+
+
+def test_the_page_of_a_question_goes_to_a_standard_output_that_is_a_file(tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        "-c",
+        "from selfwire.cli import main; main()",
+        "run",
+        "single",
+        "Who?",
+        "--report",
+        "/dev/stdout",
+    ]
+    with (tmp_path / "said").open("w") as file:
+        done = subprocess.run(words, stdout=file, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, "error" in done.stderr) == (0, False)
+    assert (tmp_path / "said").read_text().startswith("<!doctype html>")
+
+
+def test_a_run_whose_results_have_become_another_file_says_what_can_be_done(tmp_path: Path) -> None:
     (tmp_path / "my.jsonl").write_text(TASKS)
+    out, words = tmp_path / "out.jsonl", ("--benchmark", str(tmp_path / "my.jsonl"), "--budget-calls", "1")
+    call(tmp_path / "home", "eval", "cot", *words, "--tasks", "2", "--out", str(out), code=STOPPED)
+    out.write_text(TASKS)
+    [run] = list_run_names(tmp_path / "home")
+    resumed = call(tmp_path / "home", "eval", "--resume", run, "--budget-calls", "9", code=WRONG)
+    assert f"{out} exists already, and holds no results of selfwire; move it away, then resume" in resumed.stderr
+    assert "results so far are in" not in resumed.output
+    assert out.read_text() == TASKS
+    out.unlink()
+    call(tmp_path / "home", "eval", "--resume", run)
+    assert read_results(out)[0].complete
+
+
+@pytest.mark.parametrize("name", ["my.jsonl", 'we"ird.jsonl', f"{'a' * 240}/{'b' * 240}/{'c' * 240}.jsonl"])
+def test_kept_rows_are_replaced_by_rows_of_their_kind_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / "my.jsonl").write_text(TASKS)
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(TASKS)
     out, kept = str(tmp_path / "out.jsonl"), str(tmp_path / "kept.jsonl")
-    call(tmp_path / "home", "eval", "cot", "--benchmark", str(tmp_path / "my.jsonl"), "--tasks", "1", "--out", out)
+    call(tmp_path / "home", "eval", "cot", "--benchmark", str(tmp_path / name), "--tasks", "1", "--out", out)
     for _ in range(2):
         call(tmp_path / "home", "results", "--keep", out, "--out", kept)
     refused = call(tmp_path / "home", "results", "--keep", out, "--out", str(tmp_path / "my.jsonl"), code=WRONG)

@@ -65,8 +65,9 @@ def test_training_and_then_its_selections_from_the_command_line(tmp_path: Path) 
 def test_the_router_of_any_method_is_shown(tmp_path: Path) -> None:
     with open_library(tmp_path) as library:
         run_sync(library.save("team", team(), run="r", step=1))
-    told = ["--training", "--embedder", "hashing", "--data", str(tmp_path / "p.json")]
-    call(tmp_path, "selection", "team", "How deep is the sea?", *told)
+    told = ["--training", "--embedder", "hashing", "--data", str(tmp_path / "p.json"), "--svg", str(tmp_path / "p.svg")]
+    for _ in range(2):
+        call(tmp_path, "selection", "team", 'How deep is the "sea"?', *told)
     [[one]] = json.loads((tmp_path / "p.json").read_text()).values()
     assert one["probabilities"].keys() == {"fish", "wood"}
     assert one["probabilities"]["fish"] > one["probabilities"]["wood"]

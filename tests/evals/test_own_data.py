@@ -194,6 +194,12 @@ TABLE = "question,answer\nWho?,Ada\n"
         ("t.json", b'[{"question": "\xff"}]', {}, r"t\.json: not UTF-8"),
         ("t.jsonl", '{"question": {"text": "x"}}', {}, r"line 1: 'question' is dict, not a question"),
         ("t.jsonl", '{"question": "x", "answer": "y"}\n{"question": "x"}', {}, r"line 2: no field 'answer' \(--ref"),
+        (
+            "t.jsonl",
+            '{"question": "x", "answer": "y"}\n{}',
+            {},
+            r"line 2: no field 'question' \(.*\); the row is empty, tak",
+        ),
         ("t.jsonl", '{"a": "x", "b": [{}]}', {"input_fields": ("a", "b")}, r"line 1: 'b' is nested; .* --input-field"),
         ("t.jsonl", "[" * 100_000, {}, r"line 1: nested too deeply"),
         ("t.parquet", "question", {}, r"t\.parquet: not Parquet, or damaged \("),

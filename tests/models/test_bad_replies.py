@@ -184,6 +184,19 @@ async def test_a_reply_whose_values_have_almost_their_types_is_not_asked_for_aga
         ({"sayd": "a", "verdict": "pass", "names": [], "parts": [], "other": None}, "sayd"),  # said, misspelt
         ({**WHOLE, "verdict": ["pass"], "names": "b"}, "verdict"),
         ([WHOLE, WHOLE], "Advice"),
+        ({**WHOLE, "verdict": None}, "verdict"),
+        ({**WHOLE, "names": "b, c"}, "names"),
+        ({**WHOLE, "names": "b\nc"}, "names"),
+        ({**WHOLE, "names": '["b"]'}, "names"),
+        ({**WHOLE, "names": " "}, "names"),
+        ({**WHOLE, "names": False}, "names"),
+        ({**WHOLE, "names": 0}, "names"),
+        ({**WHOLE, "names": {}}, "names"),
+        ({**WHOLE, "names": [["b", "c"]]}, "names"),
+        ({**WHOLE, "names": [None]}, "names"),
+        ({**WHOLE, "said": []}, "said"),
+        ({**WHOLE, "other": {"tool": None, "given": "{}"}}, "tool"),
+        ({**WHOLE, "other": {"tool": [], "given": "{}"}}, "tool"),
     ],
 )
 async def test_a_reply_of_which_it_is_not_plain_what_it_means_is_a_fault(content: object, told: str) -> None:
@@ -194,10 +207,47 @@ async def test_a_reply_of_which_it_is_not_plain_what_it_means_is_a_fault(content
 async def test_an_object_that_stands_alone_in_a_list_is_the_object() -> None:
     assert await parse_reply(Advice, Reply(content=json.dumps([WHOLE]))) == Advice.model_validate(WHOLE)
 
-    class Names(BaseModel):
-        names: list[str]
 
-    assert await parse_reply(Names, Reply(content='["a", "b"]')) == Names(names=["a", "b"])
+class Findings(BaseModel):
+    results: list[bool]
+    reason: str = ""
+
+
+@pytest.mark.parametrize("given", [None, False, True, "true", 0, ""])
+async def test_a_list_without_a_default_is_asked_for_again_where_there_is_another_value(given: object) -> None:
+    with pytest.raises(ValueError, match="results"):
+        await parse_reply(Findings, Reply(content=json.dumps({"results": given})))
+
+
+async def test_null_for_a_field_with_a_default_is_its_default_beside_a_field_too_many() -> None:
+    given = {**WHOLE, "names": None, "sure": 0.9, "parts": {"tool": "look", "given": None, "why": "x"}}
+    meant = Advice.model_validate({**WHOLE, "names": [], "parts": [{"tool": "look"}]})
+    assert await parse_reply(Advice, Reply(content=json.dumps(given))) == meant
+
+
+class Names(BaseModel):
+    names: list[str]
+
+
+@pytest.mark.parametrize("said", ['["a", "b"]', ' ["a", "b"]\n', 'Here they are:\n```json\n["a", "b"]\n```'])
+async def test_a_text_that_is_a_list_is_the_only_field_of_a_schema(said: str) -> None:
+    assert await parse_reply(Names, Reply(content=said)) == Names(names=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I'm sorry, I can't help with [that].",
+        "I cannot see the traces [1] that you speak of [2].",
+        "There are no [] errors.",
+        "[]",
+        "```\n[]\n```",
+        '["a"] or ["b"]',
+    ],
+)
+async def test_words_in_brackets_are_no_list(said: str) -> None:
+    with pytest.raises(ValueError, match="Names"):
+        await parse_reply(Names, Reply(content=said))
 
 
 def calling(arguments: str, name: str = "search") -> dict[str, Any]:

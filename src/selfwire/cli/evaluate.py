@@ -319,13 +319,16 @@ def _evolve(run: OpenEvaluation) -> None:
 
 
 def _print_end(run: OpenEvaluation, home: Path | None, finished: bool) -> None:
+    results = f"results{'' if finished else ' so far'} are in {run.out}; "
     if not finished:
         try:
             run_sync(run.write_results(complete=False))
         except ConfigError as error:
             typer.echo(str(error), err=True)
+            results = ""
     output.print_summary(run, home, finished=finished)
     print_broken_tools(run.journal, home)
-    add_result(results=str(run.out))
+    if results:
+        add_result(results=str(run.out))
     look = f"look at a task with `selfwire show {run.run}{output.format_home_option(home)}`"
-    output.make_console().print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")
+    output.make_console().print(f"{results}{look}")

@@ -125,8 +125,8 @@ class LibraryError(SelfwireError):
 
 
 def format_error(error: BaseException) -> str:
-    """Format an error's class and message, as records of failed steps, rounds and runs store it."""
-    return mask_secrets(replace_surrogates(f"{type(error).__name__}: {error}"))
+    """Format an error's class and message, if it has one, as records of failed steps, rounds and runs store it."""
+    return mask_secrets(replace_surrogates(f"{type(error).__name__}: {error}".removesuffix(": ")))
 
 
 _LIBRARIES = (str(Path(__file__).parents[1]), *map(get_path, ("stdlib", "platstdlib", "purelib", "platlib")), "<")

@@ -30,7 +30,7 @@ from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
 from selfwire.core.errors import UNKNOWN, ConfigError, format_error, format_faults
-from selfwire.core.text import mask_keys
+from selfwire.core.text import find_code_blocks, mask_keys
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, fingerprint, replace_surrogates, to_plain_json
 from selfwire.models.providers import get_status
@@ -489,23 +489,32 @@ async def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
     except ValidationError:
         if reply.finish == "length":  # what was cut off cannot be repaired
             raise
-        repaired = _unwrap(schema, await asyncio.to_thread(_repair, text))
+        repaired = _unwrap(schema, text, await asyncio.to_thread(_repair, text))
         if not isinstance(repaired, dict):
             raise
         return _validate(schema, repaired)
 
 
-def _unwrap(schema: type[BaseModel], value: Any) -> Any:
-    """The only object of a list; a list where the schema has one field, and that is a list, is this field."""
+def _unwrap(schema: type[BaseModel], text: str, value: Any) -> Any:
+    """The only object of a list; a list is the only field of a schema if the whole text, or its code block, is that.
+
+    Args:
+        value: the repaired text, which is a list also where prose has words in brackets.
+    """
     if not isinstance(value, list):
         return value
     if len(value) == 1 and isinstance(value[0], dict) and not value[0].keys().isdisjoint(schema.model_fields):
         return value[0]
-    names = [*schema.model_fields]
-    is_field = len(names) == 1 and "items" in make_strict_schema(schema)["properties"][names[0]]
-    return {names[0]: value} if is_field else value
+    names, blocks = [*schema.model_fields], find_code_blocks(text)
+    if len(names) == 1 and "items" in make_strict_schema(schema)["properties"][names[0]]:
+        with suppress(RecursionError, ValueError):
+            whole = json.loads(blocks[0] if len(blocks) == 1 else text)
+            return {names[0]: whole} if whole and isinstance(whole, list) else value
+    return value
 
 
+SEVERAL = re.compile(r"[,;\n\[]|^\s*$")
+"""What a text has that is more than one item of a list, or none."""
 FITS = 3
 """Most times that values are fitted to their types, as what stands in a list of one is only seen once it is one."""
 
@@ -531,10 +540,12 @@ def _validate(schema: type[Schema], value: Any) -> Schema:
 def _fit_values(schema: type[BaseModel], value: Any, error: ValidationError) -> Any:
     """Fit values to the types that they lack, where it is plain what they mean; fields that do not exist are left out.
 
-    Where a field of the schema is missing, one that does not exist may be that field misspelt, and stays.
+    Where a field of the schema is missing, one that does not exist may be that field misspelt, and stays. A field that
+    is null is left out, as for its default.
     """
     fitted, whole = json.loads(json.dumps(value)), make_strict_schema(schema)
-    for details in error.errors(include_url=False):
+    faults = error.errors(include_url=False)
+    for details in sorted(faults, key=lambda fault: fault["type"] != UNKNOWN):  # as long as all other fields are there
         owner: Any = fitted
         node: _Node = whole
         with suppress(KeyError, IndexError, TypeError, ValueError):  # a place that a fit of this pass has moved
@@ -544,9 +555,12 @@ def _fit_values(schema: type[BaseModel], value: Any, error: ValidationError) -> 
             if details["type"] == UNKNOWN:
                 if _get_parts(node, "properties").keys() <= owner.keys():
                     del owner[last]
+            elif owner[last] is None and isinstance(last, str):
+                del owner[last]
             else:
                 part, about = _get_part(node, last), node.get("description", "") if isinstance(last, int) else ""
-                owner[last] = _fit(owner[last], details["type"], part, part.get("description", about))
+                if not (isinstance(last, int) and isinstance(owner[last], list)):  # a list in a list is no text
+                    owner[last] = _fit(owner[last], details["type"], part, part.get("description", about))
     return fitted
 
 
@@ -569,12 +583,13 @@ def _fit(value: Any, fault: str, node: _Node, about: str) -> Any:
         about: description of the value.
     """
     if fault == "string_type":
-        if isinstance(value, list) and all(isinstance(line, str) for line in value):
+        if value and isinstance(value, list) and all(isinstance(line, str) for line in value):
             return "\n".join(value)
         is_json = isinstance(value, bool | int | float) or "JSON" in about
-        return "" if value is None else json.dumps(value, ensure_ascii=False) if is_json else value
-    if fault == "list_type":
-        return [value] if value else []
+        return json.dumps(value, ensure_ascii=False) if is_json and value is not None else value
+    if fault == "list_type" and value:
+        is_text = isinstance(value, str) and _get_parts(node, "items").get("type") == "string"
+        return [value] if isinstance(value, dict) or (is_text and not SEVERAL.search(value)) else value
     if fault == "literal_error" and isinstance(value, str):
         bare = value.strip().strip(".").casefold()
         return next((word for word in node["enum"] if str(word).casefold() == bare), value)

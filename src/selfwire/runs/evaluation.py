@@ -243,7 +243,7 @@ class OpenEvaluation:
     async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
         """Write the rows so far to the file of results; return the table's lines."""
         lines = tuple(SystemSummary(system.info) for system in self.systems)
-        file, oracle = ResultsFile(self.out), False
+        file, oracle = ResultsFile(self.out, way_out="move it away, then resume the run"), False
         for line in lines:
             async for texts, rows in self._read([_note(line.info.name, task.id) for task in self.tasks]):
                 file.add(texts)

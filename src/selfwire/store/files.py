@@ -29,15 +29,22 @@ KEPT = 8
 KEPT_BYTES = 2**27
 """Bytes up to which further blobs stay, the recently used ones longest; a training makes many of several megabytes."""
 
+_TEXT = r'"(?:[^"\\]|\\.)*"'
 OWN_STARTS = {
-    "results": r'{"selfwire":"[^"]*","code":"',
-    "scores": r'{"benchmark":"[^"]*","model":"[^"]*","seed":\d+,"calls_per_task":',
-    "rows": r'{"head":{"|{"seed":\d+,"figures":{|{"proof":"[^"]*","systems":\[',
+    "results": rf'{{"selfwire":{_TEXT},"code":"',
+    "scores": rf'{{"benchmark":{_TEXT},"model":{_TEXT},"seed":\d+,"calls_per_task":',
+    "rows": rf'{{"head":{{"|{{"seed":\d+,"figures":{{|{{"proof":{_TEXT},"systems":\[',
     "table": r"`selfwire ",
-    "page": r"<!doctype html>\n<!-- a page of selfwire -->",
+    "page": r"<!doctype html>\n(<!-- a page of selfwire -->"
+    r'|<html lang="en">\n<head>\n<meta [^>]*>\n<meta [^>]*>\n'
+    r"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-)",
+    "picture": r'<svg class="rich-terminal"',
+    "probabilities": rf'{{\n {_TEXT}: \[\n  {{\n   "stage": ',
     "proof": r"# What systems are worth with ",
 }
 """How files begin that selfwire writes, by what they are; one of these is replaced by another of its kind."""
+LONGEST_START = 10_000
+"""Most bytes of a beginning, which may have a path or a question in it."""
 
 _kept: OrderedDict[str, bytes] = OrderedDict()
 _lock = Lock()
@@ -93,29 +100,30 @@ def find_blob_references(memory: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(REFERENCE.fullmatch, iterate_texts(memory))))
 
 
-def refuse_existing(file: Path, what: str, *, force: bool | None = None) -> None:
+def refuse_existing(file: Path, what: str, *, force: bool | None = None, way_out: str = "") -> None:
     """Refuse to replace a file that may be the user's.
 
     Args:
         what: what is to be written, as in `OWN_STARTS`; kinds that are not in there replace no file.
         force: whether the user allows it; None where the command has no option for that.
+        way_out: what the user can do, where no other name can be chosen.
 
     Raises:
         ConfigError: the file is not empty, is not of this kind, and `force` is not given.
     """
-    if force or not file.is_file():  # such as /dev/stdout
+    if force or not file.is_file():  # such as /dev/null
         return
     try:
         with file.open("rb") as opened:
-            start = opened.read(500).decode("utf-8", "replace")
+            start = opened.read(LONGEST_START).decode("utf-8", "replace")
     except OSError as error:
         raise ConfigError(f"{file} exists already, and cannot be read: {error.strerror}; choose another name") from None
     own = OWN_STARTS.get(what)
     if not start or (own and re.match(own, start)):
         return
     foreign = f", and holds no {what} of selfwire" if own else ""
-    way_out = "add --force" if force is not None else "move it away"
-    raise ConfigError(f"{file} exists already{foreign}; choose another name or {way_out}")
+    way_out = way_out or f"choose another name or {'move it away' if force is None else 'add --force'}"
+    raise ConfigError(f"{file} exists already{foreign}; {way_out}")
 
 
 @contextmanager

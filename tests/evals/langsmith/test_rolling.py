@@ -22,6 +22,7 @@ from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import Journal
+from tests.wire.langsmith_server import LangSmithServer
 
 pytestmark = pytest.mark.usefixtures("langsmith_server")
 TASKS = tuple(Task(id=f"t{n}", input=f"What is {n}?", reference=str(n)) for n in range(12))
@@ -102,7 +103,7 @@ async def test_a_fault_of_one_task_costs_that_task(caplog: pytest.LogCaptureFixt
 
 @pytest.mark.parametrize("fault", [BudgetError("spent"), OutageError("down")])
 async def test_what_must_stop_the_run_stops_it_and_what_was_graded_is_kept(
-    fault: Exception, caplog: pytest.LogCaptureFixture
+    fault: Exception, caplog: pytest.LogCaptureFixture, langsmith_server: LangSmithServer
 ) -> None:
     kept: dict[str, Trajectory] = {}
     player = Player(faults={"t3": fault})
@@ -112,6 +113,7 @@ async def test_what_must_stop_the_run_stops_it_and_what_was_graded_is_kept(
     assert len(player.begun) < len(TASKS)
     assert player.active == 0
     assert caplog.records == []
+    assert [bool(session["end_time"]) for session in langsmith_server.sessions.values()] == [True]
 
 
 async def test_a_grader_that_fails_on_all_first_answers_stops_the_run_and_what_was_answered_is_kept() -> None:

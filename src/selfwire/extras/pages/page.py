@@ -40,6 +40,8 @@ def write_report(home: str | Path | None, run: str, file: Path | None = None) ->
     Raises:
         ConfigError: the extra is missing, the run has no page, or the file cannot be written.
     """
+    if file is not None:
+        refuse_existing(file, "page")
     own = get_run_folder(home, run) / FILE
     with explain_foreign(run):
         page = save_page(read_report(home, run), file or own.with_name(f".{secrets.token_hex(8)}.html"))
@@ -55,12 +57,12 @@ def write_report(home: str | Path | None, run: str, file: Path | None = None) ->
 
 def write_study_page(rows: Path, file: Path) -> Path:
     """Write the page of a study's file and return its path; raises as `write_report`."""
+    refuse_existing(file, "page")
     return save_page(read_study_file(rows), file)
 
 
 def save_page(report: RunReport, file: Path) -> Path:
-    """Write a page and return its path; raises as `write_report`."""
-    refuse_existing(file, "page")
+    """Write a page over whatever is there and return its path; raises as `write_report`."""
     text = render_page(report)
     try:
         file.write_text(text, encoding="utf-8")

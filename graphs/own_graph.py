@@ -1021,9 +1021,14 @@ _ROOMY = WeakSet[asyncio.AbstractEventLoop]()
 
 
 def make_room() -> None:
-    """Let the running event loop have threads for all that graphs run at once, as its own few may all wait."""
+    """Let the running event loop have threads for graphs whose threads wait for others, unless a pool was set for it.
+
+    Asyncio's few may all wait, and then nothing goes on.
+    """
     loop = asyncio.get_running_loop()
-    if loop not in _ROOMY:
+    pool = getattr(loop, "_default_executor", None)
+    is_own = pool is not None and getattr(pool, "_thread_name_prefix", "") != "asyncio"
+    if loop not in _ROOMY and not is_own:
         loop.set_default_executor(ThreadPoolExecutor(ROOM, thread_name_prefix="graph"))
         _ROOMY.add(loop)
 
@@ -1223,7 +1228,9 @@ def _list_given(call: MeteredCall, question: Question) -> dict[str, list[str]]:
     """List what the program put into a call beside its texts and the question, by the texts' names."""
     asked, given = question.input.strip(), dict[str, list[str]]()
     for name, put in call.texts.items():
-        parts = [rest for part in put if (rest := part.replace(asked, "").strip())]
+        blocks = ("\n\n".join(block for block in part.split("\n\n") if block.strip() != asked) for part in put)
+        # a short question may stand in the middle of words
+        parts = [rest for part in blocks if (rest := (part.replace(asked, "") if " " in asked else part).strip())]
         given[name] = [excerpt(part, GIVEN_LENGTH // len(parts), call.reply) for part in parts]
     return given
 

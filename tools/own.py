@@ -14,7 +14,6 @@ from selfwire.core.own_tool import OwnTool, ToolOutcome, ToolRecord
 from selfwire.core.protocols import Execution, Limits, MeasuredTool, Sandbox, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
-from selfwire.core.text import excerpt
 from selfwire.core.trajectory import ToolUse, Trajectory
 from selfwire.core.values import fingerprint, to_plain_json
 from selfwire.store.journal import Journal
@@ -25,8 +24,6 @@ TRIES, WAIT = 3, 0.5
 LIMITS = Limits(seconds=30)
 SHOWN = 4000
 """Most characters of a result that an agent reads."""
-TOLD = 500
-"""Most characters of an error that the user is told."""
 
 
 def find_sandbox() -> Sandbox:
@@ -273,22 +270,6 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], *, scope: Scope) -
     outcome = await tool.measure(arguments, scope=scope)
     result = f"error: {outcome.result}" if outcome.failed else outcome.result
     return ToolUse(name=name, arguments=arguments, result=result, error=outcome.failed, seconds=outcome.seconds)
-
-
-def describe_broken_tools(trajectories: Iterable[Trajectory]) -> list[str]:
-    """Describe the tools that failed in every call of the trajectories, with an error of each."""
-    results: dict[str, list[str]] = {}
-    for trajectory in trajectories:
-        for use in (use for step in trajectory.steps for use in step.tools):
-            results.setdefault(use.name, []).append(use.result if use.error else "")
-    lines = []
-    for name, found in results.items():
-        failures = [result for result in found if result.startswith(f"error: {name} failed: ")]
-        if failures and all(found):
-            calls = f"all of its {len(found)} calls" if len(found) > 1 else "its only call"
-            failure = excerpt(" ".join(failures[0].split()), TOLD)
-            lines.append(f"tool {name!r} failed in {calls}, such as {failure}")
-    return lines
 
 
 def record_tool_calls(team: Team, trajectories: Sequence[Trajectory]) -> Team:

@@ -25,7 +25,16 @@ from typing_extensions import TypedDict
 import selfwire
 from selfwire.cli.commands import FAILED, STOPPED
 from selfwire.core.errors import BudgetError, ConfigError
-from selfwire.graphs.own_graph import OwnGraphConfig, empty_cache, lacks_server, load_graph, map_graph
+from selfwire.core.task import Question
+from selfwire.graphs.own_graph import (
+    OwnGraphConfig,
+    _list_given,
+    empty_cache,
+    lacks_server,
+    load_graph,
+    make_room,
+    map_graph,
+)
 from tests.commands import call
 from tests.wire.server import Body, WireServer, lying, refused, text
 
@@ -603,3 +612,24 @@ def test_a_path_into_the_output_leads_to_the_answer() -> None:
     assert map_graph("x", chain, OwnGraphConfig(answer="result.text")).answer == ("result", "text")
     with pytest.raises(ConfigError, match="cannot be imported"):
         load_graph("no_such_module_here:graph")
+
+
+@pytest.mark.parametrize(
+    ("asked", "put", "left"),
+    [
+        ("12", "Price list: 12 kettles, 120 cups", "Price list: 12 kettles, 120 cups"),
+        ("12", "Prices.\n\n12", "Prices."),
+        ("How many cups?", "Prices. How many cups? Be brief.", "Prices.  Be brief."),
+    ],
+)
+def test_a_question_that_critics_read_already_is_taken_out_of_no_word(asked: str, put: str, left: str) -> None:
+    asking: Any = SimpleNamespace(texts={"main": [put]}, reply="")
+    assert _list_given(asking, Question(id="1", input=asked)) == {"main": [left]}
+
+
+async def test_a_pool_that_the_user_has_set_stays_the_event_loops_own() -> None:
+    loop, mine = asyncio.get_running_loop(), ThreadPoolExecutor(1, thread_name_prefix="mine")
+    loop.set_default_executor(mine)
+    make_room()
+    name = await asyncio.to_thread(lambda: threading.current_thread().name)
+    assert name.startswith("mine")

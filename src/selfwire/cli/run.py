@@ -17,7 +17,7 @@ from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskErro
 from selfwire.core.plugins import is_graph, load_plugin, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.team import Team
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import Trajectory, describe_broken_tools
 from selfwire.core.values import mask_controls
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.graphs.method import CallEstimate, estimate_calls, find_method
@@ -36,7 +36,6 @@ from selfwire.runs.spec import STAMP
 from selfwire.runs.systems import OpenQuestion, open_question
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.tools.calculator import CalculatorTool
-from selfwire.tools.own import describe_broken_tools
 from selfwire.tools.ready import FORMS, load_tools
 from selfwire.tools.search import BROWSE, BrowseTool, SearchTool, make_retriever, read_documents
 

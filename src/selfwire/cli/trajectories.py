@@ -12,7 +12,7 @@ from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.plugins import method_names
 from selfwire.core.text import suggest_name
 from selfwire.core.topology import Topology
-from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.trajectory import Step, Trajectory, describe_broken_tools
 from selfwire.core.values import format_value, to_plain_json
 from selfwire.evals.table import CAPPED, TRIVIAL, get_own_opinion
 from selfwire.graphs.method import find_method
@@ -20,7 +20,6 @@ from selfwire.graphs.rollouts import TRAJECTORIES, get_sample_name
 from selfwire.runs.record import JOURNAL, ROWS, explain_foreign, get_run_folder, list_run_names
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import JournalReader
-from selfwire.tools.own import describe_broken_tools
 
 QUESTION = "(the question, as above)"
 """Text in place of the question in messages that repeat it."""

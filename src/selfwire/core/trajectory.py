@@ -7,9 +7,12 @@ from functools import cached_property
 from pydantic import Field
 
 from selfwire.core.task import Feedback, Question
+from selfwire.core.text import excerpt
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.values import AnyText, FrozenJson, FrozenMap, FrozenModel, to_canonical_json
 
+TOLD = 500
+"""Most characters of an error that the user is told."""
 DECISIONS = "decisions"
 """Name of a trajectory's note with its `DecisionCount`."""
 OFFERED = "offered"
@@ -175,3 +178,19 @@ class Trajectory(FrozenModel):
     def as_failed(self, error: str) -> "Trajectory":
         """Return the trajectory marked as an infrastructure error, neither solved nor unsolved."""
         return self.replace(error=error, feedback=None)
+
+
+def describe_broken_tools(trajectories: Iterable[Trajectory]) -> list[str]:
+    """Describe the tools that failed in every call of the trajectories, with an error of each."""
+    results: dict[str, list[str]] = {}
+    for trajectory in trajectories:
+        for use in (use for step in trajectory.steps for use in step.tools):
+            results.setdefault(use.name, []).append(use.result if use.error else "")
+    lines = []
+    for name, found in results.items():
+        failures = [result for result in found if result.startswith(f"error: {name} failed: ")]
+        if failures and all(found):
+            calls = f"all of its {len(found)} calls" if len(found) > 1 else "its only call"
+            failure = excerpt(" ".join(failures[0].split()), TOLD)
+            lines.append(f"tool {name!r} failed in {calls}, such as {failure}")
+    return lines

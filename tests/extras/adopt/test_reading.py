@@ -2063,6 +2063,21 @@ def test_what_a_dict_takes_in_of_a_field_of_the_state_is_filled(write: Write) ->
     assert {text.pieces for text in read_program("app:graph").texts} == {("Never promise.",), ("Rome.",)}
 
 
+@pytest.mark.parametrize("made", ["', '.join(sorted(FAQ))", "sorted(FAQ, key=len)", "list(FAQ)", "', '.join(FAQ)"])
+def test_a_tool_that_returns_the_keys_of_a_dict_returns_none_of_its_values(write: Write, made: str) -> None:
+    tool = "from langchain_core.tools import tool\nFAQ = {'pay': 'Pay by card.'}\n"
+    tool += f'@tool\ndef topics():\n    """List topics."""\n    return {made}\n\n\n'
+    text = GRAPH.replace("llm.invoke", "llm.bind_tools([topics]).invoke").replace('("system", PROMPT), ', "")
+    write("app.py", tool + text)
+    assert [text.pieces for text in read_program("app:graph").texts] == [("List topics.",)]
+
+
+@pytest.mark.parametrize("made", ["PARTS", "sorted(PARTS)"])
+def test_texts_of_a_list_of_which_items_are_replaced_are_followed(write: Write, made: str) -> None:
+    write("app.py", f"PARTS = ['Chat.']\nPARTS[0] = 'Be kind.'\nPROMPT = ' '.join({made})\n" + GRAPH)
+    assert {text.pieces for text in read_program("app:graph").texts} == {("Chat.",), ("Be kind.",)}
+
+
 def test_a_node_has_the_name_that_a_function_makes_of_the_one_that_it_is_given(write: Write) -> None:
     wire = "def wire(builder, name):\n    name = name.lower()\n    builder.add_node(name, chat)\n\n\n"
     build = "builder = StateGraph(MessagesState)\nwire(builder, 'Chat')\ngraph = builder.compile()\n"

@@ -18,6 +18,7 @@ from selfwire.extras.adopt.kinds import find_kinds, has_base, is_environment
 from selfwire.extras.adopt.prompt_files import FileText
 from selfwire.extras.adopt.source import (
     DEEPEST,
+    LISTS,
     OPENERS,
     Argument,
     BoundMethod,
@@ -105,6 +106,8 @@ PASSED_ON = (
     "RunnableLambda",
 )
 """Functions whose result has the texts of their arguments."""
+ITERATING = (*LISTS, "filter", "map", "reduce", "sample")
+"""Functions that take the elements of a collection one by one."""
 HOLDERS = {
     *MESSAGES,
     *PROMPTS,
@@ -859,7 +862,7 @@ class TextFinder:
             return
         self.follow(separator, at, reach)
         if given is not None:
-            self.follow(given, at, reach._replace(whole=False, kind=""))
+            self._follow_iterated(given, at, reach._replace(whole=False, kind=""))
             for found in self.program.trace(given, at):
                 if isinstance(found.node, ast.ClassDef):  # the members of an Enum
                     for part in self.program.iterate(found):
@@ -929,8 +932,15 @@ class TextFinder:
                 self.follow(node.keywords[names.index("content")].value, at, reach)
                 return
         named = [keyword.value for keyword in node.keywords if keyword.arg in (None, "messages")]
+        follow = self._follow_iterated if get_last_name(node.func) in ITERATING else self.follow
         for part in [*node.args, *named]:
-            self.follow(part, at, reach)
+            follow(part, at, reach)
+
+    def _follow_iterated(self, node: ast.expr, at: Surroundings, reach: Reach) -> None:
+        """Follow a collection whose elements are taken one by one; those of a dict are its keys, which are no texts."""
+        found = self.program.trace(node, at)
+        if not found or not all(isinstance(value.node, ast.Dict) for value in found):
+            self.follow(node, at, reach)
 
     def _follow_cast(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         for part in node.args[1:]:

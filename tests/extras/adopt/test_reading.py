@@ -1765,11 +1765,13 @@ def test_messages_that_a_placeholder_takes_in_are_followed(write: Write, placeho
         "llm.invoke(PromptTemplate.from_template('{tone}').invoke(PARTS))",
         "llm.invoke(PromptTemplate.from_template('{tone}').format(**PARTS))",
         "(PromptTemplate.from_template('{tone}') | llm).invoke(PARTS)",
-        "(PromptTemplate.from_template('{tone}').partial(**PARTS) | llm).invoke({'topic': 'Unsent.'})",
+        "(PromptTemplate.from_template('{tone}').partial(tone=PARTS['tone']) | llm).invoke({'topic': 'Unsent.'})",
+        "(ChatPromptTemplate.from_messages([SystemMessage(''), ('user', f'{DOT}{{tone}}')]) | llm).invoke(PARTS)",
     ],
 )
 def test_what_no_hole_of_a_template_names_is_not_filled_into_it(write: Write, asked: str) -> None:
-    head = "from string import Template\nfrom langchain_core.prompts import PromptTemplate\n"
+    head = "from string import Template\nfrom langchain_core.prompts import ChatPromptTemplate, PromptTemplate\n"
+    head += "from langchain_core.messages import SystemMessage\nDOT = '.'\n"
     head += "PARTS = {'tone': 'Be kind.', 'topic': 'Unsent topic.'}\n"
     write("app.py", head + GRAPH.replace('llm.invoke([("system", PROMPT), *state["messages"]])', asked))
     assert [text.pieces for text in read_program("app:graph").texts] == [("Be kind.",)]
@@ -1957,6 +1959,123 @@ def test_a_template_of_which_the_source_shows_a_part_may_have_any_hole(write: Wr
     asked = f"llm.invoke(({template}).format(topic='Rome.', tone='Be kind.'))"
     write("app.py", GRAPH.replace('llm.invoke([("system", PROMPT), *state["messages"]])', asked))
     assert {("Rome.",), ("Be kind.",)} <= {text.pieces for text in read_program("app:graph").texts}
+
+
+FILLED = """
+import json
+from string import Template
+
+from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
+from langchain_core.runnables import RunnableLambda
+
+PARTS = {"tone": "Be kind.", "topic": "Rome."}
+HISTORY, TONE = "topic", "{tone}"
+first = PromptTemplate.from_template("{tone}")
+chat_prompt = ChatPromptTemplate.from_messages([("system", "{tone}")])
+appended = ChatPromptTemplate.from_messages([("system", "{tone}")])
+appended.append(("user", "{topic}"))
+extended = ChatPromptTemplate.from_messages([("system", "{tone}")])
+extended.messages.extend([MessagesPlaceholder("topic")])
+parts = [("system", "{tone}")]
+parts += [("user", "{topic}")]
+placed = ChatPromptTemplate.from_messages([("system", "{tone}"), MessagesPlaceholder(HISTORY)])
+named = ChatPromptTemplate.from_messages([("system", "{tone}"), MessagesPlaceholder(variable_name=HISTORY)])
+more = "{tone} "
+
+
+def fill(prompt):
+    prompt.append(("user", "{topic}"))
+
+
+def get_prompt():
+    return got
+
+
+got = ChatPromptTemplate.from_messages([("system", "{tone}")])
+get_prompt().append(("user", "{topic}"))
+filled = ChatPromptTemplate.from_messages([("system", "{tone}")])
+fill(filled)
+
+
+def build(x):
+    return f"{json.dumps(x)}"
+
+
+def unpack(x):
+    tone, words = x["tone"], x["topic"]
+    return [SystemMessage(f"{tone}"), HumanMessage(words)]
+
+
+def chat(state):
+    global more
+    more += "{topic}"
+    ASKED
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "((first + ' {topic}') | llm).invoke(PARTS)",
+        "((chat_prompt + HumanMessage('') + ('user', '{topic}')) | llm).invoke(PARTS)",
+        "((chat_prompt + appended) | llm).invoke(PARTS)",
+        "(appended | llm).invoke(PARTS)",
+        "(extended | llm).invoke(PARTS)",
+        "(filled | llm).invoke(PARTS)",
+        "(ChatPromptTemplate.from_messages(parts) | llm).invoke(PARTS)",
+        "((first.partial(topic=PARTS['topic']) + ' {topic}') | llm).invoke({'tone': PARTS['tone']})",
+        "(placed | llm).invoke(PARTS)",
+        "(named | llm).invoke(PARTS)",
+        "(PromptTemplate.from_template('{tone} {{topic}}', template_format=state['format']) | llm).invoke(PARTS)",
+        "(got | llm).invoke(PARTS)",
+        "llm.invoke((Template('$tone') if state else state['template']).substitute(PARTS))",
+        "(RunnableLambda(build) | llm).invoke(PARTS)",
+        "(RunnableLambda(unpack) | llm).invoke(PARTS)",
+        "llm.invoke('{}'.format(PARTS))",
+        "llm.invoke('{tone} {0}'.format(PARTS, tone=''))",
+        "llm.invoke('%s' % PARTS)",
+        "llm.invoke(more.format(**PARTS))",
+        "llm.invoke(('{tone} {' + HISTORY + '}').format(**PARTS))",
+        "llm.invoke(f'{{tone}} {{{HISTORY}}}'.format(**PARTS))",
+        "llm.invoke(TONE.replace('tone', '{tone} {topic}').format(**PARTS))",
+        "llm.invoke('{tone} {a topic}'.format(**{'tone': PARTS['tone'], 'a topic': PARTS['topic']}))",
+        "llm.invoke('%(tone)s %(a topic)s' % {'tone': PARTS['tone'], 'a topic': PARTS['topic']})",
+    ],
+)
+def test_all_that_is_filled_into_a_template_that_may_have_other_holes_is_kept(write: Write, asked: str) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + FILLED.replace("ASKED", asked))
+    assert {("Be kind.",), ("Rome.",)} <= {text.pieces for text in read_program("app:graph").texts}
+
+
+def test_what_a_dict_takes_in_of_a_field_of_the_state_is_filled(write: Write) -> None:
+    head = "from langchain_core.prompts import PromptTemplate\n"
+    made = "chain = PromptTemplate.from_template('{rules} {topic}') | llm\n"
+    made += "def start(state):\n    return {'ctx': {'rules': 'Never promise.'}}\n"
+    text = GRAPH.replace('[("system", PROMPT), *state["messages"]]', "''").replace(
+        "    return", "    chain.invoke({**state['ctx'], 'topic': 'Rome.', 'other': 'Unsent.'})\n    return"
+    )
+    text = text.replace("\ndef chat", made + "\ndef chat").replace(".add_node(chat)", ".add_node(chat).add_node(start)")
+    write("app.py", head + text)
+    assert {text.pieces for text in read_program("app:graph").texts} == {("Never promise.",), ("Rome.",)}
+
+
+@pytest.mark.parametrize("made", ["', '.join(sorted(FAQ))", "sorted(FAQ, key=len)", "list(FAQ)", "', '.join(FAQ)"])
+def test_a_tool_that_returns_the_keys_of_a_dict_returns_none_of_its_values(write: Write, made: str) -> None:
+    tool = "from langchain_core.tools import tool\nFAQ = {'pay': 'Pay by card.'}\n"
+    tool += f'@tool\ndef topics():\n    """List topics."""\n    return {made}\n\n\n'
+    text = GRAPH.replace("llm.invoke", "llm.bind_tools([topics]).invoke").replace('("system", PROMPT), ', "")
+    write("app.py", tool + text)
+    assert [text.pieces for text in read_program("app:graph").texts] == [("List topics.",)]
+
+
+@pytest.mark.parametrize("made", ["PARTS", "sorted(PARTS)"])
+def test_texts_of_a_list_of_which_items_are_replaced_are_followed(write: Write, made: str) -> None:
+    write("app.py", f"PARTS = ['Chat.']\nPARTS[0] = 'Be kind.'\nPROMPT = ' '.join({made})\n" + GRAPH)
+    assert {text.pieces for text in read_program("app:graph").texts} == {("Chat.",), ("Be kind.",)}
 
 
 def test_a_node_has_the_name_that_a_function_makes_of_the_one_that_it_is_given(write: Write) -> None:

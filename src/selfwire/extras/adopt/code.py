@@ -451,9 +451,8 @@ class CodeReader:
         """Read the values of `prompt.partial(hole=value)`."""
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         if owner is not None and any(kind == "prompt" for kind, _ in find_kinds(self.program, owner, at)):
-            holes = self.texts.list_holes(owner, at)
-            for value in self.texts.list_filled_keywords(node.keywords, at, holes):
-                self.ask(*value[:2], code, whole=False)
+            for keyword in node.keywords:
+                self.ask(keyword.value, at, code, whole=False)
 
     def _read_appended(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read the messages of `prompt.append(message)`."""

@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from selfwire.extras.adopt.kinds import find_kinds, has_base, is_environment
 from selfwire.extras.adopt.prompt_files import FileText
 from selfwire.extras.adopt.source import (
     DEEPEST,
+    LISTS,
     OPENERS,
     Argument,
     BoundMethod,
@@ -27,8 +29,10 @@ from selfwire.extras.adopt.source import (
     Program,
     Surroundings,
     Traced,
+    end_circles,
     get_keywords,
     get_last_name,
+    is_complete,
     is_static,
     is_text,
     list_decorators,
@@ -102,6 +106,8 @@ PASSED_ON = (
     "RunnableLambda",
 )
 """Functions whose result has the texts of their arguments."""
+ITERATING = (*LISTS, "filter", "map", "reduce", "sample")
+"""Functions that take the elements of a collection one by one."""
 HOLDERS = {
     *MESSAGES,
     *PROMPTS,
@@ -226,9 +232,7 @@ class TextFinder:
         entries: functions of nodes, routers and tools, which are given the state.
         wholes: files with front matter that the expression that is followed sends; `cut` are those that it cuts.
         items: fields of the state, and items of them, that were followed; `written` is the one that is being followed.
-        named: names in the holes of all texts that were found.
-        is_open: whether a part of a template was met that the source does not show, so that there may be other holes.
-        holes: those of templates that were filled, as far as they are known.
+        holes: names in the holes of templates that were filled; None if there may be others than the source shows.
         read_items: those that are read, with all who read them; `add_written` adds their texts.
     """
 
@@ -245,9 +249,7 @@ class TextFinder:
         self.cut: set[Path] = set()
         self.items: dict[ItemKey, WrittenItem] = {}
         self.read_items: dict[ItemKey, Reach] = {}
-        self.holes: dict[Any, set[str]] = {}
-        self.named: set[str] = set()
-        self.is_open = False
+        self.holes: dict[Any, set[str] | None] = {}
         self.written: WrittenItem | None = None
 
     def follow_asked(self, node: Any, at: Surroundings, reach: Reach) -> None:
@@ -272,9 +274,7 @@ class TextFinder:
             self._follow_traced(node, at, reach)
 
     def _follow_traced(self, node: Any, at: Surroundings, reach: Reach) -> None:
-        traced = self.program.trace(node, at)
-        self.is_open |= bool(reach.mode) and all(isinstance(found.node, Argument) for found in traced)
-        for found in traced:
+        for found in self.program.trace(node, at):
             if found.node is node:
                 self._follow_unknown(node, at, reach)
             elif isinstance(found.node, Outside):
@@ -303,7 +303,6 @@ class TextFinder:
 
     def _follow_unknown(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Follow an attribute or item of something that the source does not show, such as a field of the state."""
-        self.is_open |= bool(reach.mode)
         if self._follow_bodies(node, at, reach):
             return
         if isinstance(node, ast.Subscript) and self._follow_item(node, at, reach):
@@ -524,7 +523,6 @@ class TextFinder:
     def _note(
         self, node: Any, at: Surroundings, reach: Reach, kind: str, value: str, pieces: tuple[str, ...], holes: Any
     ) -> None:
-        self.named.update(name for hole in holes for name in WORDS.findall(hole))
         if not any(LETTERS.search(piece) for piece in pieces) or value in ROLES or not hasattr(node, "lineno"):
             return  # the name of an argument that is a key of `**rest` has no literal
         lines = at.file.lines
@@ -574,7 +572,6 @@ class TextFinder:
         parts = node.elts
         first = parts[0] if isinstance(node, ast.Tuple) and len(parts) == 2 else None
         if is_text(first) and first.value in ("placeholder", "messages"):
-            self._name_placeholder(parts[1:])
             return
         if is_text(first) and first.value in ROLES:
             self.follow(parts[1], at, reach._replace(role=ROLES[first.value], whole=True))
@@ -584,14 +581,6 @@ class TextFinder:
             reach = reach._replace(role=ROLES.get(named[0], "") if len(named) == 1 else "")
         for part in parts:
             self.follow(part, at, reach)
-
-    def _name_placeholder(self, parts: Iterable[ast.expr]) -> None:
-        """Note the name of the messages that a prompt takes in."""
-        self.named.update(name for part in parts if is_text(part) for name in WORDS.findall(part.value))
-
-    def _follow_placeholder(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
-        """Note the name in `MessagesPlaceholder(name)`."""
-        self._name_placeholder([*node.args[:1], *get_keywords(node).values()])
 
     def _follow_dict(self, node: ast.Dict, at: Surroundings, reach: Reach) -> None:
         named = dict(list_items(node))
@@ -670,9 +659,7 @@ class TextFinder:
 
     def follow_prompt(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow the texts of a prompt template."""
-        named = get_keywords(node)
-        written = named.get("template_format")
-        mode = "curly" if is_text(written) and written.value != "f-string" else "format"
+        named, mode = get_keywords(node), tell_mode(node)
         owner = get_last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         role = "user" if owner == "ChatPromptTemplate" else MESSAGES.get(owner, "")
         inner = reach._replace(mode=mode, role=role or reach.role)
@@ -698,21 +685,66 @@ class TextFinder:
         for part in list_values(named.get("partial_variables")):
             self.follow(part, at, filled)
 
+    @cached_property
+    def changed(self) -> set[Any]:
+        """Expressions to which code adds something, or of which it replaces a part."""
+        found = set[Any]()
+        for node, at, _ in self.program.changing:
+            while isinstance(node, ast.Attribute | ast.Subscript | ast.Name | ast.Call):
+                found.update(value.node for value in self.program.trace(node, at))
+                node = getattr(node, "value", None)
+        return found
+
     def list_holes(self, text: ast.expr, at: Surroundings, mode: str = "") -> set[str]:
-        """List the names in the holes of a text or a prompt; none if the source does not show all of it."""
+        """List the names in the holes of a text or a prompt; none if there may be others than the source shows."""
+        return self._find_holes(text, at, mode) or set()
+
+    def _find_holes(self, text: ast.expr, at: Surroundings, mode: str) -> set[str] | None:
         key = (text, at.key, mode)
         if key not in self.holes:
-            self.holes[key] = names = set[str]()  # what is made of itself has those of the rest
+            self.holes[key] = None  # of what is made of itself
             traced = self.program.trace(text, at)
-            known = [found for found in traced if not isinstance(found.node, Argument)] or traced
-            finders = [TextFinder(self.program, self.unit_of, self.is_reply) for _ in known]
-            for finder, found in zip(finders, known, strict=True):
-                finder.holes = self.holes
-                finder.follow_asked(found.node, found.at, Reach(None, mode=mode))
-                names |= finder.named
-            if any(finder.is_open or finder.opaque or not (finder.drafts or finder.named) for finder in finders):
-                self.holes[key] = set()
+            known = [found for found in traced if not isinstance(found.node, Argument)]
+            self.holes[key] = unite_names(self._read_holes(found.node, found.at, mode) for found in known)
         return self.holes[key]
+
+    def _read_holes(self, node: Any, at: Surroundings, mode: str) -> set[str] | None:
+        """Read the names in the holes of an expression of a known kind that no other code changes."""
+        if node in self.changed:
+            return None
+        if is_text(node):
+            return read_names(node.value, mode)
+        if isinstance(node, ast.JoinedStr):
+            values = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+            static = GAP.join(part.value if is_text(part) else "" for part in node.values)
+            return unite_names([read_names(static, mode), *(self._find_holes(value, at, mode) for value in values)])
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            return self._find_holes(node.left, at, mode)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and mode:
+            return unite_names(self._find_holes(part, at, mode) for part in (node.left, node.right))
+        if isinstance(node, ast.List | ast.Tuple) and not any(isinstance(part, ast.Starred) for part in node.elts):
+            first = node.elts[0] if node.elts else None
+            own = "format" if is_text(first) and first.value == "placeholder" else mode
+            return unite_names(self._find_holes(part, at, own) for part in node.elts)
+        return self._read_prompt_holes(node, at) if isinstance(node, ast.Call) else None
+
+    def _read_prompt_holes(self, node: ast.Call, at: Surroundings) -> set[str] | None:
+        """Read the names in the holes of a prompt template, a placeholder or a message, which has none."""
+        name, named = get_last_name(node.func), get_keywords(node)
+        if name == "partial" and isinstance(node.func, ast.Attribute):
+            return self._find_holes(node.func.value, at, "")
+        if name in MESSAGES and not name.endswith("Template"):
+            return set()
+        if not is_complete(node) or name == "from_file" or not is_text(named.get("template_format", ast.Constant(""))):
+            return None
+        if name == "MessagesPlaceholder":
+            parts = [*node.args[:1], *(named[key] for key in ("variable_name",) if key in named)]
+            found = [value.node for part in parts for value in self.program.trace(part, at)]
+            return {value.value for value in found} if all(map(is_text, found)) else None
+        if name in MAKERS or (name in (*MESSAGES, *PROMPTS) and not name.startswith("FewShot")):
+            parts = [*node.args[:1], *(value for key, value in named.items() if key in TEMPLATES)]
+            return unite_names(self._find_holes(part, at, tell_mode(node)) for part in parts)
+        return None
 
     def _follow_filled(
         self,
@@ -740,29 +772,13 @@ class TextFinder:
     def list_filled(self, part: ast.expr, at: Surroundings, holes: Collection[str]) -> list[Traced]:
         """List the values of a dict, or the fields of a state, that holes name; another expression stays whole."""
         filled = list[Traced]()
-        for found in self.program.trace(part, at) if holes else ():
-            if not isinstance(found.node, Argument | ast.Dict):
-                return [Traced(part, at)]
-            pairs = self.program.list_pairs(found)
-            filled += [
-                value._replace(call=found.call or value.call)
-                for key, value in pairs
-                if not is_text(key.node) or key.node.value in holes
-            ]
-            for owner in self._list_spread(found, Traced(part, at)):
-                filled += [owner._replace(node=self.program.make_item(owner.node, hole)) for hole in sorted(holes)]
-        return filled if holes else [Traced(part, at)]
-
-    def _list_spread(self, found: Traced, written: Traced) -> list[Traced]:
-        """List what is given whole: an argument, or what a dict takes in by `**` of one, as `{**state}`."""
-        if isinstance(found.node, Argument):
-            return [written]
-        parts = [value for key, value in zip(found.node.keys, found.node.values, strict=True) if key is None]
-        return [
-            Traced(part, found.at)
-            for part in parts
-            if any(isinstance(inner.node, Argument) for inner in self.program.trace(part, found.at))
-        ]
+        entries = list_entries(self.program, part, at) if holes else []
+        for key, value in entries:
+            if isinstance(key, Argument):
+                filled += [value._replace(node=self.program.make_item(value.node, hole)) for hole in sorted(holes)]
+            elif not is_text(key) or key.value in holes:
+                filled.append(value)
+        return filled if entries else [Traced(part, at)]
 
     def _follow_format(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `text.format(...)`, and `string.Formatter().format(text, ...)`."""
@@ -774,7 +790,10 @@ class TextFinder:
         is_own = any(found.node is node for found in self.program.trace(text, at))  # text = text.format(...)
         mode = "" if is_own else reach.mode  # what fills the whole later fills its parts too
         inner = reach._replace(mode=mode, changes=(), whole=False, kind="")
-        self._follow_filled(values, node.keywords, at, inner, self.list_holes(text, at, "format"))
+        placed = values if node.func.attr == "format" else []
+        for part in placed:
+            self.follow(part, at, inner)
+        self._follow_filled(values[len(placed) :], node.keywords, at, inner, self.list_holes(text, at, "format"))
 
     def _is_formatter(self, node: ast.expr, at: Surroundings) -> bool:
         """Whether an expression is a `string.Formatter`, or an object of a subclass."""
@@ -797,9 +816,10 @@ class TextFinder:
                 if called in ("Template", "from_string"):
                     self.follow(made.node.args[0], made.at, reach._replace(mode=mode))
                     holes.append(self.list_holes(made.node.args[0], made.at, mode))
-                elif called == "get_template":
+                    continue
+                if called == "get_template":
                     self._follow_jinja_file(made, reach)
-                    holes.append(set())
+            holes.append(set())
         names = set[str]().union(*holes) if all(holes) else set[str]()
         inner = reach._replace(mode="", changes=(), whole=False, kind="")
         self._follow_filled(node.args, node.keywords, at, inner, names)
@@ -842,7 +862,7 @@ class TextFinder:
             return
         self.follow(separator, at, reach)
         if given is not None:
-            self.follow(given, at, reach._replace(whole=False, kind=""))
+            self._follow_iterated(given, at, reach._replace(whole=False, kind=""))
             for found in self.program.trace(given, at):
                 if isinstance(found.node, ast.ClassDef):  # the members of an Enum
                     for part in self.program.iterate(found):
@@ -912,20 +932,28 @@ class TextFinder:
                 self.follow(node.keywords[names.index("content")].value, at, reach)
                 return
         named = [keyword.value for keyword in node.keywords if keyword.arg in (None, "messages")]
+        follow = self._follow_iterated if get_last_name(node.func) in ITERATING else self.follow
         for part in [*node.args, *named]:
-            self.follow(part, at, reach)
+            follow(part, at, reach)
+
+    def _follow_iterated(self, node: ast.expr, at: Surroundings, reach: Reach) -> None:
+        """Follow a collection whose elements are taken one by one; those of a dict are its keys, which are no texts."""
+        found = self.program.trace(node, at)
+        if not found or not all(isinstance(value.node, ast.Dict) for value in found):
+            self.follow(node, at, reach)
 
     def _follow_cast(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         for part in node.args[1:]:
             self.follow(part, at, reach)
 
     def _follow_asked_prompt(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
-        """Follow `prompt.invoke(values)` and `prompt.format_messages(**values)`."""
+        """Follow `prompt.invoke(values)` and `prompt.format_messages(**values)`; holes may be added after `partial`."""
         if isinstance(node.func, ast.Attribute):
             self.follow(node.func.value, at, reach)
             if any(kind == "retriever" for kind, _ in find_kinds(self.program, node.func.value, at)):
                 return  # it gives documents, and a model sees no question
-        holes = self.list_holes(node.func.value, at) if isinstance(node.func, ast.Attribute) else set[str]()
+        is_last = isinstance(node.func, ast.Attribute) and node.func.attr != "partial"
+        holes = self.list_holes(node.func.value, at) if is_last else set[str]()  # type: ignore[attr-defined]
         inner = reach._replace(mode="", changes=(), whole=False, kind="")
         self._follow_filled(node.args, node.keywords, at, inner, holes)
 
@@ -997,7 +1025,6 @@ class TextFinder:
     def _add_file(self, text: FileText, reach: Reach) -> None:
         value = change(text.text, reach.changes)
         pieces, holes = split_marks(*split_template(value, reach.mode), reach.marks)
-        self.named.update(name for hole in holes for name in WORDS.findall(hole))
         if LETTERS.search(value) and value not in ROLES:
             place = (text.line, text.end_line, text.column, text.end_column)
             draft = TextDraft(text.path, "file", text.key, value, pieces, holes, place)
@@ -1039,7 +1066,6 @@ class TextFinder:
 
     def _note_opaque(self, node: Any, at: Surroundings, reach: Reach, known: str = "") -> None:
         """Note a message whose text another package makes; parts of messages are holes."""
-        self.is_open |= bool(reach.mode)
         if not reach.whole or not hasattr(node, "lineno"):
             return
         outer = node
@@ -1085,6 +1111,23 @@ class TextFinder:
                 f"a text comes from a module that is imported by a computed name: {shorten_source(node)}",
                 "import the module by a statement",
             )
+
+
+@end_circles(list[tuple[Any, Traced]]())
+def list_entries(program: Program, node: ast.expr, at: Surroundings) -> list[tuple[Any, Traced]]:
+    """List the keys and values of a dict, and of those that it takes in by `**`.
+
+    A state, whose fields are not known, has its argument for a key, and what is no dict has None.
+    """
+    entries = list[tuple[Any, Traced]]()
+    for found in program.trace(node, at):
+        if isinstance(found.node, ast.Dict):
+            for key, value in zip(found.node.keys, found.node.values, strict=True):
+                entries += list_entries(program, value, found.at) if key is None else [(key, Traced(value, *found[1:]))]
+        else:
+            is_given = isinstance(found.node, Argument)
+            entries.append((found.node, Traced(node, at)) if is_given else (None, found))
+    return entries
 
 
 def get_outside_maker(program: Program, found: Traced, depth: int = 0) -> str:
@@ -1180,6 +1223,32 @@ def list_values(node: ast.expr | None) -> list[ast.expr]:
     return list(node.values) if isinstance(node, ast.Dict) else []
 
 
+def tell_mode(prompt: ast.Call) -> str:
+    """Tell how the holes of a prompt template are written."""
+    written = get_keywords(prompt).get("template_format")
+    return "curly" if is_text(written) and written.value != "f-string" else "format"
+
+
+def read_names(text: str, mode: str) -> set[str] | None:
+    """Read the names in the holes of a text; None if it may have other holes."""
+    holes = split_template(text, mode)[1]
+    if any(GAP in hole for hole in holes):
+        return None
+    if mode == "format" and not holes and re.search("[{}]", re.sub(r"\{\{|\}\}", "", text)):
+        return None  # it is the part of a hole
+    if mode == "percent" and (len(holes) != text.count("%(") or any(map(str.isdigit, holes))):
+        return None
+    if mode == "curly" and any(hole.startswith(("include", "extends", "import", "from")) for hole in holes):
+        return None
+    return {name for hole in holes for name in (hole, *WORDS.findall(hole))}
+
+
+def unite_names(parts: Iterable[set[str] | None]) -> set[str] | None:
+    """Unite the names in the holes of the parts of a text; None if those of a part are not known."""
+    known = [*parts]
+    return set[str]().union(*filter(None, known)) if known and None not in known else None
+
+
 def split_template(text: str, mode: str) -> Split:
     """Split a template into its static pieces and the names of its holes."""
     first, _, others = mode.partition("+")
@@ -1268,7 +1337,6 @@ HANDLERS: dict[type, Any] = {
 CALLS: dict[str, Any] = {
     **dict.fromkeys((*PROMPTS, *MAKERS), TextFinder.follow_prompt),
     **dict.fromkeys(MESSAGES, TextFinder.follow_message),
-    "MessagesPlaceholder": TextFinder._follow_placeholder,
     "format": TextFinder._follow_format,
     "format_map": TextFinder._follow_format,
     "vformat": TextFinder._follow_format,

@@ -144,6 +144,22 @@ def test_code_that_is_nested_too_deeply_is_refused_in_a_sentence(write: Write) -
     assert refuse("app:graph").startswith("the code of app:graph is nested too deeply to be read")
 
 
+def test_lists_that_grow_in_functions_that_call_each_other_twice_are_refused_in_a_sentence(write: Write) -> None:
+    helpers = ["def help0(text, parts):\n    return text + ''.join(parts)\n"]
+    for number in range(1, 40):
+        helpers.append(
+            f"def help{number}(text, parts):\n"
+            "    for part in parts:\n"
+            "        text = text + part\n"
+            "        parts = parts + [text]\n"
+            f"    if len(text) > {number}:\n"
+            f"        return help{number - 1}(text, parts)\n"
+            f"    return help{max(0, number - 2)}(text, [*parts, 'part {number}'])\n"
+        )
+    write("app.py", "\n".join(helpers) + "\nPROMPT = help39('You help.', ['first'])\n" + GRAPH)
+    assert refuse("app:graph").startswith("the code of app:graph is nested too deeply to be read")
+
+
 @pytest.mark.parametrize(
     ("start", "is_opaque"),
     [

@@ -48,6 +48,8 @@ NESTED = 4
 """Calls inside calls whose arguments are told apart; deeper ones are taken together with all other calls."""
 MOST_ROUNDS = 8
 """Rounds of a loop that are followed one after another."""
+MOST_LISTS = 100_000
+"""Collections whose elements are listed before a program is refused; ordinary ones have fewer than a hundred."""
 PATIENCE = 20_000
 """Steps after which what is found is kept, even if a circle has cut it short."""
 DEEPEST = 60
@@ -465,7 +467,7 @@ class Program:
         self.listed = Counter[Any]()
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = sys.maxsize
-        self.steps = 0
+        self.steps = self.lists = 0
         self.keys: dict[Any, int] = {}
         self.rests: dict[Any, ast.Dict] = {}
         self.positional: dict[Any, ast.Tuple] = {}
@@ -938,6 +940,9 @@ class Program:
     @end_circles(list["Traced | tuple[Traced, ...]"]())
     def _list_elements(self, node: Any, at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
         """List the elements of a collection; none of one that is made of itself, as `parts = [*parts, part]`."""
+        self.lists += 1
+        if self.lists > MOST_LISTS:
+            raise RecursionError
         if self.listed[node] > NESTED:  # in a loop inside its own loop
             return []
         self.listed[node] += 1

@@ -69,7 +69,9 @@ def import_user_object(module: str, name: str, what: str) -> Any:
     found = import_user_module(module)
     try:
         return attrgetter(name)(found)
-    except AttributeError:
+    except AttributeError as error:
+        if "__getattr__" in vars(found):  # the module makes its attributes, and says itself which there are
+            raise ConfigError(f"{what}: {error}") from None
         known = [other for other, value in vars(found).items() if _is_defined_in(found, other, value)]
         hint = suggest_name(name, known, "did you mean {}? ")
         there = f"it has {', '.join(known[:MOST_LISTED])}" if known else "it has nothing that could be named"

@@ -104,7 +104,7 @@ def test_d5_results_of_tools_reach_their_user_and_nobody_else() -> None:
     ("arguments", "shown"),
     [
         ({"code": "n = 1\nprint(n)", "seconds": 3}, "code:\nn = 1\nprint(n)\nseconds: 3\n\nIt gave:\n1"),
-        ({"years": [1874, 1881]}, "years: [1874,1881]\n\nIt gave:\n1"),
+        ({"years": [1874, 1881]}, "years: [1874, 1881]\n\nIt gave:\n1"),
         ({}, "It gave:\n1"),
         ("no JSON", "no JSON\n\nIt gave:\n1"),
     ],

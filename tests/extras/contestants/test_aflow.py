@@ -70,7 +70,7 @@ async def test_the_best_team_is_kept_and_the_request_shows_a_failure_and_what_wa
     assert found.notes["validation"] == {"before": 0.0, "after": 1.0}
     assert [one.operation for one in found.applied][-1] == "ADD_AGENT"
     assert "ADD the numbers." in [agent.prompt for agent in found.workflow.agents]
-    assert "score 0.00: you did not add" in chat.requests[0]
+    assert "score 0.00 of 1\nyou did not add" in chat.requests[0]
     assert "tried" not in chat.requests[0]
     assert any("+0.00: REWRITE_PROMPT worker: not added" in one or "+1.00: ADD_AGENT" in one for one in chat.requests)
 

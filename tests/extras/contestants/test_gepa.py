@@ -71,7 +71,7 @@ async def test_the_best_proposal_becomes_the_prompt_and_the_request_shows_work_a
     assert found.notes["validation"] == {"before": 0.0, "after": 1.0}
     assert "### Task\nWhat is" in chat.requests[0]
     assert "#### Work\nwrong" in chat.requests[0]
-    assert "The team's answer: wrong\nscore 0.00: you did not add" in chat.requests[0]
+    assert "The team's answer: wrong\nscore 0.00 of 1\nyou did not add" in chat.requests[0]
 
 
 @pytest.mark.parametrize("proposed", ["```\nGuess.\n```", "```\n \n```", f"```\n{'ADD ' * 1000}end\n```"])

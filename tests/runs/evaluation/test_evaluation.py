@@ -310,7 +310,8 @@ def test_names_stand_once_and_an_evolution_is_not_resumed_as_an_evaluation(tmp_p
         request(entries=(SystemSpec(name="a", target="hiva"), SystemSpec(name="a", target="dytopo")))
     call(tmp_path, "evolve", "hiva", "--benchmark", "archive", "--iterations", "0", "--test", "0", "--no-baselines")
     run = next((tmp_path / "runs").iterdir()).name
-    with pytest.raises(JournalError, match="another command"), resume_evaluation(run, tmp_path):
+    told = "was begun by `selfwire evolve`, not by `selfwire eval`"
+    with pytest.raises(JournalError, match=told), resume_evaluation(run, tmp_path):
         raise AssertionError("it was resumed")
     with pytest.raises(ConfigError, match="there is no run"), resume_evaluation("none", tmp_path):
         raise AssertionError("it was resumed")

@@ -45,7 +45,7 @@ def plan(given: Reading) -> dict[str, Any]:
 
 def _find_advice(given: Reading, workers: list[str]) -> list[str]:
     kind = given.sections.get("profile", " ").split(" ")[0]
-    found = re.findall(r"^- \((\w+), utility ([\d.]+)\) (.*)$", given.sections["insights"], re.MULTILINE)
+    found = re.findall(r"^- \((\w+), utility ([\d.]+)\) (.*)$", given.sections.get("insights", ""), re.MULTILINE)
     fitting = [(float(utility), text) for of, utility, text in found if of == kind and float(utility) >= TRUSTED]
     for _, text in sorted(fitting, reverse=True):
         if named := [name for name in re.findall(r"[\w-]+", text) if name in workers]:

@@ -32,15 +32,14 @@ def test_a_baselines_question_has_a_page(home: Path, target: str) -> None:
 
 def test_a_page_that_fails_does_not_hide_the_answer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def take_its_place(answer: str | None) -> None:
-        Path("page.html").write_text("taken meanwhile")
+        Path("page.html").mkdir()
         typer.echo(answer)
 
     monkeypatch.setattr("selfwire.cli.run.print_answer", take_its_place)
     done = call(home, "run", "hiva", "What is 1 + 1?", "--report", "page.html", code=WRONG)
     assert done.stdout == "Answer: unknown\n"
     assert "2 calls" in done.stderr
-    assert "page.html exists already" in done.stderr.splitlines()[-1]
-    assert Path("page.html").read_text() == "taken meanwhile"
+    assert "page.html" in done.stderr.splitlines()[-1]
 
 
 def test_an_evaluation_names_the_command_that_resumes_the_run_of_another(home: Path) -> None:

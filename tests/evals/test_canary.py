@@ -21,7 +21,6 @@ from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.graphs.evolve import Event
 from selfwire.models.providers import make_chat_model
-from selfwire.runs import evolution
 from tests import kills
 from tests.commands import call
 from tests.wire.server import WireServer, served
@@ -107,7 +106,7 @@ def test_a_planted_reference_appears_nowhere(
     def loaded(wanted: str, **options: Any) -> Benchmark:
         return with_canaries(load_benchmark(wanted, **options), environment)
 
-    monkeypatch.setattr(evolution, "load_benchmark", loaded)
+    monkeypatch.setattr("selfwire.runs.open.load_benchmark", loaded)
     monkeypatch.setattr(EvolutionProgress, "__call__", heard)
     with WireServer(served(make_chat_model("offline"))) as server, collect_runs() as traces:
         arguments = [name if word == "archive" else word for word in kills.beginning(server, kills.TINY, method)]

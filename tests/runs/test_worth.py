@@ -51,7 +51,7 @@ def test_the_seed_is_asked_as_often_as_the_evolved_team_and_the_page_says_what_t
     [place] = [cells.index("calls/task") for cells in table if "calls/task" in cells]
     rows = {cells[0]: cells for cells in table}
     seed, voted, evolved = (float(rows[name][place]) for name in ("seed team", "seed team with votes", "evolved team"))
-    assert abs(voted - evolved) <= seed / 2  # calls per task
+    assert -0.05 <= evolved - voted < seed  # calls per task, as the table rounds them
     [told] = [row for row in done.stdout.splitlines() if "worth it: " in row]
     run = done.stdout.split("run ", 1)[1].split(":")[0]
     verdict = read_report(tmp_path, run).verdict

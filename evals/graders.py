@@ -16,11 +16,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from operator import itemgetter
-from pathlib import Path
-from traceback import extract_tb
 from typing import SupportsFloat
 
-from selfwire.core.errors import ConfigError, GradingError, SelfwireError, format_error
+from selfwire.core.errors import ConfigError, GradingError, SelfwireError, format_error, format_place
 from selfwire.core.plugins import import_user_object
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
@@ -396,7 +394,7 @@ class GradedEnvironment:
             return await self._call_in_time(task, answer)
         if isinstance(caught.error, SelfwireError):
             raise caught.error
-        where = _find_place(caught.error, self._grader)
+        where = format_place(caught.error) if caught.error else ""
         raise GradingError(
             f"grader {self.name!r} failed on task {task.id!r}{where}: {caught.error!r}"
         ) from caught.error
@@ -535,15 +533,6 @@ def _import_grader(name: str, module: str, function: str) -> Grader:
             f"judge; name your own as {OWN}"
         ) from error
     return require_grader(name, grader)
-
-
-def _find_place(error: BaseException | None, grader: Grader) -> str:
-    """Where in a grader's own file an error was raised, as " (shop.py:12)"; "" if that is not known."""
-    with suppress(TypeError):  # a callable object has no file
-        file = inspect.getsourcefile(grader)
-        lines = [frame.lineno for frame in extract_tb(error.__traceback__ if error else None) if frame.filename == file]
-        return f" ({Path(file).name}:{lines[-1]})" if file and lines else ""
-    return ""
 
 
 def require_grader(name: str, grader: object) -> Grader:

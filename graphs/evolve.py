@@ -287,19 +287,17 @@ class EvolutionLoop:
         fresh = EvolutionState(finished=False, draft="", drafted=[], decided=0, outcomes={}, weight=1.0, rejected={})
         return {**fresh, "pruned_from": state["iteration"], "unpruned": state["incumbent"]}
 
-    def _make_pruned(self, state: EvolutionState) -> Method[Any]:
-        """The method, which proposes to take parts out."""
+    def _make_pruned(self, state: EvolutionState, config: PruningConfig) -> Method[Any]:
+        """Make the method that proposes to take parts out."""
         tasks, rule = self.draw_proof(state)
-        return make_pruned(
-            self.method,
-            model_prices=self.model_prices,
-            pruning=self.config.pruning or PruningConfig(),
-            gate_tasks=len(tasks),
-            error=rule.error,
-        )
+        made = make_pruned(self.method)
+        made.model_prices, made.pruning = self.model_prices, config
+        made.gate_tasks, made.error = len(tasks), rule.error
+        return made
 
     def _choose_method(self, state: EvolutionState) -> Method[Any]:
-        return self._make_pruned(state) if "pruned_from" in state else self.method
+        pruning = self.config.pruning
+        return self._make_pruned(state, pruning) if pruning and "pruned_from" in state else self.method
 
     async def rollout(self, state: EvolutionState) -> EvolutionState:
         """Run the incumbent, or the draft, on the next train batch."""

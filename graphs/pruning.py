@@ -329,7 +329,7 @@ class Pruning(Method[Any]):
     """Base class of methods that take parts out of a team; it stands before the method among the bases.
 
     Attributes:
-        model_prices: of the models that agents may be given, by name.
+        model_prices: of the models that agents may be given, by name; "" is the run's own.
         pruning: how parts are taken out.
         gate_tasks: that the next proof has at most.
         error: that it may take.
@@ -468,14 +468,8 @@ def choose_group(
     return ()
 
 
-def make_pruned(method: Method[Any], **attributes: Any) -> Pruning:
-    """Make a method that prunes the teams of another; they run, learn parameters and are gated as before.
-
-    Args:
-        attributes: of `Pruning`; of its prices "" is the run's own model.
-    """
+def make_pruned(method: Method[Any]) -> Pruning:
+    """Make a method that prunes the teams of another; they run, learn parameters and are gated as before."""
     given = (method.name, method.config.model_dump()) if is_graph(method.name) else (method.config,)
     made: Pruning = type(f"Pruned{type(method).__name__}", (Pruning, type(method)), {})(*given)
-    for name, value in attributes.items():
-        setattr(made, name, value)
     return made

@@ -104,6 +104,16 @@ async def test_an_object_whose_run_is_no_coroutine_function_is_a_tool() -> None:
         await plain.run({}, scope=Scope())
 
 
+async def test_a_line_of_selfwire_is_told_as_no_place_of_the_user() -> None:
+    class Unscoped(Plain):
+        def run(self, arguments: dict[str, int]) -> Any:  # type: ignore[override]
+            """Give the price."""
+
+    unscoped: Any = Unscoped()
+    with pytest.raises(ToolError, match=r"got an unexpected keyword argument 'scope'$"):
+        await UserTool(unscoped).run({}, scope=Scope())
+
+
 def test_an_adapter_of_an_object_is_copied_with_it() -> None:
     adapted = UserTool(PLAIN)
     copies = [copy.copy(adapted), copy.deepcopy(adapted), pickle.loads(pickle.dumps(adapted))]

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from reprlib import Repr
 from sysconfig import get_path
-from traceback import extract_tb
+from traceback import walk_tb
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -129,13 +129,18 @@ def format_error(error: BaseException) -> str:
     return mask_secrets(replace_surrogates(f"{type(error).__name__}: {error}".removesuffix(": ")))
 
 
-_LIBRARIES = (str(Path(__file__).parents[1]), *map(get_path, ("stdlib", "platstdlib", "purelib", "platlib")), "<")
+_LIBRARIES = (*map(get_path, ("stdlib", "platstdlib", "purelib", "platlib")), "<")
 
 
 def format_place(error: BaseException) -> str:
     """Format where the user's code raised an error, as " (shop.py:12)"; "" if that is not known."""
-    own = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith(_LIBRARIES)]
-    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    own = [
+        (frame.f_code.co_filename, line)
+        for frame, line in walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__", "").partition(".")[0] != "selfwire"
+    ]
+    users = [f" ({Path(file).name}:{line})" for file, line in own if not file.startswith(_LIBRARIES)]
+    return users[-1] if users else ""
 
 
 UNKNOWN = "extra_forbidden"

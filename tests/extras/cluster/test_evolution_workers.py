@@ -23,13 +23,14 @@ from selfwire.extras.cluster import evolution_workers
 from selfwire.extras.cluster.child_processes import ProcessExecutor
 from selfwire.extras.cluster.evolution_workers import Workers, choose_place, roll_out
 from selfwire.extras.cluster.executors import WorkerOptions
-from selfwire.extras.cluster.jobs import Ended, Event, Job, JobSettings, LocalExecutor
+from selfwire.extras.cluster.jobs import Ended, Event, Job, JobSettings
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import OpenEvolution, TaskPlace, resume_evolution, start_evolution
 from selfwire.runs.record import JOURNAL, PARTS, ResumeChanges, get_runs_folder
 from selfwire.runs.spec import EvolveSpec, Models, Sizes
 from selfwire.runs.training import start_training
+from tests.extras.cluster.interrupted import APP, InterruptedExecutor
 
 pytestmark = pytest.mark.slow  # worker processes take seconds to start
 
@@ -210,46 +211,6 @@ def test_killed_beside_its_workers_it_goes_on_and_ends_the_same(tmp_path: Path) 
     with resume_evolution("r", home, place=on_workers()) as run:
         assert finish(run) == evolve(tmp_path / "one", make_request(), TaskPlace())
     assert read_run(home) == read_run(tmp_path / "one")
-
-
-APP = """
-from pathlib import Path
-from typing import TypedDict
-
-from langchain_core.language_models import FakeListChatModel
-from langgraph.graph import START, StateGraph
-
-model = FakeListChatModel(responses=["none"])
-
-
-class State(TypedDict):
-    question: str
-    answer: str
-
-
-def reply(state: State) -> dict:
-    with Path(__file__).with_name("asked.txt").open("a") as file:
-        file.write(state["question"].replace("\\n", " ") + "\\n")
-    return {"answer": model.invoke("Answer in a word: " + state["question"]).text}
-
-
-graph = StateGraph(State).add_node(reply).add_edge(START, "reply").compile()
-"""
-
-
-class InterruptedExecutor(LocalExecutor):
-    """Gets Ctrl-C, or is killed, when its first job is done, so that nobody reads the end."""
-
-    def __init__(self, signal_number: int) -> None:
-        super().__init__()
-        self.signal_number = signal_number
-
-    def wait(self) -> Sequence[Event | Ended]:
-        if self._todo:
-            super().wait()
-            os.kill(os.getpid(), self.signal_number)
-        time.sleep(0.01)
-        return ()
 
 
 def interrupt_own_graph(folder: Path, signal_number: int) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -25,6 +24,7 @@ from selfwire.runs.spec import EvaluateSpec, PreEvolutionSpec, SystemSpec
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import read_spend
 from tests import kills, processes
+from tests.extras.cluster.interrupted import APP, InterruptedExecutor
 from tests.extras.cluster.test_processes import make_shard, measure
 from tests.journals import read_journal
 from tests.machines import find_children, is_alive, wait_until
@@ -205,32 +205,6 @@ def test_kills_of_a_worker_and_of_the_driver_repeat_no_more_than_was_in_flight(t
     assert to_bytes(found[1]) == to_bytes(expected[1])
 
 
-APP = """
-from pathlib import Path
-from typing import TypedDict
-
-from langgraph.graph import END, START, StateGraph
-
-
-class State(TypedDict):
-    question: str
-    answer: str
-
-
-def reply(state: State) -> dict:
-    with Path(__file__).with_name("asked.txt").open("a") as file:
-        file.write(state["question"].replace("\\n", " ") + "\\n")
-    return {"answer": "none"}
-
-
-builder = StateGraph(State)
-builder.add_node(reply)
-builder.add_edge(START, "reply")
-builder.add_edge("reply", END)
-graph = builder.compile()
-"""
-
-
 def use_own_graph(folder: Path, monkeypatch: pytest.MonkeyPatch) -> EvaluateSpec:
     """A graph of one's own in a folder, whose runs are lines of asked.txt, as no journal replays them."""
     monkeypatch.chdir(folder)
@@ -257,17 +231,6 @@ def test_tasks_of_a_worker_whose_run_was_killed_are_not_run_again(
     _, found = read_results(home / "runs" / "r" / "results.jsonl")
     _, expected = evaluated(home, asked, "whole")
     assert to_bytes(found) == to_bytes(expected)
-
-
-class InterruptedExecutor(LocalExecutor):
-    """Gets Ctrl-C when its first job is done, so that nobody reads the end."""
-
-    def wait(self) -> Sequence[Event | Ended]:
-        if self._todo:
-            super().wait()
-            os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)
-        return ()
 
 
 def test_tasks_that_were_measured_before_ctrl_c_are_not_run_again(

@@ -367,6 +367,13 @@ def test_an_unknown_argument_is_named_by_the_function_that_was_called() -> None:
         UNTYPED.evaluate("single", SUMS, budgett=3)
 
 
+async def test_async_verbs_name_themselves_and_the_argument_that_was_meant() -> None:
+    with pytest.raises(TypeError, match=r"^arun: got an unexpected keyword argument 'modle'; did you mean model\?$"):
+        await selfwire.arun("single", "What is 6 * 7?", modle="offline")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^aevolve: missing a required argument: 'trainset'$"):
+        await selfwire.aevolve("hiva")  # type: ignore[call-arg]
+
+
 def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
     with pytest.raises(selfwire.errors.ConfigError, match="a question is a text, a Question or a Task, not 5"):
         selfwire.run("hiva", 5)  # type: ignore[arg-type]

@@ -103,8 +103,9 @@ def _in_python(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corouti
 
     @wraps(call)
     async def verb(*args: P.args, **kwargs: P.kwargs) -> T:
-        from selfwire.core.arguments import name_arguments, require_kinds
+        from selfwire.core.arguments import name_arguments, require_arguments, require_kinds
 
+        require_arguments(verb, args, kwargs)
         require_kinds(call.__annotations__, kwargs)
         try:
             return await call(*args, **kwargs)

@@ -173,6 +173,7 @@ def test_a_grader_that_fails_on_most_answers_stops_nothing(tmp_path: Path, monke
     given = write_sums(tmp_path, "mostly", "return 0.5 if int(task.reference) % 5 == 0 else answer['x']")
     said = json.loads(call(tmp_path / "home", "eval", "single", *given, "--seed", "1", "--json").stdout)
     assert (said["status"], said["systems"][-1]["errors"]) == ("finished", 24)
+    assert "finished, 24 errors" in call(tmp_path / "home", "runs").stdout
 
 
 @pytest.mark.parametrize(("command", "there", "taken"), [("eval", 3, 3), ("eval", 103, 100), ("compare", 61, 60)])

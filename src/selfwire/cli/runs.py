@@ -37,7 +37,10 @@ def runs(home: Home = None) -> None:
         return
     rows = []
     for listed in found:
-        told = {**listed.summary, "status": str(listed.summary.get("status", "")).partition(":")[0]}
+        status, errors = str(listed.summary.get("status", "")).partition(":")[0], listed.summary.get("errors")
+        told = {**listed.summary, "status": status}
+        if status == "finished" and isinstance(errors, int) and errors:
+            told["status"] = f"{status}, {format_count(errors, 'error')}"
         told |= {"score": format_score(told["score"])} if told.get("score") is not None else {}
         fields = [format_value(told[name]) if name in told else "" for name in _FIELDS]
         rows.append((listed.run, *fields, "?" if listed.spend is None else output.format_spend(listed.spend)))

@@ -237,7 +237,8 @@ class OpenEvaluation:
     async def finish(self) -> tuple[SystemSummary, ...]:
         """Write the file of results, and note that the run is finished; return the table's lines."""
         lines = await self.write_results(complete=True)
-        await note_status(self, "finished", score=lines[-1].score if len(lines) == 2 else None)
+        score, errors = lines[-1].score if len(lines) == 2 else None, sum(line.errors for line in lines[1:])
+        await note_status(self, "finished", score=score, errors=errors)
         return lines
 
     async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:

@@ -635,7 +635,7 @@ async def note_status(run: OpenRun, status: str, **more: Any) -> None:
 
     Args:
         status: running, finished, or stopped and why.
-        more: iteration, score; None is left out.
+        more: iteration, score, errors; None is left out.
     """
     before = await run.journal.get_note(SUMMARY) or {}
     known = {name: value for name, value in more.items() if value is not None}

@@ -179,10 +179,18 @@ def test_a_budget_counts_dollars_at_the_price_of_each_model_and_a_resumed_run_as
 def evolve(home: Path, server: WireServer, **more: Any) -> Any:
     tasks = [Task(id=f"t{n}", input=f"Which number is {n}?", reference=str(n)) for n in range(52)]
     options = {"margin": 0.3, "iterations": 3, "batch": 8, "name": "thin", "run_name": "thinning", **more}
+    team = options.pop("team", make_team())
     return selfwire.prune(
-        make_team(), tasks[:8], valset=tasks[8:48], testset=tasks[48:], model=serve(server, "strong-1"),
+        team, tasks[:8], valset=tasks[8:48], testset=tasks[48:], model=serve(server, "strong-1"),
         models={"cheap": serve(server, "cheap-1")}, freeze=options.pop("freeze", ()), home=home, **options,
     )  # fmt: skip
+
+
+def test_what_python_prunes_is_the_next_version_of_the_saved_team(home: Path, server: WireServer) -> None:
+    selfwire.save(make_team(), "thick", home=home)
+    found = evolve(home, server, team="thick", name=None)
+    assert {version.name for version in found.versions} == {"thick"}
+    assert selfwire.load("thick", home=home) == found.team != make_team()
 
 
 def test_pruning_gives_the_cheap_model_where_it_suffices_and_leaves_the_strong_one_where_it_does_not(

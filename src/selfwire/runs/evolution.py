@@ -777,7 +777,8 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, con
     """Evolve a team; see `selfwire.evolve`.
 
     Args:
-        config: fields of `EvolutionConfig`; without a name the team is saved as METHOD-TASKS.
+        config: fields of `EvolutionConfig`; without a name the team is saved as METHOD-TASKS, and a saved team that is
+            only pruned under its own.
     """
 
     def prepare() -> AbstractContextManager[OpenEvolution]:
@@ -787,7 +788,10 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, con
         data = tasks.find(setting.tools)
         names, models = setting.find_models(found.model)
         given = Given(data.benchmark, models, {found.name: found.team} if found.team and found.is_object else {})
-        name = config.get("name") or f"{shorten_method(found.method)}-{shorten_name(data.fields['benchmark'])}"
+        usual_name = f"{shorten_method(found.method)}-{shorten_name(data.fields['benchmark'])}"
+        name = choose_team_name(config["name"] or usual_name)
+        if found.saved and not config["name"] and not config["iterations"]:
+            name = found.saved
         usual, pruning = tasks.limit or Sizes().train, config["pruning"]
         more = pruning.gate_size if pruning and config["iterations"] else 0
         request = EvolveSpec(
@@ -795,7 +799,7 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, con
             config=found.config,
             models=names,
             sizes=Sizes(train=usual, gate=usual + more, test=usual),
-            evolution=parse_config("evolve", EvolutionConfig, {**config, "name": choose_team_name(name)}),
+            evolution=parse_config("evolve", EvolutionConfig, {**config, "name": name}),
             budget=setting.limits,
             seed_team=None if found.team is None else found.name,
             baselines=False,

@@ -86,6 +86,7 @@ class FoundTeam(NamedTuple):
         title: the team in a line, for people.
         model: that its agents were evolved with; "" where that is not known.
         config: fields of the method's config that were given with it.
+        saved: its name in the library; "" if it is none of a saved team.
     """
 
     name: str
@@ -94,6 +95,7 @@ class FoundTeam(NamedTuple):
     title: str
     model: str = ""
     config: Mapping[str, Any] = FrozenMap()
+    saved: str = ""
 
     @property
     def is_object(self) -> bool:
@@ -138,18 +140,19 @@ def find_team(
             return FoundTeam(wanted, wanted, None, title, config=config)
         if isinstance(wanted, Team):
             team, title = wanted, f"team {wanted.fingerprint} of method {wanted.method}"
-            name, model = wanted.fingerprint, ""
+            name, model, saved = wanted.fingerprint, "", ""
         else:
             team, version = run_sync(load_saved(require_saved(str(wanted)), library))
             title = f"saved team {version.ref if version else wanted} of method {team.method} ({team.fingerprint})"
             name, model = str(wanted), str(version.facts.get("model", "")) if version else ""
+            saved = version.name if version else ""
     if method is not None and method != team.method:
         if is_graph(team.method):
             config = choose_graph_method(team.method, method, evolves=evolves)
-            return FoundTeam(name, team.method, team, title, model, config)
+            return FoundTeam(name, team.method, team, title, model, config, saved)
         team = team.replace(method=method, memory={})
         name, title = team.fingerprint, f"{title}, run by {method}"
-    return FoundTeam(name, team.method, team, title, model)
+    return FoundTeam(name, team.method, team, title, model, saved=saved)
 
 
 def _list_options(method: Method[Any]) -> dict[str, Any]:

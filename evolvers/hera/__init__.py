@@ -27,7 +27,8 @@ Departures from the paper (a test is named after each):
     D6  The group of mutated topologies is compared together with the group that failed; otherwise a mutation that
         always helps would teach nothing. There is one such group per question and evolution, in which each candidate
         runs once; literally, each would have a group of its own.
-    D7  Prompts evolve once per batch and agent, by the agent's last failure; a batch of one is the paper's.
+    D7  The questions of a batch are planned with the library as it was before the batch, and prompts evolve once per
+        batch and agent, by the agent's last failure; a batch of one is the paper's.
     D8  A new agent of a mutation joins the pool if its trajectory succeeded; the paper does not say.
     D9  The pool has a calculator, which the paper's third case study needs.
     D10 Pi_C never changes the core of a prompt (role and tools); principles are reworded, never dropped for rules.

@@ -67,7 +67,7 @@ Departures from the paper (a test is named after each):
          that it holds are for, which Psi_1 compares. Nodes of the graph have no embeddings; an agent is joined to the
          concepts whose words it uses.
     D27  ADD_PARALLEL leaves the node's own way to the aggregator, which the newcomer works beside; two of them make the
-         fork of Fig. 14, as a decision adds one agent (Fig. 10).
+         fork of Fig. 14 beside that way, which the figure does not have, as a decision adds one agent (Fig. 10).
     D28  omega's evidence is compared within an iteration's held-out tasks. The team changes between iterations, and
          what makes it better or worse as a whole says nothing about an indicator.
     D29  The team learns on train tasks, and what was rewired is kept if it proves its gain on held-out tasks. The

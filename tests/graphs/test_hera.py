@@ -4,24 +4,30 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, RemoveAgent, Revoke, Rewiring
 from selfwire.core.errors import ModelError, TaskBudgetError
 from selfwire.core.scope import Scope
-from selfwire.core.task import Feedback, Question
+from selfwire.core.task import Feedback, Question, Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Budget
 from selfwire.core.values import to_plain_json
 from selfwire.evolvers.credit import get_buffers
 from selfwire.evolvers.hera.initial_team import REMOVED, render_pool
 from selfwire.evolvers.hera.library import get_library, with_library
 from selfwire.evolvers.hera.mutation import get_mutated
 from selfwire.evolvers.hera.rules import Prompt
+from selfwire.graphs.evolve import EvolutionConfig, EvolutionLoop, run_evolution
 from selfwire.graphs.hera import Hera, HeraCtx
 from selfwire.graphs.method import EvolveResult
 from selfwire.graphs.pruning import list_parts, make_pruned
+from selfwire.models.budget import Ledger
+from selfwire.store.journal import Journal
+from selfwire.store.library import open_library
 from tests.evolvers.hera.doubles import known
 from tests.graphs.grading import no_grade
 from tests.graphs.orchestra import LONG, RIDDLE, SHORT, Judge, Orchestra, by_sample, grown, hera, learning
@@ -272,6 +278,38 @@ async def test_d7_an_agent_that_fails_on_several_questions_evolves_once() -> Non
     assert model.names().count("PromptVariant") == 3  # one per axis
     assert [one.question for one in get_buffers(found.workflow)["query_decomposer"]] == ["q0", "q1", "q2"]
     assert {at.task for _, at in [(0, s) for s, *_ in model.spoke if "rope" in s.phase]} == {"q2"}
+
+
+class Reader:
+    """Calls an answer right that the calculator has had a part in."""
+
+    name = "reader"
+
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        right = "calculator" in answer
+        return Feedback(score=float(right), solved=right, text="right" if right else "wrong")
+
+
+async def test_d7_the_questions_of_a_batch_are_planned_with_the_library_before_it() -> None:
+    model = Orchestra()
+    made, ctx = hera(model, rope=False)
+    riddles = [Task(id=f"riddle{n}", input=f"Riddle {n}?", reference="6") for n in range(6)]
+    loop = EvolutionLoop(
+        run="r",
+        config=EvolutionConfig(name="w", iterations=2, batch=2, gate="off", concurrency=1),
+        method=made,
+        ctx=ctx,
+        environment=Reader(),
+        splits=Splits(train=tuple(riddles[:4]), gate=tuple(riddles[4:5]), test=tuple(riddles[5:])),
+        seed_team=made.seed(),
+        library=open_library(":memory:"),
+        journal=Journal.memory("r"),
+        ledger=Ledger(Budget()),
+    )
+    await run_evolution(loop, InMemorySaver())
+    advised = ["take the calculator" in shown for shown in model.shown("TopologyPlan")]
+    first, second = advised[: 2 * made.config.group], advised[2 * made.config.group : 4 * made.config.group]
+    assert (any(first), all(second)) == (False, True)
 
 
 async def test_d11_replays_that_fail_teach_nothing() -> None:

@@ -20,7 +20,7 @@ from selfwire.core.plugins import is_graph, load_plugin
 from selfwire.core.team import Team, diff_teams
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import format_count, mask_controls
-from selfwire.evals.table import Column, ResultTable, build_table
+from selfwire.evals.table import Column, ResultTable, build_table, format_dollars
 from selfwire.evolvers.trajectory_text import shorten
 from selfwire.graphs.insertions import list_graph_edits
 from selfwire.graphs.own_graph import find_changed, read_texts
@@ -209,7 +209,7 @@ def build_front_table(
         Column[FrontLine]("tasks", format_tasks, silent=""),
         Column[FrontLine]("calls/task", lambda line: f"{line.calls:.1f}" if line.score else "-"),
         Column[FrontLine]("tokens/task", lambda line: f"{line.tokens:,.0f}" if line.score else "-"),
-        Column[FrontLine]("$/task", lambda line: f"{line.dollars:.4f}" if line.dollars else "", silent=""),
+        Column[FrontLine]("$/task", lambda line: format_dollars(line.dollars) if line.dollars else "", silent=""),
         Column[FrontLine]("s/task", lambda line: f"{line.seconds:.1f}" if price == "seconds" else "", silent=""),
         Column[FrontLine]("", lambda line: line.describe(price)),
     )

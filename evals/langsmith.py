@@ -277,14 +277,10 @@ class Experiment:
 
         def send(task: Task, done: Trajectory) -> None:
             for told in [] if lost else make_feedback(done):
+                place = {"trace_id": runs[task.id], "session_id": session.id}
                 with _note_loss(self.client, lost):
                     self.client.create_feedback(
-                        runs[task.id],
-                        told.key,
-                        score=told.score,
-                        comment=told.comment,
-                        trace_id=runs[task.id],
-                        session_id=session.id,
+                        runs[task.id], told.key, score=told.score, comment=told.comment, **place
                     )
 
         try:

@@ -490,9 +490,7 @@ EFFICIENCY = Column[SystemSummary](
 )
 
 
-DOLLARS = Column[SystemSummary](
-    "$/task", lambda line: format_dollars(None if line.spend.dollars is None else line.spend.dollars / max(line.tasks, 1))
-)
+DOLLARS = Column[SystemSummary]("$/task", lambda line: format_dollars(line.spend.dollars, line.tasks))
 
 
 def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
@@ -656,9 +654,12 @@ def _format_evolutions(found: SeedSummary) -> str:
     return _evolution(found.info.replace(evolution=mean))
 
 
-def format_dollars(dollars: float | None) -> str:
+def format_dollars(dollars: float | None, tasks: int = 1) -> str:
     """Format the price of a task: four digits, or six of one under a tenth of a cent; "unknown" without a price."""
-    return "unknown" if dollars is None else f"{dollars:.{6 if 0 < dollars < 0.001 else 4}f}"
+    if dollars is None:
+        return "unknown"
+    each = dollars / max(tasks, 1)
+    return f"{each:.{6 if 0 < each < 0.001 else 4}f}"
 
 
 def format_difference(estimate: IntervalEstimate | None, digits: int = 2, missing: str = "-") -> str:

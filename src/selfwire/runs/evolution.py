@@ -751,7 +751,7 @@ async def measure_trivial_baseline(run: OpenEvolution, tasks: Sequence[Task]) ->
     return summarise_trajectories(TRIVIAL, await asyncio.gather(*map(answer, tasks)))
 
 
-async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, config: Mapping[str, Any]) -> Evolution:
+async def evolve_team(team: Teamlike, tasks: TaskSets, options: CallOptions, config: Mapping[str, Any]) -> Evolution:
     """Evolve a team; see `selfwire.evolve`.
 
     Args:
@@ -759,11 +759,11 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, con
     """
 
     def prepare() -> AbstractContextManager[OpenEvolution]:
-        found = setting.find_team(team, evolves=True)
+        found = options.find_team(team, evolves=True)
         if config["iterations"] or not config["pruning"]:
             refuse_method_that_learns_nothing(found.method)
-        data = tasks.find(setting.tools)
-        names, models = setting.find_models(found.model)
+        data = tasks.find(options.tools)
+        names, models = options.find_models(found.model)
         given = Given(data.benchmark, models, {found.name: found.team} if found.team and found.is_object else {})
         name = config.get("name") or f"{shorten_method(found.method)}-{shorten_name(data.fields['benchmark'])}"
         usual, pruning = tasks.limit or Sizes().train, config["pruning"]
@@ -774,7 +774,7 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, con
             models=names,
             sizes=Sizes(train=usual, gate=usual + more, test=usual),
             evolution=parse_config("evolve", EvolutionConfig, {**config, "name": choose_team_name(name)}),
-            budget=setting.limits,
+            budget=options.limits,
             seed_team=None if found.team is None else found.name,
             baselines=False,
             **data.fields,
@@ -782,8 +782,8 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, con
         sizes = {"--train": data.sizes.get("train"), "--gate-size": data.sizes.get("gate")}
         whole = None if not data.sizes else data.sizes.get("test", 0)
         request, note = fit_evolution(request, {**sizes, "--test": whole}, given)
-        home, notices = setting.folder, (note,) if note else ()
-        run_name = setting.run_name or make_run_name(found.method, benchmark=request.benchmark)
+        home, notices = options.folder, (note,) if note else ()
+        run_name = options.run_name or make_run_name(found.method, benchmark=request.benchmark)
         if run_name not in list_run_names(home):
             plan = validate_request(request, home, given)
             return replace(plan, notices=(*notices, *plan.notices)).start(run_name)
@@ -794,5 +794,5 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, con
         return replace(plan, notices=(*notices, *plan.notices)).resume(path)
 
     async with open_in_thread(await asyncio.to_thread(prepare)) as opened:
-        final = await opened.execute(setting.on_event or (lambda event: None))
+        final = await opened.execute(options.on_event or (lambda event: None))
         return await read_result(opened, final)

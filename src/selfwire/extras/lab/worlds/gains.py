@@ -61,7 +61,7 @@ class Scale:
         return compute_student_interval(differences, confidence)
 
     def claim(self, mechanism: str, control: str, main: str = "") -> "Claim":
-        """A claim on this scale; without `main` the method as it is has the mechanism."""
+        """Make a claim on this scale; without `main` the system that has the mechanism is the main one."""
         return Claim(self, mechanism, main or self.main, control)
 
 

@@ -1,4 +1,4 @@
-"""What the gates accept over whole runs, by simulation: changes without effect, harm, and gains of known size.
+"""Simulated runs of the gates: how often they accept changes without effect, harm, and gains of known size.
 
 Each task is won, lost or equal, independently; a run is five decisions. The gate `mean` compares 20 tasks a decision; a
 proof looks at 20 more at a time, at most 200, with the share of the error that its run's earlier outcomes have left.

@@ -127,15 +127,14 @@ def count_cached(texts: Sequence[str]) -> list[int]:
     return counts
 
 
-async def make_tasks(number: int = QUESTIONS) -> list[Task]:
-    """Archive questions with as many of the passages found for them as make up the length."""
+async def make_tasks(number: int = QUESTIONS, *, passages: int = 100, length: int | None = LENGTH) -> list[Task]:
+    """Archive questions with the passages found for them; of these as many as make up the length, if there is one."""
     made = archive(size=60)
-    search = SearchTool(made.toolbox["search"].documents, k=100)  # type: ignore[attr-defined]
+    search = SearchTool(made.toolbox["search"].documents, k=passages)  # type: ignore[attr-defined]
     found = []
     for task in made.splits(0, train=number, gate=0, test=0).train:
-        passages = await search.run({"query": task.input}, scope=Scope())
-        kept = f"{task.input}\n\nPassages:\n{passages}"[:LENGTH].rpartition("\n")[0]
-        found.append(task.replace(input=kept))
+        whole = f"{task.input}\n\nPassages:\n{await search.run({'query': task.input}, scope=Scope())}"
+        found.append(task.replace(input=whole if length is None else whole[:length].rpartition("\n")[0]))
     return found
 
 

@@ -14,18 +14,16 @@ from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import PrivateAttr
 
 from bench.measuring import Row, make_cells
+from bench.prefixes import make_tasks
 from selfwire.core.plugins import own_methods
-from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage
-from selfwire.evals.benchmarks.archive import archive
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.method import make_method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import NullRecorder
 from selfwire.tools.calculator import CalculatorTool
-from selfwire.tools.search import SearchTool
 
 TITLE = "questions: what a question costs"
 QUESTIONS, PASSAGES = 10, 8
@@ -54,18 +52,6 @@ def count_repeats(prompt: str) -> int:
     return repeated
 
 
-async def make_questions() -> list[Question]:
-    """Archive questions with the passages that a search finds for them."""
-    made = archive(size=60)
-    documents = made.toolbox["search"].documents  # type: ignore[attr-defined]
-    search = SearchTool(documents, k=PASSAGES)
-    found = []
-    for task in made.splits(0, train=QUESTIONS, gate=0, test=0).train:
-        passages = await search.run({"query": task.input}, scope=Scope())
-        found.append(Question(id=task.id, input=f"{task.input}\n\nPassages:\n{passages}"))
-    return found
-
-
 async def measure_method(name: str, questions: Sequence[Question]) -> list[Row]:
     """Means of a method per question, and the share of the prompts' characters that are repeats."""
     chat = ListeningChat()
@@ -88,5 +74,6 @@ async def measure_method(name: str, questions: Sequence[Question]) -> list[Row]:
 
 def measure() -> list[Row]:
     """The rows of all methods."""
-    questions = asyncio.run(make_questions())
+    tasks = asyncio.run(make_tasks(QUESTIONS, passages=PASSAGES, length=None))
+    questions = [Question(id=task.id, input=task.input) for task in tasks]
     return [row for name in own_methods() for row in asyncio.run(measure_method(name, questions))]

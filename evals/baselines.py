@@ -26,7 +26,7 @@ from selfwire.evals.instructions import paraphrases
 from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.graphs.machine import DETACHED, Ctx
 from selfwire.graphs.method import Method
-from selfwire.graphs.team import TeamContext, route_to_all, run_team
+from selfwire.graphs.team import TeamContext, run_team
 
 CUT = "cut"
 """Name of the trajectory's note that the cap of calls ended a sample, so that its calls are not in the trajectory."""
@@ -275,14 +275,7 @@ class SingleAgent(Baseline[VotingConfig]):
         return merge_samples(found, cut=cut)
 
     async def _sample(self, team: Team, question: Question, ctx: Ctx[VotingConfig]) -> Trajectory:
-        run = TeamContext(
-            question=question,
-            scope=ctx.at,
-            agents=team.agents_by_id,
-            act=ctx.make_runner(team),
-            router=route_to_all,
-            workflow=team.fingerprint,
-        )
+        run = TeamContext.of(team, question, ctx.at, ctx.make_runner(team))
         return await run_team(team.topology, run, config=DETACHED)
 
 

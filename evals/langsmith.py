@@ -277,14 +277,10 @@ class Experiment:
 
         def send(task: Task, done: Trajectory) -> None:
             for told in [] if lost else make_feedback(done):
+                run = runs[task.id]
                 with _note_loss(self.client, lost):
                     self.client.create_feedback(
-                        runs[task.id],
-                        told.key,
-                        score=told.score,
-                        comment=told.comment,
-                        trace_id=runs[task.id],
-                        session_id=session.id,
+                        run, told.key, score=told.score, comment=told.comment, trace_id=run, session_id=session.id
                     )
 
         try:

@@ -490,14 +490,7 @@ EFFICIENCY = Column[SystemSummary](
 )
 
 
-def _dollars(line: SystemSummary) -> str:
-    if line.spend.dollars is None:
-        return "unknown"
-    each = line.spend.dollars / max(line.tasks, 1)
-    return f"{each:.{6 if 0 < each < 0.001 else 4}f}"
-
-
-DOLLARS = Column[SystemSummary]("$/task", _dollars)
+DOLLARS = Column[SystemSummary]("$/task", lambda line: format_dollars(line.spend.dollars, line.tasks))
 
 
 def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
@@ -659,6 +652,14 @@ def _format_evolutions(found: SeedSummary) -> str:
     calls, dollars = ([getattr(usage, name) for usage in found.evolutions] for name in ("calls", "dollars"))
     mean = Usage(calls=round(fmean(calls)), dollars=None if None in dollars else fmean(dollars)) if calls else None
     return _evolution(found.info.replace(evolution=mean))
+
+
+def format_dollars(dollars: float | None, tasks: int = 1) -> str:
+    """Format the price of a task: four digits, or six of one under a tenth of a cent; "unknown" without a price."""
+    if dollars is None:
+        return "unknown"
+    each = dollars / max(tasks, 1)
+    return f"{each:.{6 if 0 < each < 0.001 else 4}f}"
 
 
 def format_difference(estimate: IntervalEstimate | None, digits: int = 2, missing: str = "-") -> str:

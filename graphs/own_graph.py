@@ -741,8 +741,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         chosen, cost = await propose_program_edit(team, wanting, changes, critic, hiva.config, scope=ctx.at)
         accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
         refusals = [chosen] if isinstance(chosen, DeclinedProposal) else []
-        declined = [*refusals, *prompts.declined, *described.declined, *unusable]
-        memory = dict[str, Any]()
+        declined, memory = [*refusals, *prompts.declined, *described.declined, *unusable], dict[str, Any]()
         if isinstance(chosen, ProgramEdit) and chosen.place in settings:
             accepted.append(_set_value(settings[chosen.place][0], chosen))
         elif isinstance(chosen, ProgramEdit):
@@ -1209,7 +1208,7 @@ def _take_out(team: Team, removal: Removal, reason: str) -> Rewiring:
 
 
 def _read_arguments(given: Any) -> FrozenJson:
-    """Read the arguments of a model's tool call; as they are shown, if they are no JSON, such as NaN."""
+    """Read the arguments of a model's tool call, or their text where they are no JSON, such as NaN."""
     try:
         return parse_object(json.dumps(given))
     except (TypeError, ValueError):

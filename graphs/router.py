@@ -626,12 +626,7 @@ class Training:
     state: Path
     save: Save
 
-    async def execute(
-        self,
-        team: Team,
-        on_update: Callable[[Update], None] = lambda update: None,
-        on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
-    ) -> Team:
+    async def execute(self, team: Team, on_update: Callable[[Update], None] = lambda update: None) -> Team:
         """Train, or continue the training of the state file.
 
         A kill loses at most one update, whose calls are replayed from the journal, so the weights come out the same.
@@ -655,7 +650,7 @@ class Training:
             team, done = with_weights(team, weights), weights.card.updates - before
             await self._keep(team, done)
         for number in range(done, self.train.updates):
-            episodes = await self._collect(team, number, on_episode)
+            episodes = await self._collect(team, number)
             team, weights, update = await update_router(team, episodes, self.config, self.train, self.ctx.embed)
             update = update.replace(number=number + 1)  # of this training; the weights count earlier ones too
             await self.rollout_context.journal.put_note(f"{UPDATE}/{update.number}", update.model_dump(mode="json"))
@@ -664,13 +659,13 @@ class Training:
             on_update(update)
         return _drop_optimiser(team)
 
-    async def _collect(self, team: Team, number: int, on_episode: Callable[[Trajectory], None]) -> list[Episode]:
+    async def _collect(self, team: Team, number: int) -> list[Episode]:
         ctx = self.ctx.where(Scope(run=self.run, seed=self.seed, iteration=number, phase=PHASE))
         wanted = batch_tasks(self.train.batch, self.config.samples, len(self.tasks))
         drawn = ctx.at.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
         rollout_context = replace(self.rollout_context, samples=self.config.samples)
-        found = await collect_rollouts(rollout_context, self.rollout_fn, team, tasks, ctx, on_episode)
+        found = await collect_rollouts(rollout_context, self.rollout_fn, team, tasks, ctx)
         episodes = [episode for run in found if (episode := to_router_episode(run, self.train)) is not None]
         if not episodes and any(run.error is None for run in found):
             raise ConfigError("the runs left their router nothing to choose; train with a team that branches")

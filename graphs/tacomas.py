@@ -271,7 +271,7 @@ def list_offered_tools(team: Team, ctx: TacomasCtx) -> dict[str, Tool]:
 
 
 def recall_work(state: TacomasState) -> dict[str, tuple[Message, ...]]:
-    """What each agent wrote in the round before, and for the sink also the best answer so far (D23)."""
+    """Messages that remind agents of what they wrote in the round before, and the sink of the best answer (D23)."""
     if state.done is None:
         return {}
     sink, best = state.workflow.agent_at(state.workflow.topology.sink).id, state.best
@@ -318,7 +318,7 @@ def rewire_or_refine(state: TacomasState, ctx: TacomasCtx) -> str:
 
 
 def refine_or_end(state: TacomasState, ctx: TacomasCtx) -> str:
-    """END where the meta-model stopped or failed, so that nobody is coached for nothing (D22)."""
+    """END where the meta-model stopped or failed, so that no agent is coached in vain (D22)."""
     return END if state.figures else "refine"
 
 

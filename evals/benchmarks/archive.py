@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
-from selfwire.core.errors import ConfigError
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.benchmark import (
     RIGHT,
@@ -21,6 +20,7 @@ from selfwire.evals.benchmarks.benchmark import (
     TrivialRule,
     make_answer_rule,
     make_disjoint_loader,
+    refuse_size,
     reject,
 )
 from selfwire.tools.search import BrowseTool, Document, SearchTool
@@ -361,12 +361,7 @@ class PartedArchive:
 @lru_cache(maxsize=4)
 def generate_archive(size: int, seed: int = 0) -> Archive:
     """Generate `size` tasks and ten documents for every two; ConfigError if the size is not from 1 to `MOST`."""
-    if size < 1:
-        raise ConfigError(f"an archive has at least 1 task, not {size}")
-    if size > MOST:
-        raise ConfigError(
-            f"an archive has at most {MOST:,} tasks, and these splits take one of {size:,}; ask for fewer"
-        )
+    refuse_size(size, MOST, "tasks of an archive")
     rng = random.Random(f"archive {seed}")
     names = Names(rng)
     tasks: list[Task] = []

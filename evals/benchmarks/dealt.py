@@ -1,4 +1,4 @@
-"""Dealt: questions of the archive whose documents lie with eight holders, so that nobody can answer alone.
+"""Dealt: questions of the archive whose documents lie with eight holders, so that no agent can answer alone.
 
 A question needs documents of two holders. In a bridge the second holder does not know which document is meant until it
 hears what the first has found; in a comparison a third agent needs both values. DyTopo's initial team has a holder for

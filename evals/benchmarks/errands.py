@@ -65,16 +65,6 @@ class Errand(FrozenModel):
     texts: tuple[str, ...]
     complaint: str
 
-    def rows(self, settled: int, failed: bool) -> tuple[str, ...]:
-        """The rows of the task state, active subtask first; `failed` means that the last stage settled nothing."""
-        complaint = f"Feedback: {self.complaint}" if failed else "Feedback: none yet."
-        return (
-            f"Active subtask: {self.texts[settled]}",
-            f"Objective: run {len(self.texts)} errands for {self.name}.",
-            f"Completed: {settled} of {len(self.texts)}.",
-            complaint,
-        )
-
 
 def generate_errands(
     count: int, *, length: int, seed: int, held_out: bool = False, kinds: int = len(RIGHT)

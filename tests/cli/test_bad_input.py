@@ -120,9 +120,12 @@ def refused(home: Path, *arguments: str) -> str:
         (("evolve", "--resume", "r9"), "there is no run 'r9'"),
         (
             (*EVOLVE, "--train", "99999999999"),
-            "at most 100,000 tasks, and these splits take one of 400,000,000,476; ask",
+            "there are from 1 to 100,000 tasks of an archive, not 400,000,000,476; ask",
         ),
-        (("eval", "hiva", "--benchmark", "archive", "--tasks", "99999999999"), "an archive has at most 100,000 tasks"),
+        (
+            ("eval", "hiva", "--benchmark", "archive", "--tasks", "99999999999"),
+            "there are from 1 to 100,000 tasks of an archive",
+        ),
         (("eval", "hvia", "--benchmark", "archive"), "there is no team 'hvia'"),
         (
             ("eval", "nosuch", "--benchmark", "archive"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
+from selfwire.cli.trajectories import read_trajectories
 from selfwire.core.team import Team
 from selfwire.core.values import to_plain_json
 from selfwire.evolvers.evomas.config import EvomasConfig
@@ -96,14 +97,12 @@ def test_d22_scores_that_solve_nothing_move_the_router(tmp_path: Path, monkeypat
         for word in ("longer", "older", "wider", "higher")
     ]
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
-    rewards, scores = list[float | None](), set[tuple[float, bool]]()
+    rewards = list[float | None]()
     with WireServer(behave) as server, start_training(request(server, tmp_path / "tasks.jsonl"), tmp_path) as training:
-
-        def note(done: Any) -> None:
-            scores.add((round(done.feedback.score, 2), done.feedback.solved))
-
         begun = training.run.seed_team
-        trained = run_sync(training.execute(lambda update: rewards.append(update.reward), note))
+        trained = run_sync(training.execute(lambda update: rewards.append(update.reward)))
+        runs = [done for place, done in read_trajectories(tmp_path, training.run.run) if place.endswith("/train")]
+        scores = {(round(done.feedback.score, 2), done.feedback.solved) for done in runs if done.feedback}
         config = EvomasConfig.model_validate(to_plain_json(training.run.request.config))
 
         def chance(team: Team) -> float:

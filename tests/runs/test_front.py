@@ -88,6 +88,12 @@ def test_a_baseline_beats_a_version_too() -> None:
     assert "VERSION --home 'my home'` makes it" in ask
 
 
+def test_the_price_of_a_cheap_task_is_not_shown_as_nothing() -> None:
+    cheap = find(compute_front([make_entry("v0", [1.0, 0.0], 3)]), "v0").replace(dollars=0.00004)
+    history = History(name="mine", head="run.0", versions=(make_version(0, "v0"),))
+    assert "0.000040" in build_front_table(history, [cheap], "calls", ()).rows[0]
+
+
 def test_two_are_compared_on_the_tasks_of_both_and_by_wider_intervals_without_any() -> None:
     """On the tasks of both, v1 does as well as v0; its other tasks are hard ones and count for nothing here."""
     easy = make_entry("v0", [1.0] * 10, 4)

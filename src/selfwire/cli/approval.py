@@ -15,6 +15,8 @@ from selfwire.core.edits import Rewiring, format_rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.values import mask_controls, to_plain_json
+from selfwire.evals.statistics import IntervalEstimate
+from selfwire.evals.table import format_difference, format_dollars
 from selfwire.graphs.approval import ApprovalQuestion
 
 WORDS = {"a": "approve", "e": "edit", "r": "reject"}
@@ -38,16 +40,14 @@ def show_question(question: ApprovalQuestion, before: Team, after: Team) -> None
 def _format_gain(gain: Any) -> str:
     if gain is None:
         return "nothing was compared"
-    return (
-        f"{gain['value']:+.2f} [{gain['low']:+.2f}, {gain['high']:+.2f}] over {gain['n']} held-out tasks "
-        "(95 %, wherever the gate has stopped)"
-    )
+    found = format_difference(IntervalEstimate.model_validate(gain))
+    return f"{found} over {gain['n']} held-out tasks (95 %, wherever the gate has stopped)"
 
 
 def _format_price(price: Any) -> str:
     if price is None:
         return "not measured"
-    cost = "price unknown" if price["dollars"] is None else f"${price['dollars']:.4f}"
+    cost = "price unknown" if price["dollars"] is None else f"${format_dollars(price['dollars'])}"
     return f"{price['calls']:.2f} calls, {price['tokens']:,.0f} tokens, {cost}"
 
 

@@ -30,9 +30,7 @@ def check(
     models: options.ModelOptions,
     iterations: Annotated[int, typer.Option(help="How often the team would be rewritten.")] = 10,
     gate: Annotated[str, typer.Option(help="Of the planned evolution: better, no-worse, mean or off.")] = "better",
-    train: options.TrainSize = None,
-    gate_size: options.GateSize = None,
-    test: options.TestSize = None,
+    sizes: options.SplitSizes,
     seed: options.Seed = 0,
     grading: options.GradingOptions,
     home: options.Home = None,
@@ -52,8 +50,7 @@ def check(
         evolution=EvolutionConfig(name="check", iterations=iterations, gate=gate, seed=seed),
         **grading.fields,
     )
-    sizes = {"--train": train, "--gate-size": gate_size, "--test": test}
-    request, note = fit_evolution(request, sizes)
+    request, note = fit_evolution(request, options.list_sizes(vars(sizes)))
     bench, tasks = load_tasks(request)
     problems, out = find_faults_of_tasks(tasks), output.make_console()
     counts = f"{len(tasks.train)} to learn from, {len(tasks.gate)} to decide by, {len(tasks.test)} to test with"

@@ -48,10 +48,9 @@ class Evolutions:
     iterations: Annotated[int, typer.Option(help="Iterations of an evolution.")] = DEFAULTS.iterations
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch
     gate: Annotated[str, typer.Option(help="What a change has to show, as in evolve.")] = DEFAULTS.gate
-    gate_tasks: Annotated[
-        int,
-        typer.Option(help="Gate tasks per look of a proof, and per comparison of mean."),
-    ] = DEFAULTS.gate_tasks
+    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per look of a proof, and per comparison of mean.")] = (
+        DEFAULTS.gate_tasks
+    )
     train: options.TrainSize = None
     gate_size: options.GateSize = None
 
@@ -79,15 +78,11 @@ def compare(
     *,
     targets: Targets = None,
     benchmark: options.Benchmark = None,
-    resume: options.Resume = None,
-    retry_failed: options.RetryFailed = False,
-    trust_run: options.TrustRun = False,
+    resuming: options.ResumeOptions,
     against: Annotated[
         str, typer.Option(help="System that the others are compared with; by default single, else the first.")
     ] = "",
-    tasks: options.Tasks = None,
-    split: options.Split = "test",
-    seed: options.Seed = 0,
+    tasks: options.MeasuredTasks,
     seeds: Annotated[
         int,
         typer.Option(
@@ -102,9 +97,7 @@ def compare(
     config: options.ConfigFields = None,
     models: options.ModelOptions,
     grading: options.GradingOptions,
-    grading_timeout: options.GradingTimeout = 60.0,
-    concurrency: options.Concurrency = 8,
-    max_errors: options.MaxErrors = None,
+    measuring: options.MeasuringOptions,
     workers: options.WorkerChoice,
     limits: options.BudgetOptions,
     results: options.ResultOptions,
@@ -118,7 +111,7 @@ def compare(
 
     Config fields and parts are those of a system: --set hiva.routing.k=3, --without tacomas.capability.
     """
-    if resume is not None:
+    if resuming.resume is not None:
         run_command(ctx, (), "compare")
         return
     if not targets or benchmark is None:

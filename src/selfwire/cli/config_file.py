@@ -117,7 +117,7 @@ def load_defaults(ctx: typer.Context, path: Path, *, found_here: bool) -> dict[s
 
 
 def refuse_unagreed(ctx: typer.Context) -> None:
-    """Refuse a command that takes settings in `ASKED_FOR` from a file that nobody has named, unless the user agrees.
+    """Refuse a command that takes settings in `ASKED_FOR` from a file that was only found, unless the user agrees.
 
     Raises:
         ConfigError: the user has not agreed.

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -57,12 +58,8 @@ def evaluate(
     *,
     target: options.Target = None,
     benchmark: options.Benchmark = None,
-    resume: options.Resume = None,
-    retry_failed: options.RetryFailed = False,
-    trust_run: options.TrustRun = False,
-    tasks: options.Tasks = None,
-    split: options.Split = "test",
-    seed: options.Seed = 0,
+    resuming: options.ResumeOptions,
+    tasks: options.MeasuredTasks,
     calls_per_task: options.Cap = None,
     without: options.Without = None,
     config: options.ConfigFields = None,
@@ -72,18 +69,16 @@ def evaluate(
     ] = None,
     models: options.ModelOptions,
     grading: options.GradingOptions,
-    grading_timeout: options.GradingTimeout = 60.0,
-    concurrency: options.Concurrency = 8,
-    max_errors: options.MaxErrors = None,
+    measuring: options.MeasuringOptions,
     workers: options.WorkerChoice,
     limits: options.BudgetOptions,
     results: options.ResultOptions,
     home: options.Home = None,
 ) -> None:
     """Measure a method, a baseline or a saved team on a benchmark, beside the benchmark's trivial baseline."""
-    if resume is None and target is None:
+    if resuming.resume is None and target is None:
         raise ConfigError("eval needs a target and --benchmark, such as `selfwire eval hiva --benchmark archive`")
-    if resume is None and benchmark is None:
+    if resuming.resume is None and benchmark is None:
         raise ConfigError(f"eval needs --benchmark, on which {target} is measured, such as --benchmark archive")
     given, off = options.parse_config_fields(config or [], router), without or []
     if target is not None and team is not None:
@@ -128,9 +123,7 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
     if markdown := given.get("markdown"):
         output.refuse_unwritable(markdown, "table", "--markdown")
     if given["resume"] is not None:
-        with resume_evaluation(given["resume"], folder, options.parse_changes(ctx)) as run:
-            lines, go_on = run_and_report(run, folder, given), _format_resume_line(run, folder)
-        exit_on_errors(lines[1:], given["max_errors"], go_on)  # after the trivial baseline
+        _run_to_end(resume_evaluation(given["resume"], folder, options.parse_changes(ctx)), folder, given)
         return
     options.refuse_without_resume(ctx)
     request = parse_request(given, entries, command, **more)
@@ -144,8 +137,13 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
         options.refuse_unused(ctx, ("out", "langsmith"), "each seed is a run of its own, with results in its folder")
         _compare_seeds(request, seeds, folder, given)
         return
-    with start_evaluation(request, folder, out=given["out"]) as run:
-        lines, go_on = run_and_report(run, folder, given), _format_resume_line(run, folder)
+    _run_to_end(start_evaluation(request, folder, out=given["out"]), folder, given)
+
+
+def _run_to_end(opened: AbstractContextManager[OpenEvaluation], home: Path | None, given: Mapping[str, Any]) -> None:
+    """Run one evaluation; exit with code 1 if too many of its tasks ended as errors."""
+    with opened as run:
+        lines, go_on = run_and_report(run, home, given), output.format_resume_line(run.command, run.run, home)
     exit_on_errors(lines[1:], given["max_errors"], go_on)  # after the trivial baseline
 
 
@@ -241,10 +239,6 @@ def run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, A
 
 
 AGAIN = "go on with: the same command again"
-
-
-def _format_resume_line(run: OpenEvaluation, home: Path | None) -> str:
-    return output.format_resume_line(run.command, run.journal.run, home)
 
 
 def exit_on_errors(systems: Sequence[SystemSummary], most: int | None, go_on: str) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,6 +70,67 @@ Method = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class GateOptions:
+    """Options of what has to be shown before a change is kept, and whether parts have to show it too."""
+
+    gate: Annotated[
+        str,
+        typer.Option(
+            help="better: accept a gain that is proved on gate tasks, its further calls paid for; no-worse: that, or "
+            "fewer calls at a loss that is ruled out; mean: accept what does no worse in the mean, chance included; "
+            "off: accept everything, as in the papers."
+        ),
+    ] = "better"
+    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per look of a proof, and per comparison of mean.")] = 20
+    margin: Annotated[
+        float | None,
+        typer.Option(help="Least gain; of --gate no-worse the loss that does not count. By default 0, and 0.02."),
+    ] = None
+    error: Annotated[float, typer.Option(help="Chance that a run of better or no-worse accepts mere chance.")] = 0.05
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="What better and no-worse go by: the score less the price of a task's calls, tokens, dollars or "
+            "seconds, such as 'score' or 'score - 0.0001*tokens'; or cheapest: fewest calls at a loss of at most "
+            "--margin (0.02)."
+        ),
+    ] = OBJECTIVE
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Run although there are too few gate tasks for any proof.")
+    ] = False
+    prune: Annotated[
+        bool,
+        typer.Option(
+            "--prune",
+            help="At the end take out agents, edges, tools and sentences of prompts that the team does no worse "
+            "without, as the command prune does; the last 240 gate tasks are kept for that.",
+        ),
+    ] = False
+
+    def refuse_idle(self, ctx: typer.Context, method: str | None) -> None:
+        """Raise a ConfigError for options that do nothing under this gate."""
+        if self.prune:  # which proves and compares by itself
+            return
+        if self.gate in ("off", "mean"):
+            options.refuse_unused(ctx, ["error", "objective", "anyway"], f"--gate {self.gate} proves nothing")
+        if self.gate == "off" and not (method and find_method(method).fits_held_out):
+            options.refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
+
+
+@dataclass(frozen=True)
+class SayOptions:
+    """Options by which a person has a say in what changes."""
+
+    approve: Annotated[
+        str | None, typer.Option(help="edits: ask on the terminal before a change that the gate accepts is kept.")
+    ] = None
+    freeze: options.Freeze = None
+    guide: Annotated[
+        str, typer.Option(help='A wish that every critic and rewriter is told, such as "keep the tone formal".')
+    ] = ""
+
+
 def evolve(
     ctx: typer.Context,
     *,
@@ -77,63 +139,18 @@ def evolve(
         str | None, typer.Option("--method", help="How a graph of your own evolves: hiva (by default), hera or router.")
     ] = None,
     benchmark: options.Benchmark = None,
-    resume: options.Resume = None,
-    retry_failed: options.RetryFailed = False,
-    trust_run: options.TrustRun = False,
+    resuming: options.ResumeOptions,
     name: options.TeamName = None,
     models: options.ModelOptions,
     iterations: Annotated[int, typer.Option(help="How often the team is rewritten.")] = 10,
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = 10,
-    gate: Annotated[
-        str,
-        typer.Option(
-            help="better: accept a gain that is proved on gate tasks, its further calls paid for; no-worse: that, or "
-            "fewer calls at a loss that is ruled out; mean: accept what does no worse in the mean, chance included; "
-            "off: accept everything, as in the papers."
-        ),
-    ] = "better",
-    gate_tasks: Annotated[
-        int,
-        typer.Option(help="Gate tasks per look of a proof, and per comparison of mean."),
-    ] = 20,
-    margin: Annotated[
-        float | None,
-        typer.Option(help="Least gain; of --gate no-worse the loss that does not count. By default 0, and 0.02."),
-    ] = None,
-    error: Annotated[float, typer.Option(help="Chance that a run of better or no-worse accepts mere chance.")] = 0.05,
-    objective: Annotated[
-        str,
-        typer.Option(
-            help="What better and no-worse go by: the score less the price of a task's calls, tokens, dollars or "
-            "seconds, such as 'score' or 'score - 0.0001*tokens'; or cheapest: fewest calls at a loss of at most "
-            "--margin (0.02)."
-        ),
-    ] = OBJECTIVE,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Run although there are too few gate tasks for any proof.")
-    ] = False,
-    prune: Annotated[
-        bool,
-        typer.Option(
-            "--prune",
-            help="At the end take out agents, edges, tools and sentences of prompts that the team does no worse "
-            "without, as the command prune does; the last 240 gate tasks are kept for that.",
-        ),
-    ] = False,
-    train: options.TrainSize = None,
-    gate_size: options.GateSize = None,
-    test: options.TestSize = None,
+    gating: GateOptions,
+    sizes: options.SplitSizes,
     seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
     workers: options.WorkerChoice,
     team: options.StartTeam = None,
-    approve: Annotated[
-        str | None, typer.Option(help="edits: ask on the terminal before a change that the gate accepts is kept.")
-    ] = None,
-    freeze: options.Freeze = None,
-    guide: Annotated[
-        str, typer.Option(help='A wish that every critic and rewriter is told, such as "keep the tone formal".')
-    ] = "",
+    say: SayOptions,
     grading: options.GradingOptions,
     config: options.ConfigFields = None,
     router: options.RouterName = None,
@@ -150,27 +167,23 @@ def evolve(
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
     folder = options.to_local_folder(home)
 
-    def reopen(run: str, changes: ResumeChanges = ResumeChanges(), *, retry_failed: bool = False) -> Opened:
-        place = choose_place(workers.options, retry_failed=retry_failed)
+    def reopen(run: str, changes: ResumeChanges = ResumeChanges()) -> Opened:
+        place = choose_place(workers.options, retry_failed=changes.retry_failed)
         return resume_evolution(run, folder, place=place, changes=changes)
 
-    if resume is not None:
-        changes = options.parse_changes(ctx)
-        _run_with_answers(reopen(resume, changes, retry_failed=retry_failed), home, details, reopen)
+    if resuming.resume is not None:
+        _run_with_answers(reopen(resuming.resume, options.parse_changes(ctx)), home, details, reopen)
         return
     options.refuse_without_resume(ctx)
     method, team = _find_start(method, team, folder)
-    if gate in ("off", "mean"):
-        options.refuse_unused(ctx, [] if prune else ["error", "objective", "anyway"], f"--gate {gate} proves nothing")
-    if gate == "off" and not prune and not (method and find_method(method).fits_held_out):
-        options.refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
+    gating.refuse_idle(ctx, method)
     request = parse_request({**ctx.params, "method": method, "team": team}, models, grading, limits)
     if dry_run:
         output.show_estimate(estimate_evolution(request, folder))
         return
     _refuse_without_terminal(request)
-    started = start_evolution(request, folder, place=choose_place(workers.options, request))
-    _run_with_answers(started, home, details, reopen)
+    place = choose_place(workers.options, request)
+    _run_with_answers(start_evolution(request, folder, place=place), home, details, reopen)
 
 
 def _find_start(method: str | None, team: str | None, home: Path | None) -> tuple[str | None, str | None]:
@@ -187,22 +200,29 @@ def _find_start(method: str | None, team: str | None, home: Path | None) -> tupl
     return find_team(method, home).method, method
 
 
+@dataclass(frozen=True)
+class PruningOptions:
+    """Options of what is left out of a team, on how many tasks, and of the proof."""
+
+    iterations: Annotated[int, typer.Option(help="Most times that parts are taken out.")] = 6
+    batch: Annotated[int, typer.Option(help="Train tasks on which every part is left out once.")] = 20
+    checks: Annotated[
+        int, typer.Option(help="Further train tasks, on which those that are to go are left out together.")
+    ] = 40
+    sentences: Annotated[
+        int, typer.Option(help="Most sentences of prompts that are left out, the longest first; 0 leaves prompts.")
+    ] = 8
+    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per look of a proof.")] = 20
+    margin: Annotated[float, typer.Option(help="Loss of score that does not count.")] = 0.05
+    error: Annotated[float, typer.Option(help="Chance that a run takes out what is worth more.")] = 0.05
+
+
 def prune(
     *,
     name: options.Ref,
     benchmark: options.Benchmark = None,
     models: options.ModelOptions,
-    iterations: Annotated[int, typer.Option(help="Most times that parts are taken out.")] = 6,
-    batch: Annotated[int, typer.Option(help="Train tasks on which every part is left out once.")] = 20,
-    checks: Annotated[
-        int, typer.Option(help="Further train tasks, on which those that are to go are left out together.")
-    ] = 40,
-    sentences: Annotated[
-        int, typer.Option(help="Most sentences of prompts that are left out, the longest first; 0 leaves prompts.")
-    ] = 8,
-    gate_tasks: Annotated[int, typer.Option(help="Gate tasks per look of a proof.")] = 20,
-    margin: Annotated[float, typer.Option(help="Loss of score that does not count.")] = 0.05,
-    error: Annotated[float, typer.Option(help="Chance that a run takes out what is worth more.")] = 0.05,
+    pruning: PruningOptions,
     gate_size: options.GateSize = None,
     test: options.TestSize = None,
     seed: options.Seed = 0,
@@ -233,11 +253,9 @@ def prune(
         evolution=EvolutionConfig(
             name=version.name if version else f"{team.method}-{shorten_name(benchmark)}",
             iterations=0,
-            pruning=PruningConfig(
-                iterations=iterations, batch=batch, checks=checks, sentences=sentences, margin=margin
-            ),
-            gate_tasks=gate_tasks,
-            error=error,
+            pruning=PruningConfig(**{name: vars(pruning)[name] for name in PruningConfig.model_fields}),
+            gate_tasks=pruning.gate_tasks,
+            error=pruning.error,
             freeze=freeze or (),
             concurrency=concurrency,
             seed=seed,
@@ -250,7 +268,7 @@ def prune(
         **grading.fields,
     )
     sizes = {"--train": None, "--gate-size": gate_size, "--test": test}
-    request = _fit_pruning(request, sizes, batch, checks)
+    request = _fit_pruning(request, sizes, pruning.batch, pruning.checks)
     if dry_run:
         output.show_estimate(estimate_evolution(request, folder))
         return

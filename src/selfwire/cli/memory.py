@@ -48,7 +48,6 @@ from selfwire.models.embeddings import CachedEmbedder, load_embedder
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import load_models, refuse_missing_tools
 from selfwire.runs.training import UNTRAINED, describe_router, is_untrained
-from selfwire.store.files import refuse_existing
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library
 from selfwire.tools.ready import FORMS, load_tools
@@ -91,15 +90,13 @@ def export_insights(
     """Write the insights of a team to a JSON file; each names the run and the trajectories that it came from."""
     found = options.with_library(home, lambda library: get_insights(library, ref))
     origin = options.with_library(home, lambda library: get_origin(library, ref))
-    body = json.dumps({"format": FORMAT, "origin": origin, "insights": to_json(found)}, indent=2)
+    exported = {"format": FORMAT, "origin": origin, "insights": to_json(found)}
     add_result(insights=len(found), file=str(file))
-    if str(file) == "-":
-        add_result(export=json.loads(body))
-        typer.echo(body)
-        return
-    refuse_existing(file, "insights", force=force)
-    output.write_text(file, body + "\n", "the insights")
-    typer.echo(f"wrote {len(found)} insights of {ref} to {file}")
+    text = f"{json.dumps(exported, indent=2)}\n"
+    if output.print_or_write(file, text, "the insights", kind="insights", force=force):
+        typer.echo(f"wrote {len(found)} insights of {ref} to {file}")
+    else:
+        add_result(export=exported)
 
 
 def import_from_file(

@@ -85,19 +85,6 @@ Benchmark = Annotated[
     str | None,
     typer.Option(help="A benchmark by name; or tasks of yours: a file (JSONL, CSV, Parquet) or hf:owner/name."),
 ]
-Resume = Annotated[
-    str | None,
-    typer.Option(
-        help="Continue this run; only budgets, limits of requests and --structured may be others than before."
-    ),
-]
-RetryFailed = Annotated[
-    bool, typer.Option("--retry-failed", help="With --resume: ask again where a reply could not be used.")
-]
-TrustRun = Annotated[
-    bool,
-    typer.Option("--trust-run", help="With --resume: take code, addresses and files from a run that is not yours."),
-]
 TrainSize = Annotated[int | None, typer.Option(help="Tasks to learn from.", show_default=FITTED)]
 GateSize = Annotated[
     int | None, typer.Option(help="Tasks that decide which changes are accepted.", show_default=FITTED)
@@ -110,14 +97,6 @@ Freeze = Annotated[
         help="Leave a part of the team as it is: edges, prompts, tools, models, or agent:NAME; may be given again.",
     ),
 ]
-Tasks = Annotated[
-    int | None,
-    typer.Option(
-        help=f"How many tasks; by default {', '.join(f'{usual} for {command}' for command, usual in USUAL.items())}, "
-        "or all of your own tasks if they are fewer."
-    ),
-]
-Split = Annotated[str, typer.Option(help="Tasks to measure on: train, val or test.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 Cap = Annotated[int | None, typer.Option(help="Most model calls for a task; baselines that vote use them all.")]
 CallsSetAside = Annotated[
@@ -127,37 +106,11 @@ CallsSetAside = Annotated[
 Without = Annotated[
     list[str] | None, typer.Option(help="Switch off a part of the method; the names are those of `ablate`.")
 ]
-BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
-EmbedderName = Annotated[
-    str, typer.Option(help="Embeddings by: minilm, hashing, or auto: hashing offline, else minilm.")
-]
-Rubric = Annotated[str | None, typer.Option(help="With --grader judge: what a good answer is, as text or an .md file.")]
-Tools = Annotated[
-    str | None,
-    typer.Option(help="For your own tasks: calculator, convert_units, algebra, python, sql:FILE, module:x."),
-]
 Mcp = Annotated[
     Path | None,
     typer.Option("--mcp", help="JSON file with MCP servers, as mcpServers, whose tools agents may call too."),
 ]
-InputFields = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--input-field", help="Of your own tasks: field with the question, else guessed; give it again to join several."
-    ),
-]
-ReferenceField = Annotated[str | None, typer.Option(help="Of your own tasks: field with the reference, else guessed.")]
-DataSplit = Annotated[str | None, typer.Option(help="Of a data set hf:...: the split that tasks are taken from.")]
-GradingTimeout = Annotated[float, typer.Option(help="Most seconds for your own grader on one answer.")]
-Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
 BudgetCalls = Annotated[int | None, typer.Option(help="Stop after this many model calls.")]
-MaxErrors = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        help="Exit with code 1 if more tasks than this end as errors; by default if all tasks of a system do.",
-    ),
-]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")]
 
 
@@ -268,6 +221,64 @@ def parse_config_fields(given: list[str], router: str | None = None) -> dict[str
 
 
 @dataclass(frozen=True)
+class ResumeOptions:
+    """Options of a run that goes on."""
+
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            help="Continue this run; only budgets, limits of requests and --structured may be others than before."
+        ),
+    ] = None
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="With --resume: ask again where a reply could not be used.")
+    ] = False
+    trust_run: Annotated[
+        bool,
+        typer.Option("--trust-run", help="With --resume: take code, addresses and files from a run that is not yours."),
+    ] = False
+
+
+@dataclass(frozen=True)
+class SplitSizes:
+    """Options of the sizes of the splits that an evolution has."""
+
+    train: TrainSize = None
+    gate_size: GateSize = None
+    test: TestSize = None
+
+
+@dataclass(frozen=True)
+class MeasuredTasks:
+    """Options of the tasks that systems are measured on."""
+
+    tasks: Annotated[
+        int | None,
+        typer.Option(
+            help=f"How many tasks; by default {', '.join(f'{usual} for {name}' for name, usual in USUAL.items())}, "
+            "or all of your own tasks if they are fewer."
+        ),
+    ] = None
+    split: Annotated[str, typer.Option(help="Tasks to measure on: train, val or test.")] = "test"
+    seed: Seed = 0
+
+
+@dataclass(frozen=True)
+class MeasuringOptions:
+    """Options of how answers to tasks are measured."""
+
+    grading_timeout: Annotated[float, typer.Option(help="Most seconds for your own grader on one answer.")] = 60.0
+    concurrency: Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")] = 8
+    max_errors: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Exit with code 1 if more tasks than this end as errors; by default if all tasks of a system do.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class ModelOptions:
     """Options of the models: which plays which role, and how they are reached."""
 
@@ -284,7 +295,7 @@ class ModelOptions:
             help="Models that agents may ask instead, by name: cheap=openai:gpt-4o-mini,strong=openai:gpt-4.1."
         ),
     ] = None
-    base_url: BaseUrl = None
+    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None
     timeout: Annotated[float, typer.Option(help="Seconds for one request.")] = 120.0
     retries: Annotated[int, typer.Option(help="How often a request is repeated after a passing error.")] = 5
     requests_at_once: Annotated[
@@ -301,7 +312,9 @@ class ModelOptions:
         str, typer.Option(help="How JSON replies are asked for: native, tool, json or prompt; auto finds out.")
     ] = "auto"
     max_tokens: Annotated[int | None, typer.Option(help="Most tokens of one reply.", show_default="2048")] = None
-    embedder: EmbedderName = "auto"
+    embedder: Annotated[
+        str, typer.Option(help="Embeddings by: minilm, hashing, or auto: hashing offline, else minilm.")
+    ] = "auto"
     prices: Annotated[
         Path | None, typer.Option(help='Prices as JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
     ] = None
@@ -319,14 +332,29 @@ class ModelOptions:
 class GradingOptions:
     """Options of the user's own tasks: their fields, their grader, and the tools of agents."""
 
-    input_fields: InputFields = None
-    reference_field: ReferenceField = None
-    data_split: DataSplit = None
+    input_fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input-field",
+            help="Of your own tasks: field with the question, else guessed; give it again to join several.",
+        ),
+    ] = None
+    reference_field: Annotated[
+        str | None, typer.Option(help="Of your own tasks: field with the reference, else guessed.")
+    ] = None
+    data_split: Annotated[
+        str | None, typer.Option(help="Of a data set hf:...: the split that tasks are taken from.")
+    ] = None
     grader: Annotated[
         str, typer.Option(help="For your own tasks: a named grader, judge, module:function or file.py:function.")
     ] = "exact"
-    rubric: Rubric = None
-    tools: Tools = None
+    rubric: Annotated[
+        str | None, typer.Option(help="With --grader judge: what a good answer is, as text or an .md file.")
+    ] = None
+    tools: Annotated[
+        str | None,
+        typer.Option(help="For your own tasks: calculator, convert_units, algebra, python, sql:FILE, module:x."),
+    ] = None
     mcp: Mcp = None
 
     @property

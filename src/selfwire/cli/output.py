@@ -84,6 +84,24 @@ def write_text(path: Path, text: str, what: str) -> None:
         raise ConfigError(f"{what} cannot be written to {path}: {error.strerror}") from None
 
 
+def print_or_write(file: Path, text: str, what: str, *, kind: str, force: bool) -> bool:
+    """Write a text to a file, or print it for `-`; return whether a file was written.
+
+    Args:
+        what: in messages, such as "the patch".
+        kind: of the file, as `refuse_existing` takes it.
+
+    Raises:
+        ConfigError: the file cannot be written, or is the user's and `force` is not given.
+    """
+    if str(file) == "-":
+        typer.echo(text, nl=False)
+        return False
+    refuse_existing(file, kind, force=force)
+    write_text(file, text, what)
+    return True
+
+
 def format_spend(spend: dict[str, Any] | Usage) -> str:
     """Format a spend, which may be JSON, as a short text."""
     return str(Usage.model_validate(spend))

@@ -1,6 +1,7 @@
 """The command that finds out what systems are worth with the user's model: prove."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,10 +38,22 @@ from selfwire.runs.proof import (
     write_rows,
 )
 from selfwire.runs.record import get_run_folder
-from selfwire.runs.spec import EvaluateSpec
+from selfwire.runs.spec import EvaluateSpec, SystemSpec
 
 TASKS, SEEDS, CALLS = 100, 3, 200
 """The usual sizes: tasks of a seed, seeds, and a cap of calls that cuts no method."""
+
+
+@dataclass(frozen=True)
+class ProofSizes:
+    """Options of the sizes of a proof."""
+
+    tasks: Annotated[
+        int | None, typer.Option(min=1, help="Tasks per seed.", show_default=f"{TASKS}, or what there are")
+    ] = None
+    seed: options.Seed = 0
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds, each with evolutions and tasks of its own.")] = SEEDS
+    calls_per_task: Annotated[int, typer.Option(min=1, help="Most model calls for a task, for every system.")] = CALLS
 
 
 def prove(
@@ -61,20 +74,13 @@ def prove(
             show_default="the methods, self-refine, centralised, gepa",
         ),
     ] = "",
-    tasks: Annotated[
-        int | None, typer.Option(min=1, help="Tasks per seed.", show_default=f"{TASKS}, or what there are")
-    ] = None,
-    seed: options.Seed = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds, each with evolutions and tasks of its own.")] = SEEDS,
-    calls_per_task: Annotated[int, typer.Option(min=1, help="Most model calls for a task, for every system.")] = CALLS,
+    sizes: ProofSizes,
     evolutions: Evolutions,
     without: Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")] = None,
     config: options.ConfigFields = None,
     models: options.ModelOptions,
     grading: options.GradingOptions,
-    grading_timeout: options.GradingTimeout = 60.0,
-    concurrency: options.Concurrency = 8,
-    max_errors: options.MaxErrors = None,
+    measuring: options.MeasuringOptions,
     workers: options.WorkerChoice,
     limits: options.BudgetOptions,
     dry_run: options.DryRun = False,
@@ -92,57 +98,58 @@ def prove(
     entries = make_entries(parse_systems(named, options.parse_config_fields(config or []), without or []))
     chosen, which = (tuple(benchmark), "") if benchmark else choose_benchmarks()
     remarks = tuple(filter(None, (notes, which)))
-    shared = {"evolving": evolutions.among(entries), "against": DIRECT, "tasks": TASKS if tasks is None else tasks}
-    plain = {"split": "test", "langsmith": False, "upload_references": False, "resume": None, "markdown": None}
-    given = {**ctx.params, **plain}
-    if not any(map(is_own_data, chosen)):
-        options.refuse_unused(
-            ctx, OF_OWN_TASKS, "they are for tasks of your own, and every benchmark here has its rule"
-        )
-    requests = [
-        parse_request(
-            {**given, "benchmark": name, **({} if is_own_data(name) else BUILT_IN)}, entries, "compare", **shared
-        )
-        for name in chosen
-    ]
+    shared = {"evolving": evolutions.among(entries), "against": DIRECT, "tasks": sizes.tasks or TASKS}
+    requests = _parse_requests(ctx, entries, chosen, shared)
     for remark in remarks:
         typer.echo(remark, err=True)
-    cost = estimate_proof(requests, folder, seeds)
-    gains = list(describe_visible_gains(requests, seeds))
+    cost = estimate_proof(requests, folder, sizes.seeds)
+    gains = list(describe_visible_gains(requests, sizes.seeds))
     output.show_estimate(cost)
     typer.echo("\n".join(gains))
     add_result(dry_run=dry_run, visible=gains)
     if dry_run:
         return
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"the page cannot be written to {out}: {error.strerror}; name a folder with --out") from None
-    output.refuse_unwritable(out / KEPT, "rows", "--out")
-    output.refuse_unwritable(out / PAGE, "proof", "--out")
+    _refuse_unwritable(out)
     if not (yes or requests[0].models.calls_no_server):
         _ask_before_spending()
-    proof = name_proof(requests)
     head = ProofHead(
-        proof=proof,
+        proof=name_proof(requests),
         systems=tuple(entry.name for entry in entries if entry.name != DIRECT),
-        seeds=tuple(range(seed, seed + seeds)),
+        seeds=tuple(range(sizes.seed, sizes.seed + sizes.seeds)),
         command=output.get_command_line(),
         notes=(*remarks, *gains),
     )
-    _run_parts(head, requests, folder, given, out)
+    _run_parts(head, requests, folder, {**ctx.params, **PLAIN}, out)
 
 
-BUILT_IN = {
-    "input_fields": None,
-    "reference_field": None,
-    "grader": "exact",
-    "rubric": None,
-    "tools": None,
-    "mcp": None,
-}
+BUILT_IN = vars(options.GradingOptions())
 """Options of own tasks as benchmarks with their own rule take them."""
-OF_OWN_TASKS = (*BUILT_IN, "data_split")
+
+PLAIN = {"split": "test", "langsmith": False, "upload_references": False, "resume": None, "markdown": None}
+"""Options of comparisons that a proof does not have."""
+
+
+def _parse_requests(
+    ctx: typer.Context, entries: tuple[SystemSpec, ...], benchmarks: Sequence[str], shared: Mapping[str, Any]
+) -> list[EvaluateSpec]:
+    """Make the request for each benchmark; options of own tasks are refused where no tasks are the user's own."""
+    if not any(map(is_own_data, benchmarks)):
+        options.refuse_unused(ctx, BUILT_IN, "they are for tasks of your own, and every benchmark here has its rule")
+    given = {**ctx.params, **PLAIN}
+    asked = [{**given, **({} if is_own_data(name) else BUILT_IN), "benchmark": name} for name in benchmarks]
+    return [parse_request(fields, entries, "compare", **shared) for fields in asked]
+
+
+def _refuse_unwritable(folder: Path) -> None:
+    """Make the folder of the page and its rows; raise a ConfigError where they cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the page cannot be written to {folder}: {error.strerror}; name a folder with --out"
+        ) from None
+    output.refuse_unwritable(folder / KEPT, "rows", "--out")
+    output.refuse_unwritable(folder / PAGE, "proof", "--out")
 
 
 def _ask_before_spending() -> None:

@@ -40,9 +40,7 @@ def train(
     *,
     method: Annotated[str | None, typer.Argument(help="A method with a router; not needed with --resume.")] = None,
     benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a file of your own tasks.")] = None,
-    resume: options.Resume = None,
-    retry_failed: options.RetryFailed = False,
-    trust_run: options.TrustRun = False,
+    resuming: options.ResumeOptions,
     name: options.TeamName = None,
     models: options.ModelOptions,
     updates: Annotated[int, typer.Option(min=1, help="Updates.")] = DEFAULTS.updates,
@@ -70,9 +68,9 @@ def train(
 ) -> None:
     """Train a router by the rewards of its runs; --resume continues a training that stopped."""
     folder = options.to_local_folder(home)
-    if resume is not None:
-        place = choose_place(workers.options, retry_failed=retry_failed)
-        with resume_training(resume, folder, place=place, changes=options.parse_changes(ctx)) as training:
+    if resuming.resume is not None:
+        place = choose_place(workers.options, retry_failed=resuming.retry_failed)
+        with resume_training(resuming.resume, folder, place=place, changes=options.parse_changes(ctx)) as training:
             _run_and_report(training, home)
         return
     options.refuse_without_resume(ctx)

@@ -20,7 +20,7 @@ from selfwire.core.plugins import is_graph, load_plugin
 from selfwire.core.team import Team, diff_teams
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import format_count, mask_controls
-from selfwire.evals.table import Column, ResultTable, build_table
+from selfwire.evals.table import Column, ResultTable, build_table, format_dollars
 from selfwire.evolvers.trajectory_text import shorten
 from selfwire.graphs.insertions import list_graph_edits
 from selfwire.graphs.own_graph import find_changed, read_texts
@@ -209,7 +209,7 @@ def build_front_table(
         Column[FrontLine]("tasks", format_tasks, silent=""),
         Column[FrontLine]("calls/task", lambda line: f"{line.calls:.1f}" if line.score else "-"),
         Column[FrontLine]("tokens/task", lambda line: f"{line.tokens:,.0f}" if line.score else "-"),
-        Column[FrontLine]("$/task", lambda line: f"{line.dollars:.4f}" if line.dollars else "", silent=""),
+        Column[FrontLine]("$/task", lambda line: format_dollars(line.dollars) if line.dollars else "", silent=""),
         Column[FrontLine]("s/task", lambda line: f"{line.seconds:.1f}" if price == "seconds" else "", silent=""),
         Column[FrontLine]("", lambda line: line.describe(price)),
     )
@@ -338,12 +338,11 @@ def _export_langgraph(
     name, model = version.ref if version else team.method, str(facts.get("model", ""))
     named = {**parse_models(str(facts.get("models", ""))), **parse_models(models or "")}
     source = load_plugin("selfwire.programs", "langgraph")(team, name, tools=tools, model=model, models=named)
-    if str(file) == "-":
-        add_result(source=source, fingerprint=team.fingerprint)
-        typer.echo(source, nl=False)
+    add_result(fingerprint=team.fingerprint)
+    if not output.print_or_write(file, source, "the team", kind="team", force=force):
+        add_result(source=source)
         return
-    output.write_text(file, source, "the team")
-    add_result(files=[str(file)], fingerprint=team.fingerprint)
+    add_result(files=[str(file)])
     typer.echo(
         f'wrote {ref} ({team.fingerprint}) to {file}; ask it with: python {shlex.quote(str(file))} "your question"'
     )
@@ -360,12 +359,8 @@ def _export_patch(ref: str, team: Team, version: Version | None, file: Path, *, 
     written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(saved), edits)
     names = sorted([*changed, *edits.names])
     add_result(patch=written, changed=names)
-    if str(file) == "-":
-        typer.echo(written, nl=False)
-        return
-    refuse_existing(file, "team", force=force)
-    output.write_text(file, written, "the patch")
-    typer.echo(f"wrote {', '.join(names)} of {ref} to {file}; apply it with: git apply {file}")
+    if output.print_or_write(file, written, "the patch", kind="team", force=force):
+        typer.echo(f"wrote {', '.join(names)} of {ref} to {file}; apply it with: git apply {file}")
 
 
 def _export_context(
@@ -381,16 +376,12 @@ def _export_context(
         raise ConfigError(f"no context can insert or take out {names[0]!r}; export a patch")
     values = load_plugin("selfwire.programs", "context")(team.method, changed)
     add_result(context=values)
-    written = json.dumps(values, ensure_ascii=False, indent=2)
-    if str(file) == "-":
-        typer.echo(written)
-        return
-    refuse_existing(file, "team", force=force)
-    output.write_text(file, f"{written}\n", "the context")
-    typer.echo(
-        f"wrote {', '.join(values)} of {ref} to {file}; pass it as the context of a run or of an assistant, as in "
-        f"graph.invoke(..., context=json.load(open({str(file)!r})))"
-    )
+    written = f"{json.dumps(values, ensure_ascii=False, indent=2)}\n"
+    if output.print_or_write(file, written, "the context", kind="team", force=force):
+        typer.echo(
+            f"wrote {', '.join(values)} of {ref} to {file}; pass it as the context of a run or of an assistant, as in "
+            f"graph.invoke(..., context=json.load(open({str(file)!r})))"
+        )
 
 
 def _export_branch(

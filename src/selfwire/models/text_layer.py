@@ -318,7 +318,7 @@ class TextLayer:
                 _ACTIVE.reset(token)
 
     def read_marked(self, text: str) -> str:
-        """Return what takes the place of a marked text, with the white space around that; any other text as it is."""
+        """Replace a marked text, and keep the white space around it; return any other text unchanged."""
         known = self._marked.get(text.strip())
         if known is None:
             return text

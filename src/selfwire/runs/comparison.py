@@ -32,7 +32,7 @@ USUAL = {"eval": 100, "compare": 60}
 """Tasks by command, where their number is not given."""
 
 
-async def evaluate_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, config: Mapping[str, Any]) -> Evaluation:
+async def evaluate_team(team: Teamlike, tasks: TaskSets, options: CallOptions, config: Mapping[str, Any]) -> Evaluation:
     """Measure a team on tasks, once or several times; see `selfwire.evaluate`.
 
     Args:
@@ -41,15 +41,15 @@ async def evaluate_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, c
     Raises:
         ConfigError: `repeats` is less than 1.
     """
-    found = await asyncio.to_thread(setting.find_team, team)
+    found = await asyncio.to_thread(options.find_team, team)
     name = found.name if is_id(found.name) else shorten_name(found.name)
     fields = {**config, "command": "eval"}
     if (repeats := fields.pop("repeats")) < 1:
         raise ConfigError(f"repeats is {repeats}; each task is put to the team at least once, so give 1 or more")
     names = [name, *(f"{name}-{number}" for number in range(2, repeats + 1))]
-    manager = await asyncio.to_thread(open_evaluation, dict.fromkeys(names, found), tasks, setting, fields)
+    manager = await asyncio.to_thread(open_evaluation, dict.fromkeys(names, found), tasks, options, fields)
     async with open_in_thread(manager) as opened:
-        lines = await opened.execute(setting.on_event or (lambda event: None))
+        lines = await opened.execute(options.on_event or (lambda event: None))
         return Evaluation(
             run=opened.run,
             folder=opened.folder,
@@ -62,7 +62,7 @@ async def evaluate_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, c
 
 
 async def compare_teams(
-    teams: Mapping[str, Teamlike] | Sequence[Teamlike], tasks: TaskSets, setting: CallOptions, config: Mapping[str, Any]
+    teams: Mapping[str, Teamlike] | Sequence[Teamlike], tasks: TaskSets, options: CallOptions, config: Mapping[str, Any]
 ) -> Comparison:
     """Measure several teams on the same tasks; see `selfwire.compare`.
 
@@ -75,15 +75,15 @@ async def compare_teams(
     if isinstance(teams, str) or not isinstance(teams, Mapping | Sequence) or not teams:
         raise ConfigError(f'teams are given in a list, or by name as {{"before": ...}}, not as {teams!r}')
     named = teams.items() if isinstance(teams, Mapping) else ((None, team) for team in teams)
-    found = [(name, await asyncio.to_thread(setting.find_team, team)) for name, team in named]
+    found = [(name, await asyncio.to_thread(options.find_team, team)) for name, team in named]
     by_name = {name or (team.name if is_id(team.name) else shorten_name(team.name)): team for name, team in found}
     if len(by_name) < len(found):
         raise ConfigError("two teams are called alike; give a mapping with a name for each")
     require_names("a team", by_name)
     fields = {**config, "command": "compare"}
-    manager = await asyncio.to_thread(open_evaluation, by_name, tasks, setting, fields)
+    manager = await asyncio.to_thread(open_evaluation, by_name, tasks, options, fields)
     async with open_in_thread(manager) as opened:
-        lines = await opened.execute(setting.on_event or (lambda event: None))
+        lines = await opened.execute(options.on_event or (lambda event: None))
         return Comparison(
             run=opened.run,
             folder=opened.folder,
@@ -96,7 +96,7 @@ async def compare_teams(
 
 
 def open_evaluation(
-    teams: Mapping[str, FoundTeam], tasks: TaskSets, setting: CallOptions, config: Mapping[str, Any]
+    teams: Mapping[str, FoundTeam], tasks: TaskSets, options: CallOptions, config: Mapping[str, Any]
 ) -> AbstractContextManager[OpenEvaluation]:
     """Start the evaluation of some teams, or resume the run of this name; blocks.
 
@@ -106,10 +106,10 @@ def open_evaluation(
     Raises:
         ConfigError: no model is given, and the teams were evolved with different ones.
     """
-    data, evolved_with = tasks.find(setting.tools), sorted({team.model for team in teams.values() if team.model})
-    if len(evolved_with) > 1 and not (setting.model or os.environ.get(MODEL)):
+    data, evolved_with = tasks.find(options.tools), sorted({team.model for team in teams.values() if team.model})
+    if len(evolved_with) > 1 and not (options.model or os.environ.get(MODEL)):
         raise ConfigError(f"the teams were evolved with {' and '.join(evolved_with)}; say which answers, with --model")
-    names, models = setting.find_models(evolved_with[0] if evolved_with else "")
+    names, models = options.find_models(evolved_with[0] if evolved_with else "")
     objects = {found.name: found.team for found in teams.values() if found.team and found.is_object}
     given, command = Given(data.benchmark, models, objects), str(config["command"])
     request = parse_config(
@@ -120,13 +120,13 @@ def open_evaluation(
             "entries": [SystemSpec(name=name, target=found.name, config=found.config) for name, found in teams.items()],
             "tasks": min(data.sizes.get("test", USUAL[command]), tasks.limit or math.inf),
             "models": names,
-            "budget": setting.limits,
+            "budget": options.limits,
             **data.fields,
         },
     )
     request, note = fit_evaluation(request, {"--tasks": None}, given)
-    name = setting.run_name or make_run_name(command, benchmark=request.benchmark)
-    return start_or_resume(request, setting.folder, name, given, notices=(note,) if note else ())
+    name = options.run_name or make_run_name(command, benchmark=request.benchmark)
+    return start_or_resume(request, options.folder, name, given, notices=(note,) if note else ())
 
 
 def build_results_table(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> ResultTable:

@@ -386,28 +386,6 @@ def resume_evolution(
     return plan.resume(path, retry_failed=changes.retry_failed)
 
 
-def start_or_resume(
-    request: EvolveSpec, home: Path | None, run: str, given: Given, notices: tuple[str, ...] = ()
-) -> AbstractContextManager[OpenEvolution]:
-    """Start a run, or resume the one of this name with the limits of this request.
-
-    Args:
-        notices: for the user, before those of the run.
-
-    Raises:
-        ConfigError, LibraryError: a name, file or option cannot be used.
-        JournalError: another command started it, another process holds it, or request, code or tasks have changed.
-    """
-    if run not in list_run_names(home):
-        plan = validate_request(request, home, given)
-        return replace(plan, notices=(*notices, *plan.notices)).start(run)
-    path = get_run_folder(home, run) / JOURNAL
-    refuse_changed_request(path, load_request(path, EvolveSpec, "evolve"), request)
-    merge_leftover_shards(run, home, keeps_done=True)
-    resumed = _load_plan(request, home, path, given)
-    return replace(resumed, notices=(*notices, *resumed.notices)).resume(path)
-
-
 def _load_plan(request: EvolveSpec, home: Path | None, path: Path, given: Given = Given()) -> EvolutionPlan:
     models = load_models(request.models, home, given.models)
     bench, tasks = load_tasks(request, given)
@@ -773,7 +751,7 @@ async def measure_trivial_baseline(run: OpenEvolution, tasks: Sequence[Task]) ->
     return summarise_trajectories(TRIVIAL, await asyncio.gather(*map(answer, tasks)))
 
 
-async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, config: Mapping[str, Any]) -> Evolution:
+async def evolve_team(team: Teamlike, tasks: TaskSets, options: CallOptions, config: Mapping[str, Any]) -> Evolution:
     """Evolve a team; see `selfwire.evolve`.
 
     Args:
@@ -782,11 +760,11 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, con
     """
 
     def prepare() -> AbstractContextManager[OpenEvolution]:
-        found = setting.find_team(team, evolves=True)
+        found = options.find_team(team, evolves=True)
         if config["iterations"] or not config["pruning"]:
             refuse_method_that_learns_nothing(found.method)
-        data = tasks.find(setting.tools)
-        names, models = setting.find_models(found.model)
+        data = tasks.find(options.tools)
+        names, models = options.find_models(found.model)
         given = Given(data.benchmark, models, {found.name: found.team} if found.team and found.is_object else {})
         usual_name = f"{shorten_method(found.method)}-{shorten_name(data.fields['benchmark'])}"
         name = choose_team_name(config["name"] or usual_name)
@@ -800,7 +778,7 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, con
             models=names,
             sizes=Sizes(train=usual, gate=usual + more, test=usual),
             evolution=parse_config("evolve", EvolutionConfig, {**config, "name": name}),
-            budget=setting.limits,
+            budget=options.limits,
             seed_team=None if found.team is None else found.name,
             baselines=False,
             **data.fields,
@@ -808,9 +786,17 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, setting: CallOptions, con
         sizes = {"--train": data.sizes.get("train"), "--gate-size": data.sizes.get("gate")}
         whole = None if not data.sizes else data.sizes.get("test", 0)
         request, note = fit_evolution(request, {**sizes, "--test": whole}, given)
-        run_name = setting.run_name or make_run_name(found.method, benchmark=request.benchmark)
-        return start_or_resume(request, setting.folder, run_name, given, notices=(note,) if note else ())
+        home, notices = options.folder, (note,) if note else ()
+        run_name = options.run_name or make_run_name(found.method, benchmark=request.benchmark)
+        if run_name not in list_run_names(home):
+            plan = validate_request(request, home, given)
+            return replace(plan, notices=(*notices, *plan.notices)).start(run_name)
+        path = get_run_folder(home, run_name) / JOURNAL
+        refuse_changed_request(path, load_request(path, EvolveSpec, "evolve"), request)
+        merge_leftover_shards(run_name, home, keeps_done=True)
+        plan = _load_plan(request, home, path, given)  # with the limits of this request
+        return replace(plan, notices=(*notices, *plan.notices)).resume(path)
 
     async with open_in_thread(await asyncio.to_thread(prepare)) as opened:
-        final = await opened.execute(setting.on_event or (lambda event: None))
+        final = await opened.execute(options.on_event or (lambda event: None))
         return await read_result(opened, final)

@@ -399,15 +399,15 @@ def open_question(
 
 
 async def ask_team(
-    team: Teamlike, question: str | Task, setting: CallOptions, *, seed: int, config: RunnableConfig | None
+    team: Teamlike, question: str | Task, options: CallOptions, *, seed: int, config: RunnableConfig | None
 ) -> Trajectory:
     """Put one question to a team; see `selfwire.run`."""
 
     def opened() -> OpenQuestion:
-        found = setting.find_team(team)
-        names, given = setting.find_models(found.model)
-        models = load_models(names, setting.folder, given)
-        return open_question(found, models, toolbox=setting.toolbox, budget=setting.limits, config=found.config)
+        found = options.find_team(team)
+        names, given = options.find_models(found.model)
+        models = load_models(names, options.folder, given)
+        return open_question(found, models, toolbox=options.toolbox, budget=options.limits, config=found.config)
 
     with end_servers():
         return await (await asyncio.to_thread(opened)).ask(question, seed=seed, config=config)

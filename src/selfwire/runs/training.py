@@ -10,7 +10,6 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import is_graph
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
-from selfwire.core.trajectory import Trajectory
 from selfwire.evals.table import SystemSummary, summarise_trajectories
 from selfwire.evolvers.router.config import ROUTER
 from selfwire.evolvers.router.reinforce import Update
@@ -48,11 +47,7 @@ class OpenTraining:
         smaller = (f"every update learns from {made} episodes, not from {wanted}: there are {why}",)
         return (*self.run.notices, *(smaller if made != wanted else ()))
 
-    async def execute(
-        self,
-        on_update: Callable[[Update], None] = lambda update: None,
-        on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
-    ) -> Team:
+    async def execute(self, on_update: Callable[[Update], None] = lambda update: None) -> Team:
         """Train, or resume the training; see `Training.execute`.
 
         Raises:
@@ -72,7 +67,7 @@ class OpenTraining:
             save=self._save,
         )
         async with track_status(self.run):
-            team = await training.execute(run.seed_team, on_update, on_episode)
+            team = await training.execute(run.seed_team, on_update)
         await self._note_end()
         return team
 

@@ -26,7 +26,7 @@ def test_size_seed_and_mix_of_kinds() -> None:
     assert generate_archive(100, seed=1).tasks[0].input != ARCHIVE.tasks[0].input
     assert len(generate_archive(7).tasks) == 7
     assert Counter(task.kind for task in ARCHIVE.tasks) == {kind: 25 if kind == "single" else 15 for kind in KINDS}
-    with pytest.raises(ConfigError, match="at least 1"):
+    with pytest.raises(ConfigError, match="from 1 to 100,000 tasks"):
         generate_archive(0)
 
 

@@ -16,7 +16,7 @@ from selfwire.core.trajectory import Message, Routing, Step
 from selfwire.evolvers.hiva.kabb import TaskMatch, make_kabb_router
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.extras.lab.worlds.catalogue import World, list_worlds
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_gains, list_claim_columns
+from selfwire.extras.lab.worlds.gains import Scale, WorldResult, format_gains, list_claim_columns
 from selfwire.extras.lab.worlds.hiva import kabb, rooms
 from selfwire.extras.lab.worlds.hiva.branching import (
     AGENTS,
@@ -158,10 +158,10 @@ def test_gains_are_paired_by_seed_and_measured_on_what_was_possible() -> None:
         return WorldResult(seed=seed, figures={name: {"score": score} for name, score in scores.items()})
 
     results = [make_result(0, 8, 4), make_result(3, 7, 4)]
-    rows = format_gains(results, SCALE, [Claim("it", "w/o it")]).splitlines()
+    rows = format_gains(results, SCALE, [SCALE.claim("it", "w/o it")]).splitlines()
     assert rows[0] == "2 seeds. chance scores 0.35, oracle 1.15; possible gain 0.80 [0.80, 0.80]."
     assert [row.split(" | ")[2] for row in rows if row.startswith("| full")] == ["0.69"]
-    claim = [row.format(Claim("it", "w/o it")) for row in list_claim_columns(results, SCALE)]
+    claim = [row.format(SCALE.claim("it", "w/o it")) for row in list_claim_columns(results)]
     assert claim[:2] == ["it", "0.60"]
     assert claim[2].startswith("+0.35 [")
     assert claim[3:] == ["-", "1.06", "full", "w/o it", "-"]

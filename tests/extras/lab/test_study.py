@@ -1,6 +1,8 @@
 """Studies: what each variant changes, the rows' file, the pool and the table."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from selfwire.core.errors import BudgetError, ConfigError, ModelError
 from selfwire.core.trajectory import DecisionCount
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.lab.ablation.plan import Operations, Study
+from selfwire.extras.lab.ablation.record import NoteRow, RecordedStudy
 from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows, read_study
 from selfwire.extras.lab.ablation.run import run_ablation
 from selfwire.extras.lab.ablation.table import build_table, compute_difference, compute_gain
@@ -30,6 +33,11 @@ TINY = Study(sizes=Sizes(train=4, gate=4, test=2), iterations=1, batch=2, gate_t
 
 OF_TOOLS = ("no-tool-evolution", "random-tools")
 """Variants that change nothing where teams have no tools of their own."""
+
+
+@contextmanager
+def skip_record(study: RecordedStudy, key: str) -> Iterator[NoteRow]:
+    yield lambda name, row: None
 
 
 def row(variant: str = FULL, seed: int = 0, **changes: Any) -> EvolutionRow:
@@ -154,12 +162,12 @@ def test_the_same_seed_gives_the_same_row_and_another_seed_another() -> None:
 def test_a_study_goes_on_where_it_stopped_and_random_counts_the_edits_of_full(tmp_path: Path) -> None:
     out, told = tmp_path / "rows.jsonl", list[str]()
     study = TINY.replace(variants=(RANDOM,), iterations=2)
-    rows = run_ablation(study, out, ONE, told.append)
+    rows = run_ablation(study, out, ONE, told.append, skip_record)
     assert [one.key for one in rows] == [(FULL, 0), (RANDOM, 0)]
     whole, control = (one for one in rows if isinstance(one, EvolutionRow))
     assert_matched(control, whole)
     written = out.read_text()
-    assert run_ablation(study, out, ONE, told.append) == rows
+    assert run_ablation(study, out, ONE, told.append, skip_record) == rows
     assert out.read_text() == written
     assert told[-1] == "2 evolutions, 2 of them done, 1 at a time"
 
@@ -365,7 +373,7 @@ def whole(method: str, seed: int) -> EvaluationRow:
 
 def test_methods_that_do_not_evolve_are_measured_with_rounds_calls_and_tokens(tmp_path: Path) -> None:
     study = MEASURED.replace(method="dytopo", variants=("full", "single-turn"), seeds=1)
-    rows = run_ablation(study, tmp_path / "rows.jsonl", ONE)
+    rows = run_ablation(study, tmp_path / "rows.jsonl", ONE, print, skip_record)
     full, turn = (row for row in rows if isinstance(row, EvaluationRow))
     assert turn.rounds == 1.0
     assert turn.calls == 4.0
@@ -434,7 +442,7 @@ def test_after_a_fault_a_study_keeps_the_rows_of_the_others(monkeypatch: pytest.
     monkeypatch.setattr("selfwire.extras.lab.ablation.run.measure_evolution", measure)
     study, out = TINY.replace(variants=(FULL,), seeds=2), tmp_path / "rows.jsonl"
     with pytest.raises(BudgetError, match="the budget is spent"):
-        run_ablation(study, out, ONE)
+        run_ablation(study, out, ONE, print, skip_record)
     assert [one.key for one in read_rows(out, study.key, EvolutionRow)] == [(FULL, 0)]
 
 

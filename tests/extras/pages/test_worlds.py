@@ -28,7 +28,7 @@ def make_results(seeds: int, extra: str = "") -> list[WorldResult]:
     """Results in which the first mechanism gains 0.3 and the others nothing for sure."""
     world = load_world("hiva", "growth")
     names = {world.scale.least, world.scale.most, world.scale.main}
-    names |= {name for claim in world.claims for name in (claim.main or world.scale.main, claim.control)}
+    names |= {name for claim in world.claims for name in (claim.main, claim.control)}
     scores = {name: 0.5 for name in sorted(names)} | {world.scale.most: 1.0, world.claims[0].control: 0.2}
     scores |= {world.scale.least: 0.2, **({extra: 0.1} if extra else {})}
 

@@ -38,25 +38,18 @@ T = TypeVar("T")
 class SharedPool:
     """Cost and reservations of this process in a shared budget, and its knowledge of the others; see `Pool`."""
 
-    def __init__(
-        self,
-        store: PoolStore,
-        budget: Budget,
-        *,
-        is_owner: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._store, self._budget, self._is_owner, self._clock = store, budget, is_owner, clock
+    def __init__(self, store: PoolStore, budget: Budget, *, is_owner: bool = False) -> None:
+        self._store, self._budget, self._is_owner = store, budget, is_owner
         self._limited = frozenset(name for name in ResourceAmount._fields if getattr(budget, name) is not None)
         self._process, self._beat = secrets.token_hex(8), 0
         self._lock, self._exchanging = threading.Lock(), threading.Lock()
         self._spent, self._held, self._under_way = UsageAccumulator(), ResourceAmount(), 0
         self._places, self._pauses = Counter[str](), dict[str, float]()
         self._corrections: list[tuple[str, int, float]] = []
-        self._others, self._since = ZERO_USAGE, clock()
-        self._reached = clock()
+        self._others, self._since = ZERO_USAGE, time.monotonic()
+        self._reached = time.monotonic()
         self._asks: dict[AnyAsk, None] = {}
-        self._silence = Silence(clock)
+        self._silence = Silence(time.monotonic)
         self._stale: BudgetError | None = None
         self._is_dirty = self._is_closing = self._is_closed = False
         self._wake = threading.Event()
@@ -72,11 +65,11 @@ class SharedPool:
 
     @property
     def _elapsed(self) -> float:
-        return self._clock() - self._since
+        return time.monotonic() - self._since
 
     def take(self, wanted: ResourceAmount, where: str) -> None:
         """Reserve an amount; blocks. Raises BudgetError where it does not fit beside what is held."""
-        ask = AmountAsk(wanted, where, is_call=False, since=self._clock())
+        ask = AmountAsk(wanted, where, is_call=False, since=time.monotonic())
         self._submit(ask)
         if error := ask.done.result():
             raise error
@@ -93,7 +86,7 @@ class SharedPool:
             with self._lock:
                 self._under_way += 1
             return
-        ask = AmountAsk(wanted, where, is_call=True, since=self._clock())
+        ask = AmountAsk(wanted, where, is_call=True, since=time.monotonic())
         if error := await self._wait_for(ask, ask.done, lambda error: None if error else self._give_back(wanted)):
             raise error
 
@@ -251,7 +244,7 @@ class SharedPool:
 
     def _persist(self, act: Callable[[], None]) -> None:
         """Act, again and again while the server is away."""
-        begun = self._clock()
+        begun = time.monotonic()
         while True:
             try:
                 act()
@@ -263,7 +256,7 @@ class SharedPool:
                 return
 
     def _is_hopeless(self, error: Exception, since: float) -> bool:
-        return not self._store.may_pass(error) or self._clock() - since > PATIENCE
+        return not self._store.may_pass(error) or time.monotonic() - since > PATIENCE
 
     def _exchange(self) -> None:
         """Write this process's row, read those of the others, and decide about what is asked for."""
@@ -282,7 +275,7 @@ class SharedPool:
         except BaseException:
             self._is_dirty = True
             raise
-        self._reached = self._clock()
+        self._reached = time.monotonic()
         with self._lock:
             self._grant(granted)
 
@@ -309,7 +302,7 @@ class SharedPool:
         others = {name: holding for name, holding in state.holdings.items() if name != self._process}
         dead = self._silence.find_dead(others)
         others |= dead
-        self._since = min(self._since, self._clock() - state.elapsed)
+        self._since = min(self._since, time.monotonic() - state.elapsed)
         spent = UsageAccumulator(state.spent)
         for holding in others.values():
             spent.add(holding.spent)
@@ -324,7 +317,7 @@ class SharedPool:
     def _decide_amounts(self, others: Mapping[str, Holding], granted: Granted) -> ResourceAmount:
         """Reservations that this process will hold."""
         view = View.of(self._budget, self._others + self._spent.usage, others.values())
-        held, under_way, now = self._held, self._under_way, self._clock()
+        held, under_way, now = self._held, self._under_way, time.monotonic()
         for ask in self._asks:
             if isinstance(ask, AmountAsk):
                 is_busy = ask.is_call and under_way > 0

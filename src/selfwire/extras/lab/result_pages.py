@@ -288,7 +288,7 @@ def _format_claims(page: Path, given: Mapping[str, str]) -> str:
     comparisons = sum(len(load_world(shown["method"], shown["name"]).claims) for shown in worlds)
     for options in worlds:
         world, rows = _read_world(page, options)
-        columns: tuple[Column[Claim], ...] = list_claim_columns(rows, world.scale, comparisons)
+        columns: tuple[Column[Claim], ...] = list_claim_columns(rows, comparisons)
         head = ("world", *(column.name for column in columns))
         name = f"{options['method']}, {options['name']}"
         cells += [(name, *(column.format(claim) for column in columns)) for claim in world.claims]

@@ -9,7 +9,7 @@ from selfwire.core.values import fingerprint
 from selfwire.extras.cluster.executors import WorkerOptions, open_workers
 from selfwire.extras.cluster.jobs import Job, Report, run_jobs
 from selfwire.extras.lab.ablation.plan import WorldStudy
-from selfwire.extras.lab.ablation.record import Record, RecordedStudy, skip_record
+from selfwire.extras.lab.ablation.record import Record, RecordedStudy
 from selfwire.extras.lab.ablation.rows import StudyRow, append_row, begin_study, read_rows
 from selfwire.extras.lab.worlds.catalogue import load_world
 from selfwire.extras.lab.worlds.gains import WorldResult
@@ -28,7 +28,7 @@ def run_world(
     workers: WorkerOptions,
     out: Path | None,
     tell: Callable[[str], None],
-    record: Record = skip_record,
+    record: Record,
 ) -> list[WorldResult]:
     """Run a method's world for the seeds that have no row yet.
 

@@ -6,7 +6,7 @@ from selfwire.core.errors import JournalError
 from selfwire.core.values import format_count
 from selfwire.evals.table import TaskRow, name_system
 from selfwire.extras.pages.data import Outcome, Place, SpendLine, SystemLine
-from selfwire.extras.pages.evolution import add_dollars, compare_with_base
+from selfwire.extras.pages.evolution import add_dollars, compare_with_base, make_place
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.extras.pages.verdicts import format_gain
 from selfwire.graphs.method import find_method
@@ -38,17 +38,8 @@ def _make_place(journal: JournalReader, name: str, split: str, rows: list[TaskRo
         if row.trajectory not in bodies:
             raise JournalError(f"run {journal.run!r} has no trajectory of task {row.task!r}; it was damaged")
         trails.append(bodies[row.trajectory])
-    return Place(
-        key=name,
-        title=f"{name_system(name)}, on {split} tasks",
-        row=name_system(name),
-        split=split,
-        iteration=0,
-        side=name,
-        outcomes=tuple(map(_make_outcome, rows)),
-        trails=tuple(trails),
-        method=method,
-    )
+    place = make_place(name, name_system(name), split, 0, trails, name)
+    return place.replace(outcomes=tuple(map(_make_outcome, rows)), method=method)
 
 
 def _make_outcome(row: TaskRow) -> Outcome:

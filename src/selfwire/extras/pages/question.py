@@ -7,9 +7,9 @@ from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.baselines import BASELINES
 from selfwire.evolvers.figures import Picture
-from selfwire.extras.pages.data import AgentCard, Link, Place, RunReport, SpendLine, TeamVersion
+from selfwire.extras.pages.data import AgentCard, Link, RunReport, SpendLine, TeamVersion
 from selfwire.extras.pages.evaluation import format_notes
-from selfwire.extras.pages.evolution import make_outcome
+from selfwire.extras.pages.evolution import make_place
 from selfwire.extras.pages.page import save_page
 from selfwire.extras.pages.pictures import draw_run, make_card, make_round
 from selfwire.extras.pages.stored import StoredStep, StoredTrajectory
@@ -31,18 +31,9 @@ def write_question_page(team: Team, done: Trajectory, file: Path, *, offline: bo
 def describe_question(team: Team, done: Trajectory, *, offline: bool) -> RunReport:
     """Build the page of a question."""
     stored = StoredTrajectory.model_validate(done.model_dump(mode="json"))
-    outcome = make_outcome(stored)
     method = "" if team.method in BASELINES else team.method  # whose notes have no pictures
-    place = Place(
-        key="run",
-        title="this question",
-        row="this question",
-        split="asked",
-        iteration=0,
-        outcomes=(outcome,),
-        trails=(stored,),
-        method=method,
-    )
+    place = make_place("run", "this question", "asked", 0, [stored]).replace(title="this question", method=method)
+    [outcome] = place.outcomes
     picture = draw_run(method, stored.notes)
     rounds = _list_rounds(team, stored, picture, format_notes(method, stored.notes))
     cost = SpendLine(role="agents", what="all", calls=outcome.calls, tokens=outcome.tokens, dollars=done.usage.dollars)

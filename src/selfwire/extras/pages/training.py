@@ -52,13 +52,9 @@ def read_training_places(journal: JournalReader, method: str) -> tuple[Place, ..
             places.append(make_place(f"{iteration}/{phase}", row, "train", iteration, found))
         elif way in WAYS:
             places.append(make_place(f"0/{phase}", WAYS[way], "test", 0, found, way))
-    order = [*WAYS]
-    sort = sorted(places, key=lambda at: (at.split, at.iteration, order.index(at.side) if at.side else 0))
-    return tuple(place.replace(method=method) for place in [*_pick(sort, "train"), *_pick(sort, "test")])
-
-
-def _pick(places: Iterable[Place], split: str) -> list[Place]:
-    return [place for place in places if place.split == split]
+    order = ["", *WAYS]
+    places.sort(key=lambda place: (place.split == "test", place.iteration, order.index(place.side)))
+    return tuple(place.replace(method=method) for place in places)
 
 
 def compare_ways(places: Iterable[Place]) -> tuple[SystemLine, ...]:

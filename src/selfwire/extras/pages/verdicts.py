@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from selfwire.core.values import format_count
 from selfwire.evals.statistics import IntervalEstimate, compute_student_interval
-from selfwire.extras.pages.data import Place, SystemLine, TeamVersion
+from selfwire.extras.pages.data import MechanismLine, Place, SystemLine, TeamVersion
 
 _NAMED = 3
 """Most gains that a verdict names."""
@@ -38,24 +37,12 @@ def format_gain(gain: IntervalEstimate) -> str:
     return f"{gain.value:+z.2f} [{gain.low:+z.2f}, {gain.high:+z.2f}]"
 
 
-class NamedGain(Protocol):
-    """Something with a gain, such as a system beside another."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-
-    @property
-    def gain(self) -> IntervalEstimate | None:
-        """None where nothing was compared."""
-
-
-def get_gain(line: NamedGain) -> float:
+def get_gain(line: SystemLine | MechanismLine) -> float:
     """The gain of a line, by which lines are sorted; 0 where nothing was compared."""
     return line.gain.value if line.gain else 0.0
 
 
-def name_gains(lines: Sequence[NamedGain]) -> str:
+def name_gains(lines: Sequence[SystemLine | MechanismLine]) -> str:
     """The first gains by name, and how many there are more."""
     named = ", ".join(f"{line.name} {format_gain(line.gain)}" for line in lines[:_NAMED] if line.gain)
     return f"{named} and {len(lines) - _NAMED} more" if len(lines) > _NAMED else named

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from selfwire.core.values import format_count
-from selfwire.evals.statistics import compute_mean, compute_student_interval
+from selfwire.evals.statistics import compute_mean
 from selfwire.extras.lab.ablation.plan import WorldStudy
 from selfwire.extras.lab.worlds.catalogue import load_world
 from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, format_decisions
@@ -15,7 +15,7 @@ def describe_world(about: WorldStudy, results: Sequence[WorldResult], name: str)
     """Build the page of a world."""
     world = load_world(about.method, about.world)
     lines = _list_systems(results, world.scale) if results else ()
-    mechanisms = tuple(_make_mechanism(claim, results, world.scale) for claim in world.claims) if results else ()
+    mechanisms = tuple(_make_mechanism(claim, results) for claim in world.claims) if results else ()
     return RunReport(
         run=name,
         title=f"{about.method} in the world {about.world}",
@@ -34,18 +34,15 @@ def describe_world(about: WorldStudy, results: Sequence[WorldResult], name: str)
     )
 
 
-def _make_mechanism(claim: Claim, results: Sequence[WorldResult], scale: Scale) -> MechanismLine:
-    of = claim.scale or scale
-    main = claim.main or of.main
-    samples = [of.score(result, main) - of.score(result, claim.control) for result in results]
-    decisions = format_decisions(results, main)
+def _make_mechanism(claim: Claim, results: Sequence[WorldResult]) -> MechanismLine:
+    of, decisions = claim.scale, format_decisions(results, claim.main)
     return MechanismLine(
         name=claim.mechanism,
-        main=main,
+        main=claim.main,
         control=claim.control,
         possible=compute_mean([of.score(result, of.most) - of.score(result, claim.control) for result in results]),
-        gain=compute_student_interval(samples) if len(samples) > 1 else None,
-        samples=tuple(samples),
+        gain=claim.compare(results) if len(results) > 1 else None,
+        samples=tuple(of.score(result, claim.main) - of.score(result, claim.control) for result in results),
         decisions="" if decisions == "-" else decisions,
     )
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from selfwire.core.values import FrozenModel, fingerprint
-from selfwire.extras.lab.ablation.plan import Study, Subject, WorldStudy
+from selfwire.extras.lab.ablation.plan import Study, Subject
 from selfwire.models.sync import run_sync
 from selfwire.runs.record import (
     ABLATION,
@@ -43,12 +43,6 @@ Record = Callable[[RecordedStudy, str], AbstractContextManager[NoteRow]]
 
 
 @contextmanager
-def skip_record(study: RecordedStudy, key: str) -> Iterator[NoteRow]:
-    """Put nothing on record."""
-    yield lambda name, row: None
-
-
-@contextmanager
 def record_study(home: Path | None, out: Path | None, study: RecordedStudy, key: str) -> Iterator[NoteRow]:
     """Put a study on record as a run, under one name as long as its file and what its rows share stay the same.
 
@@ -59,9 +53,9 @@ def record_study(home: Path | None, out: Path | None, study: RecordedStudy, key:
         JournalError: another process is at work on the study, or the record cannot be written.
     """
     labels = _describe(study.head)
-    kind = labels.command.partition(" ")[0]
+    kind = labels["command"].partition(" ")[0]
     mark = fingerprint({"key": key, "out": str(out and out.resolve())})[:6]
-    run = "-".join((kind, labels.method, shorten_name(labels.benchmark), mark))
+    run = "-".join((kind, labels["method"], shorten_name(labels["benchmark"]), mark))
     path = get_runs_folder(home) / run / JOURNAL
     with closing(Journal.open(path) if path.exists() else Journal.create(path, run=run)) as journal:
 
@@ -69,7 +63,7 @@ def record_study(home: Path | None, out: Path | None, study: RecordedStudy, key:
             run_sync(journal.put_note(name, value))
 
         def note_status(status: str) -> None:
-            note(SUMMARY, {**labels._asdict(), "status": status})
+            note(SUMMARY, {**labels, "status": status})
 
         note_status("running")
         note(STUDY, study.model_dump(mode="json"))
@@ -81,16 +75,10 @@ def record_study(home: Path | None, out: Path | None, study: RecordedStudy, key:
         note_status("finished")
 
 
-class _Labels(NamedTuple):
-    command: str
-    method: str
-    benchmark: str
-    model: str = ""
-
-
-def _describe(subject: Subject) -> _Labels:
-    match subject:
-        case Study():
-            return _Labels(ABLATION, subject.method, subject.benchmark, subject.models.agent)
-        case WorldStudy():
-            return _Labels(WORLD, subject.method, subject.world)
+def _describe(subject: Subject) -> dict[str, str]:
+    """Describe a study in the summary of its run."""
+    if isinstance(subject, Study):
+        asked, model = (ABLATION, subject.benchmark), subject.models.agent
+    else:
+        asked, model = (WORLD, subject.world), ""
+    return {"command": asked[0], "method": subject.method, "benchmark": asked[1], "model": model}

@@ -12,7 +12,7 @@ from selfwire.extras.cluster.jobs import Job, Report, run_jobs
 from selfwire.extras.cluster.shared_ledger import open_ledger
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster, share_rates
 from selfwire.extras.lab.ablation.plan import Study
-from selfwire.extras.lab.ablation.record import Record, RecordedStudy, skip_record
+from selfwire.extras.lab.ablation.record import Record, RecordedStudy
 from selfwire.extras.lab.ablation.rows import (
     EvaluationRow,
     EvolutionRow,
@@ -32,8 +32,8 @@ def run_ablation(
     study: Study,
     out: Path,
     workers: WorkerOptions,
-    tell: Callable[[str], None] = lambda line: None,
-    record: Record = skip_record,
+    tell: Callable[[str], None],
+    record: Record,
 ) -> tuple[VariantRow, ...]:
     """Run the runs of a study that have no row yet, on workers.
 

@@ -60,22 +60,32 @@ class Scale:
         differences = [self.score(result, name) - self.score(result, other) for result in results]
         return compute_student_interval(differences, confidence)
 
+    def claim(self, mechanism: str, control: str, main: str = "") -> "Claim":
+        """Make a claim on this scale; without `main` the system that has the mechanism is the main one."""
+        return Claim(self, mechanism, main or self.main, control)
+
 
 @dataclass(frozen=True)
 class Claim:
-    """Worth of a mechanism: a system that has it less one that lacks only it.
+    """Worth of a mechanism: a system that has it less one that lacks only it; `Scale.claim` makes it.
 
     Attributes:
         mechanism: what is switched.
-        control: the system without it.
-        main: the system with it; the scale's if empty.
-        scale: where it is measured otherwise than the world as a whole.
+        main, control: the systems with it and without it.
     """
 
+    scale: Scale
     mechanism: str
+    main: str
     control: str
-    main: str = ""
-    scale: Scale | None = None
+
+    def compare(self, results: Sequence[WorldResult], confidence: float = 0.95) -> IntervalEstimate:
+        """The measured gain, paired by seed."""
+        return self.scale.compare(results, self.main, self.control, confidence)
+
+    def compute_possible(self, results: Sequence[WorldResult]) -> float:
+        """How much more than the control the best possible system scores."""
+        return self.scale.compare(results, self.scale.most, self.control).value
 
 
 def format_gains(results: Sequence[WorldResult], scale: Scale, claims: Sequence[Claim] = ()) -> str:
@@ -85,45 +95,33 @@ def format_gains(results: Sequence[WorldResult], scale: Scale, claims: Sequence[
     text = f"{len(results)} seeds. {scale.least} scores {least:.2f}, {scale.most} {most:.2f}; possible gain {gain}."
     shown = [text, build_table(_list_columns(results, scale, gain.value), scale.rank(results)).markdown]
     if claims:
-        shown.append(build_table(list_claim_columns(results, scale), claims).markdown)
+        shown.append(build_table(list_claim_columns(results), claims).markdown)
     return "\n\n".join(shown)
 
 
-def list_claim_columns(results: Sequence[WorldResult], scale: Scale, comparisons: int = 1) -> tuple[Column[Claim], ...]:
+def list_claim_columns(results: Sequence[WorldResult], comparisons: int = 1) -> tuple[Column[Claim], ...]:
     """The columns of a table of claims; one says what is left of each as one of several comparisons (Bonferroni)."""
 
-    def find_scale(claim: Claim) -> Scale:
-        return claim.scale or scale
-
-    def compute_possible(claim: Claim) -> float:
-        of = find_scale(claim)
-        return of.compare(results, of.most, claim.control).value
-
-    def compute_gain(claim: Claim) -> IntervalEstimate:
-        of = find_scale(claim)
-        return of.compare(results, claim.main or of.main, claim.control)
-
     def compare_width(claim: Claim) -> str:
-        gain, possible = compute_gain(claim), compute_possible(claim)
+        gain, possible = claim.compare(results), claim.compute_possible(results)
         return f"{(gain.high - gain.low) / 2 / possible:.2f}" if possible > 0 else "-"
 
     def stands(claim: Claim) -> str:
-        of = find_scale(claim)
-        gain = of.compare(results, claim.main or of.main, claim.control, 1 - 0.05 / comparisons)
+        gain = claim.compare(results, 1 - 0.05 / comparisons)
         return "yes" if gain.low > 0 or gain.high < 0 else "no"
 
     return (
         Column("mechanism", lambda claim: claim.mechanism),
-        Column("best possible gain on the control", lambda claim: f"{compute_possible(claim):.2f}"),
+        Column("best possible gain on the control", lambda claim: f"{claim.compute_possible(results):.2f}"),
         Column(
             "measured gain, paired [95 %]",
-            lambda claim: format_difference(compute_gain(claim), find_scale(claim).digits),
+            lambda claim: format_difference(claim.compare(results), claim.scale.digits),
         ),
         Column(f"not 0 over all {comparisons}", stands if comparisons > 1 else lambda claim: "-", "-"),
         Column("half the interval, of the possible gain", compare_width),
-        Column("with", lambda claim: claim.main or find_scale(claim).main),
+        Column("with", lambda claim: claim.main),
         Column("control", lambda claim: claim.control),
-        Column("free decisions", lambda claim: format_decisions(results, claim.main or find_scale(claim).main), "-"),
+        Column("free decisions", lambda claim: format_decisions(results, claim.main), "-"),
     )
 
 

@@ -19,7 +19,7 @@ from selfwire.evals.table import Column
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.extras.lab.worlds.catalogue import World
 from selfwire.extras.lab.worlds.dytopo.parts import SplitModel, SplitParameters, SplitTask, make_task
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, mean_column
+from selfwire.extras.lab.worlds.gains import Scale, WorldResult, mean_column
 from selfwire.graphs.dytopo import Dytopo, Report
 from selfwire.models.embeddings import HashingEmbedder
 
@@ -174,12 +174,12 @@ def list_columns(results: Sequence[WorldResult]) -> tuple[Column[str], ...]:
 
 SCALE = Scale("parts", least=RANDOM, most=ORACLE, main=MAIN)
 CLAIMS = (
-    Claim("matching", RANDOM),
-    Claim("matching, at equal tokens", BROADCAST),
-    Claim("matching, against a fixed graph", RING),
-    Claim("a graph of its own for every round", KEPT),
-    Claim("public needs (D12)", DEAF),
-    Claim("a tau that fits the embedder", MAIN, main=BEST),
+    SCALE.claim("matching", RANDOM),
+    SCALE.claim("matching, at equal tokens", BROADCAST),
+    SCALE.claim("matching, against a fixed graph", RING),
+    SCALE.claim("a graph of its own for every round", KEPT),
+    SCALE.claim("public needs (D12)", DEAF),
+    SCALE.claim("a tau that fits the embedder", MAIN, main=BEST),
 )
 STUDY = SplitParameters()
 WORLD = World(STUDY, run_seed, SCALE, CLAIMS, columns=list_columns)

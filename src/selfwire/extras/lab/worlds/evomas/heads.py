@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from selfwire.evolvers.router.config import PAPER_HEAD, HeadConfig, TrainConfig
 from selfwire.extras.lab.worlds.catalogue import World
 from selfwire.extras.lab.worlds.evomas.relays import ORACLE, RANDOM, RelayStudy, RouterSystem, run_routers
-from selfwire.extras.lab.worlds.gains import Claim, Scale
+from selfwire.extras.lab.worlds.gains import Scale
 
 ROWS = PAPER_HEAD.replace(state="rows")
 NO_BONUS = TrainConfig(entropy=0.0)
@@ -33,11 +33,11 @@ WORLD = World(
     lambda study, seed: run_routers(study, SYSTEMS, seed),
     scale=SCALE,
     claims=(
-        Claim("rows in place of words", PAPER, PAPER_ROWS),
-        Claim("no entropy bonus, rows", PAPER_ROWS, f"{PAPER_ROWS}, no entropy bonus"),
-        Claim("start at the identity", PAPER_ROWS, IDENTITY),
-        Claim("layer normalisation", IDENTITY, HEAD),
-        Claim("no softmax over agents", HEAD, ADDITIVE),
-        Claim("no values and no cosine", ADDITIVE, LINEAR),
+        SCALE.claim("rows in place of words", PAPER, PAPER_ROWS),
+        SCALE.claim("no entropy bonus, rows", PAPER_ROWS, f"{PAPER_ROWS}, no entropy bonus"),
+        SCALE.claim("start at the identity", PAPER_ROWS, IDENTITY),
+        SCALE.claim("layer normalisation", IDENTITY, HEAD),
+        SCALE.claim("no softmax over agents", HEAD, ADDITIVE),
+        SCALE.claim("no values and no cosine", ADDITIVE, LINEAR),
     ),
 )

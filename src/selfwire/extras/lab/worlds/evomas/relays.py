@@ -47,7 +47,7 @@ from selfwire.extras.lab.worlds.evomas.relay_tasks import (
     generate_relays,
     settle_relays,
 )
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
+from selfwire.extras.lab.worlds.gains import Scale, WorldResult
 from selfwire.models.embeddings import load_embedder
 
 NEAREST, EXAMPLES, SHARP = 1000, 10_000, 0.03
@@ -288,15 +288,17 @@ WORLD = World(
     run_seed,
     scale=SCALE,
     claims=(
-        Claim("attention and layers, against a linear policy on the subtask", LINEAR_SUBTASK),
-        Claim("attention, against a linear policy on the same inputs", LINEAR),
-        Claim("task state", "the head w/o task state"),
-        Claim("results of earlier stages", "the head w/o results of stages"),
-        Claim("earlier layers", "the head w/o layer context"),
-        Claim("design of the head, against the paper's", "the paper's head"),
-        Claim("our REINFORCE, against the paper's", "the head, the paper's REINFORCE"),
-        Claim("baseline, sparse rewards", f"{SPARSE}w/o baseline", scale=OF_SPARSE),
-        Claim("process reward, sparse rewards", f"{SPARSE}{HEAD}", f"{SPARSE}with process reward", OF_SPARSE),
-        Claim("rows paired with the subtask, masters swap", f"{MASTERS}{HEAD}", main=f"{MASTERS}{HEAD}, paired rows"),
+        SCALE.claim("attention and layers, against a linear policy on the subtask", LINEAR_SUBTASK),
+        SCALE.claim("attention, against a linear policy on the same inputs", LINEAR),
+        SCALE.claim("task state", "the head w/o task state"),
+        SCALE.claim("results of earlier stages", "the head w/o results of stages"),
+        SCALE.claim("earlier layers", "the head w/o layer context"),
+        SCALE.claim("design of the head, against the paper's", "the paper's head"),
+        SCALE.claim("our REINFORCE, against the paper's", "the head, the paper's REINFORCE"),
+        OF_SPARSE.claim("baseline, sparse rewards", f"{SPARSE}w/o baseline"),
+        OF_SPARSE.claim("process reward, sparse rewards", f"{SPARSE}{HEAD}", f"{SPARSE}with process reward"),
+        SCALE.claim(
+            "rows paired with the subtask, masters swap", f"{MASTERS}{HEAD}", main=f"{MASTERS}{HEAD}, paired rows"
+        ),
     ),
 )

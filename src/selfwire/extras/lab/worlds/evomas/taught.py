@@ -20,7 +20,7 @@ from selfwire.extras.lab.worlds.evomas.relays import (
     measure,
     run_system,
 )
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
+from selfwire.extras.lab.worlds.gains import Scale, WorldResult
 
 LIKELIHOOD = TrainConfig(baseline="none", entropy=0.0, skip_equal=False)
 """With a reward of 1 for each episode REINFORCE's objective is the mean log-probability of what was drawn."""
@@ -65,7 +65,7 @@ WORLD = World(
     run_seed,
     scale=SCALE,
     claims=(
-        Claim("attention, where its router is told the right agents", LINEAR),
-        Claim("the same, masters swap, paired rows", f"{MASTERS}{LINEAR}{PAIRED}", f"{MASTERS}{HEAD}{PAIRED}"),
+        SCALE.claim("attention, where its router is told the right agents", LINEAR),
+        SCALE.claim("the same, masters swap, paired rows", f"{MASTERS}{LINEAR}{PAIRED}", f"{MASTERS}{HEAD}{PAIRED}"),
     ),
 )

@@ -34,7 +34,7 @@ from selfwire.extras.lab.worlds.crafts import (
     grade,
     work,
 )
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
+from selfwire.extras.lab.worlds.gains import Scale, WorldResult
 from selfwire.extras.lab.worlds.hera.orchestrator import SCRIPT
 from selfwire.graphs.hera import Hera, HeraCtx
 from selfwire.models.embeddings import HashingEmbedder
@@ -185,17 +185,18 @@ async def run_seed(given: ProceduresStudy, seed: int) -> WorldResult:
 
 
 STUDY = ProceduresStudy()
+SCALE = Scale("score", START, ORACLE, MAIN)
 WORLD = World(
     STUDY,
     run_seed,
-    scale=Scale("score", START, ORACLE, MAIN),
+    scale=SCALE,
     claims=(
-        Claim("HERA, against the same calls without what they say", "all by chance"),
-        Claim("experience library", "w/o library"),
-        Claim("what the insights say", "insights from random runs"),
-        Claim("RoPE", "w/o RoPE"),
-        Claim("what the variants say", "random rules"),
-        Claim("topology mutation", "w/o mutation"),
-        Claim("what the mutations say", "random mutations"),
+        SCALE.claim("HERA, against the same calls without what they say", "all by chance"),
+        SCALE.claim("experience library", "w/o library"),
+        SCALE.claim("what the insights say", "insights from random runs"),
+        SCALE.claim("RoPE", "w/o RoPE"),
+        SCALE.claim("what the variants say", "random rules"),
+        SCALE.claim("topology mutation", "w/o mutation"),
+        SCALE.claim("what the mutations say", "random mutations"),
     ),
 )

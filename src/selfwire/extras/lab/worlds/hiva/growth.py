@@ -34,7 +34,7 @@ from selfwire.extras.lab.worlds.crafts import (
     find_slips,
     work,
 )
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
+from selfwire.extras.lab.worlds.gains import Scale, WorldResult
 from selfwire.extras.lab.worlds.hiva.critics import SCRIPT
 from selfwire.graphs.hiva import AGGREGATOR, SOURCE, Hiva, HivaCtx
 from selfwire.models.embeddings import HashingEmbedder
@@ -217,15 +217,16 @@ async def run_seed(given: GrowthStudy, seed: int) -> WorldResult:
 
 
 STUDY = GrowthStudy()
+SCALE = Scale("score", START, ORACLE, MAIN)
 WORLD = World(
     STUDY,
     run_seed,
-    scale=Scale("score", START, ORACLE, MAIN),
+    scale=SCALE,
     claims=(
-        Claim("semantic evolution", "w/o SEV"),
-        Claim("what the rewrites say", "random prompts"),
-        Claim("topological evolution", "w/o TEV"),
-        Claim("what the changes of the team are", "random topology"),
-        Claim("both, against random edits at the same places", "random edits"),
+        SCALE.claim("semantic evolution", "w/o SEV"),
+        SCALE.claim("what the rewrites say", "random prompts"),
+        SCALE.claim("topological evolution", "w/o TEV"),
+        SCALE.claim("what the changes of the team are", "random topology"),
+        SCALE.claim("both, against random edits at the same places", "random edits"),
     ),
 )

@@ -25,7 +25,7 @@ from selfwire.evolvers.hiva.kabb import TaskMatch, count_decisions, learn_lesson
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import TrajectoryLesson
 from selfwire.extras.lab.worlds.catalogue import World
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
+from selfwire.extras.lab.worlds.gains import Scale, WorldResult
 from selfwire.extras.lab.worlds.hiva.branching import (
     SINK,
     BranchingParameters,
@@ -253,17 +253,18 @@ def _summarise(scores: Floats, given: BranchingParameters) -> dict[str, float]:
 
 STUDY = KabbStudy()
 OF_NEW_KINDS = Scale(f"new {FIRST[0]}", UNIFORM, ORACLE, MAIN)
+SCALE = Scale(f"sum {CHECKPOINTS[-1]}", UNIFORM, ORACLE, MAIN, CHECKPOINTS[-1])
 WORLD = World(
     STUDY,
     run_seed,
-    scale=Scale(f"sum {CHECKPOINTS[-1]}", UNIFORM, ORACLE, MAIN, CHECKPOINTS[-1]),
+    scale=SCALE,
     claims=(
-        Claim("KABB", UNIFORM),
-        Claim("knowledge distance", "KABB w/o knowledge distance"),
-        Claim("knowledge distance, first tasks of new kinds", "KABB w/o knowledge distance", scale=OF_NEW_KINDS),
-        Claim("synergy", "KABB w/o synergy"),
-        Claim("decay of beliefs", "KABB w/o decay"),
-        Claim("a bandit that reads claims", "greedy per kind"),
+        SCALE.claim("KABB", UNIFORM),
+        SCALE.claim("knowledge distance", "KABB w/o knowledge distance"),
+        OF_NEW_KINDS.claim("knowledge distance, first tasks of new kinds", "KABB w/o knowledge distance"),
+        SCALE.claim("synergy", "KABB w/o synergy"),
+        SCALE.claim("decay of beliefs", "KABB w/o decay"),
+        SCALE.claim("a bandit that reads claims", "greedy per kind"),
     ),
     tables=format_tables,
 )

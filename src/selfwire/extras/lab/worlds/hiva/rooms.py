@@ -26,7 +26,7 @@ from selfwire.evolvers.hiva.gradients import Backward
 from selfwire.evolvers.hiva.knowledge import TaskConcepts, concept_name
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.extras.lab.worlds.catalogue import World
-from selfwire.extras.lab.worlds.gains import SYSTEM, Claim, Scale, WorldResult, list_claim_columns
+from selfwire.extras.lab.worlds.gains import SYSTEM, Scale, WorldResult, list_claim_columns
 from selfwire.extras.lab.worlds.hiva.branching import SINK, SOURCE, Run, judge_agent, record_run, route_task
 from selfwire.extras.lab.worlds.hiva.kabb import INDEXES, Chooser, KabbChooser, play
 from selfwire.extras.lab.worlds.hiva.regret import LAST, MAIN, ORACLE, UNIFORM
@@ -185,7 +185,7 @@ def format_tables(results: Sequence[WorldResult]) -> str:
         build_table((SYSTEM, *map(share, settings)), names).markdown,
         f"In the last {LAST} tasks:",
         build_table((SYSTEM, *(share(f"{name}, last") for name in settings)), names).markdown,
-        build_table(list_claim_columns(results, WORLD.scale), WORLD.claims).markdown,
+        build_table(list_claim_columns(results), WORLD.claims).markdown,
     ]
     return "\n\n".join(shown)
 
@@ -197,9 +197,9 @@ WORLD = World(
     run_seed,
     scale=FOUR,
     claims=(
-        Claim("lambda fitted, 4 agents", "KABB, lambda = 1", scale=FOUR),
-        Claim("lambda fitted, 8 agents", "KABB, lambda = 1", scale=EIGHT),
-        Claim("a bandit that reads claims, 8 agents", "greedy per kind", scale=EIGHT),
+        FOUR.claim("lambda fitted, 4 agents", "KABB, lambda = 1"),
+        EIGHT.claim("lambda fitted, 8 agents", "KABB, lambda = 1"),
+        EIGHT.claim("a bandit that reads claims, 8 agents", "greedy per kind"),
     ),
     tables=format_tables,
 )

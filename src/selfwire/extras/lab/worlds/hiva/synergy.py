@@ -16,7 +16,7 @@ import numpy as np
 from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.memory import HivaMemory, TrajectoryLesson, edge_key
 from selfwire.extras.lab.worlds.catalogue import World
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
+from selfwire.extras.lab.worlds.gains import Scale, WorldResult
 from selfwire.extras.lab.worlds.hiva.branching import (
     LAYERS,
     PLACE,
@@ -87,14 +87,15 @@ def compute_blind(world: BranchingWorld, given: BranchingParameters) -> Floats:
     return scores
 
 
+SCALE = Scale("score", UNIFORM, ORACLE, MAIN, digits=3)
 WORLD = World(
     PARAMETERS,
     run_seed,
-    scale=Scale("score", UNIFORM, ORACLE, MAIN, digits=3),
+    scale=SCALE,
     claims=(
-        Claim("synergy, eta = 0.5", WITHOUT),
-        Claim("synergy, eta = 2", WITHOUT, main="KABB, eta = 2"),
-        Claim("synergy, eta = 5", WITHOUT, main=HEAVY),
-        Claim("the right C instead of a learned one, eta = 5", HEAVY, main=TOLD),
+        SCALE.claim("synergy, eta = 0.5", WITHOUT),
+        SCALE.claim("synergy, eta = 2", WITHOUT, main="KABB, eta = 2"),
+        SCALE.claim("synergy, eta = 5", WITHOUT, main=HEAVY),
+        SCALE.claim("the right C instead of a learned one, eta = 5", HEAVY, main=TOLD),
     ),
 )

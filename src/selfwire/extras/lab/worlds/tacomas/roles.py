@@ -14,7 +14,7 @@ from selfwire.evals.table import Column, format_difference
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.rounds import Figures
 from selfwire.extras.lab.worlds.catalogue import World
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult, mean_column
+from selfwire.extras.lab.worlds.gains import Scale, WorldResult, mean_column
 from selfwire.extras.lab.worlds.tacomas.survey import Survey, SurveyModel, SurveyParameters, make_survey
 from selfwire.graphs.tacomas import Tacomas
 from selfwire.models.embeddings import HashingEmbedder
@@ -98,11 +98,11 @@ def list_columns(results: Sequence[WorldResult]) -> tuple[Column[str], ...]:
 
 SCALE = Scale("solved", least=FIXED, most=ORACLE, main=MAIN)
 CLAIMS = (
-    Claim("slow loop", FAST),
-    Claim("slow loop, against random births and deaths", RANDOM),
-    Claim("fast loop", SLOW),
-    *(Claim(f"K = 2 in place of {k}", f"both loops, K = {k}") for k in OTHER),
-    Claim("K = 2 in place of 1, where the meta-model is never hasty", f"{ONE}{PATIENT}", main=f"{MAIN}{PATIENT}"),
+    SCALE.claim("slow loop", FAST),
+    SCALE.claim("slow loop, against random births and deaths", RANDOM),
+    SCALE.claim("fast loop", SLOW),
+    *(SCALE.claim(f"K = 2 in place of {k}", f"both loops, K = {k}") for k in OTHER),
+    SCALE.claim("K = 2 in place of 1, where the meta-model is never hasty", f"{ONE}{PATIENT}", main=f"{MAIN}{PATIENT}"),
 )
 STUDY = SurveyParameters()
 WORLD = World(STUDY, run_seed, SCALE, CLAIMS, columns=list_columns)

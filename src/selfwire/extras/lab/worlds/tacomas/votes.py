@@ -31,7 +31,7 @@ from selfwire.evolvers.tacomas.fast import weigh_messages
 from selfwire.evolvers.tacomas.initial_team import METHOD
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, ChecklistItem, Contributions, Refinement, Verdict
 from selfwire.extras.lab.worlds.catalogue import World
-from selfwire.extras.lab.worlds.gains import Claim, Scale, WorldResult
+from selfwire.extras.lab.worlds.gains import Scale, WorldResult
 from selfwire.extras.lab.worlds.tacomas.survey import ENTRY, SINK, find_blocks
 from selfwire.graphs.tacomas import Tacomas
 from selfwire.models.embeddings import HashingEmbedder
@@ -189,10 +189,10 @@ async def run_seed(given: VotesParameters, seed: int) -> WorldResult:
 
 SCALE = Scale("right", least=UNIFORM, most=BEST, main=MAIN)
 CLAIMS = (
-    Claim("weights (Eq. 2)", UNIFORM),
-    Claim("weights, against contributions by chance", BY_CHANCE),
-    Claim("no floor (the paper's form)", MAIN, main=NO_FLOOR),
-    Claim("weights, where the inbox has room for all", UNIFORM, main=ROOMY),
+    SCALE.claim("weights (Eq. 2)", UNIFORM),
+    SCALE.claim("weights, against contributions by chance", BY_CHANCE),
+    SCALE.claim("no floor (the paper's form)", MAIN, main=NO_FLOOR),
+    SCALE.claim("weights, where the inbox has room for all", UNIFORM, main=ROOMY),
 )
 STUDY = VotesParameters()
 WORLD = World(STUDY, run_seed, SCALE, CLAIMS)

@@ -57,10 +57,8 @@ from selfwire.core.values import (
 from selfwire.evolvers.hiva.descriptions import blame_tools, make_toolbox, offer_tools, propose_descriptions
 from selfwire.evolvers.hiva.gradients import (
     Backward,
-    Described,
     Gradient,
     compute_loss,
-    describe_tools,
     propagate_gradients,
 )
 from selfwire.evolvers.hiva.insertions import (
@@ -76,7 +74,7 @@ from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 from selfwire.evolvers.router.config import ROUTER, RouterConfig, TrainConfig
 from selfwire.evolvers.topology_ops import add_serial, find_free_name, make_fresh_id
-from selfwire.evolvers.trajectory_text import gather_all, shorten
+from selfwire.evolvers.trajectory_text import Described, describe_tools, gather_all, shorten
 from selfwire.graphs.hiva import Hiva, get_critic
 from selfwire.graphs.insertions import (
     BESIDE,

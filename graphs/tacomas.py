@@ -215,13 +215,17 @@ async def refine(state: TacomasState, ctx: TacomasCtx) -> Update:
     scored = {found.agent: found.score for found in last.contributions}
     weights = update_weights(state.weights, scored, rate=config.fast.rate, floor=config.fast.floor)
     at = ctx.at.at(visit=last.number)
-    fresh, dropped, usage = await refine_agents(state.workflow, state.so_far, ctx.critic, config=config.fast, scope=at)
-    held = drop_notes(state.notes, dropped)
+    tools = ctx.get_tools(state.workflow)
+    coached = await refine_agents(state.workflow, state.so_far, ctx.critic, tools=tools, config=config.fast, scope=at)
+    refused = (*last.refused, *coached.refused)
+    last = last.replace(weights=weights, notes=coached.notes, refused=refused, usage=last.usage + coached.usage)
     return state.update(
         weights=weights,
-        notes=append_notes(held, fresh, state.weights, keep=config.fast.kept),
-        rounds=(*before, last.replace(weights=weights, notes=fresh, usage=last.usage + usage)),
-        usage=add_usage(state.usage, usage, ctx.budget),
+        notes=append_notes(
+            drop_notes(state.notes, coached.dropped), coached.notes, state.weights, keep=config.fast.kept
+        ),
+        rounds=(*before, last),
+        usage=add_usage(state.usage, coached.usage, ctx.budget),
     )
 
 

@@ -384,7 +384,7 @@ class Tacomas(Method[TacomasConfig]):
 
     @staticmethod
     def estimate_calls(config: TacomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
-        """Calls of the team's rounds, each judged and coached; the team that questions start with does not change."""
+        """Calls of the first team's rounds, each judged and coached; at most, every slow update adds an agent."""
         asks = len(team.topology.nodes) if config.fast.judge_each else 1  # of contributions and of the coach, per round
         coached = asks * (config.capability and config.fast.refines)
         meta = coached + config.topology / config.interval
@@ -393,8 +393,10 @@ class Tacomas(Method[TacomasConfig]):
             judge = 1.2 * rounds + (rounds - 1) * asks
             return {"agent": rounds * count_turn_calls(team), "judge": judge, "meta": 1 + (rounds - 1) * meta}
 
-        usual = count_calls(min(config.rounds, USUAL_ROUNDS))
-        return CallEstimate(usual, gate_share=0, tokens=750, most=count_calls(config.rounds))
+        usual, most = count_calls(min(config.rounds, USUAL_ROUNDS)), count_calls(config.rounds)
+        births = config.topology * (config.rounds - 1) // config.interval
+        turns = births * config.rounds / 2  # who is born halfway works in half of the rounds
+        return CallEstimate(usual, gate_share=0, tokens=750, most={**most, "agent": most["agent"] + turns})
 
     @property
     def prompts(self) -> Prompts:

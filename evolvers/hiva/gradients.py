@@ -228,7 +228,7 @@ async def _localise(
     toolbox: Mapping[str, Described],
     scope: Scope,
 ) -> tuple[Gradient, Usage]:
-    """The gradient at one node; praise concerns nothing (D18)."""
+    """The gradient at one node; praise of an agent concerns neither its prompt nor its tools (D18)."""
     agent, said = team.agent_at(step.node), "\n".join(f"[{g.node}] {g.overall.strip() or g.text}" for g in received)
     asked, usage = await meta_model.ask(
         AgentGradient,
@@ -243,6 +243,9 @@ async def _localise(
         feedback=render_feedback(trajectory),
         successor_feedback=said,
     )
+    concerns = asked.concerns
+    if asked.sentiment == "positive":
+        concerns = "topology" if concerns in ("topology", "both") else "none"
     gradient = Gradient(
         task=trajectory.question.id,
         node=step.node,
@@ -251,7 +254,7 @@ async def _localise(
         tool=asked.tool_feedback,
         overall=asked.overall_feedback,
         sentiment=asked.sentiment,
-        concerns="none" if asked.sentiment == "positive" else asked.concerns,
+        concerns=concerns,
     )
     return gradient, usage
 

@@ -1179,13 +1179,19 @@ def _read(mapped: Mapped, output: Any) -> str:
 async def compute_gradients(
     run: Trajectory, team: Team, critic: PromptedModel, scope: Scope, toolbox: Mapping[str, Described]
 ) -> Backward:
-    """Compute the textual gradients of a graded run; none where it is solved or teaches nothing."""
+    """Compute the textual gradients of a graded run; none where it is solved or teaches nothing.
+
+    What is said of the program's own part goes to the texts whose replies it returns, as it has no prompt.
+    """
     loss = await compute_loss(run, team, critic, environment=True, scope=scope)
-    if loss.gradient is None:
+    at_sink = loss.gradient
+    if at_sink is None:
         return Backward(usage=loss.usage)
+    if (own := at_sink.system_prompt.strip()) not in at_sink.overall:
+        at_sink = at_sink.replace(overall=f"{at_sink.overall}\n{own}".strip())
     if list_insertions(team):  # these have no place of their own in the chain of the source
         team = team.replace(topology=make_chain(*(step.node for step in run.steps)))
-    found = await propagate_gradients(run, team, loss.gradient, critic, environment=True, toolbox=toolbox, scope=scope)
+    found = await propagate_gradients(run, team, at_sink, critic, environment=True, toolbox=toolbox, scope=scope)
     return found.replace(usage=loss.usage + found.usage)
 
 

@@ -139,7 +139,7 @@ async def generate_variant(
         scope=scope.at(node=f"variant {agent.id} {axis}"),
         catch=ModelError,
         agent=agent.id,
-        role=agent.role,
+        role=_get_role(agent),
         prompt=agent.prompt,
         tools=tools,
         axis=AXES[axis],
@@ -189,7 +189,7 @@ async def extract_lesson(
         scope=scope.at(node=f"contrast {agent.id}"),
         catch=ModelError,
         agent=agent.id,
-        role=agent.role,
+        role=_get_role(agent),
         prompt=agent.prompt,
         tools=tools,
         case="\n\n".join(failure.case for failure in failures[-1:]),
@@ -234,6 +234,11 @@ async def integrate_lesson(
         return None, diff, usage
     why = f"{diff} (from {'; '.join(dict.fromkeys(lesson.derived_from)) or 'replays with prompt variants'})"
     return Rewiring(RewritePrompt(agent.id, after.text), why=why, operation=OPERATION, by=agent.id), diff, usage
+
+
+def _get_role(agent: Agent) -> str:
+    """An agent's role; "" where it says no more than the prompt, as of a program's text."""
+    return "" if agent.role.strip() in agent.prompt else agent.role
 
 
 def _result(trajectory: Trajectory, agent: str) -> str:

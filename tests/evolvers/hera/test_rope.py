@@ -176,6 +176,15 @@ async def test_those_who_vary_and_contrast_a_prompt_read_what_its_tools_do() -> 
         assert f"<tools>\n{search}\n</tools>" in model.shown(schema)[0]
 
 
+async def test_a_role_that_is_the_prompt_is_not_shown_twice() -> None:
+    model = ScriptedModel(Contrast=LEARNED, PromptVariant=PromptVariant(instructions=["Search twice."]))
+    meta, agent = meta_model(model), RETRIEVER.replace(role=RETRIEVER.prompt)
+    await generate_variant(agent, "efficiency", [told(1)], meta, scope=Scope())
+    await extract_lesson(agent, FAILED, [(VARIED, ran(score=1.0))], [told(1)], meta, scope=Scope())
+    for schema in ("PromptVariant", "Contrast"):
+        assert model.shown(schema)[0].count(agent.prompt) == 1
+
+
 async def test_what_there_is_none_of_is_left_out_of_the_contrast() -> None:
     model, idle = ScriptedModel(Contrast=LEARNED), RETRIEVER.replace(tools=())
     await extract_lesson(

@@ -200,5 +200,5 @@ def _create_agent(reply: Mutation, team: Team, tools: Collection[str]) -> Agent 
     name = find_free_name(base, set(team.agents_by_id)) if base else ""
     if not is_id(name) or not reply.instruction.strip():
         return None
-    held = tuple(dict.fromkeys(tool for tool in reply.tools if tool in tools))
+    held = tuple(dict.fromkeys(tool for said in reply.tools if (tool := find_name(said, tools))))
     return Agent(id=name, role=to_plain_line(reply.role), prompt=reply.instruction.strip()[:4000], tools=held)

@@ -64,7 +64,7 @@ def test_a_new_agent_comes_after_the_last_node_of_the_failed_one() -> None:
 
 def said(**changes: object) -> Mutation:
     fields = {"alternative": "Query Rewriter", "name": "Date finder!", "role": "finds\ndates",
-              "instruction": "You look for dates.", "tools": ["search", "launch"]}  # fmt: skip
+              "instruction": "You look for dates.", "tools": ["search: Searches the archive.", "launch"]}  # fmt: skip
     return Mutation.model_validate({**fields, **changes})
 
 

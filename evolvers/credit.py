@@ -6,7 +6,7 @@ from pydantic import Field
 
 from selfwire.core.team import Team
 from selfwire.core.text import excerpt
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import FrozenModel, to_plain_json
 from selfwire.evolvers.trajectory_text import find_name, format_inbox, format_step, render_feedback
 
@@ -108,17 +108,22 @@ def make_failure(trajectory: Trajectory, blame: Blame) -> Failure:
     answer = (trajectory.answer or "").strip()
     about = "\n".join([blame.cause, *(step.output for step in own), answer])
     work = "\n".join(f"[{step.node}] {format_step(step, WORK_LENGTH, about=about)}" for step in own)
-    final = "" if answer in work else f"\nfinal answer: {excerpt(answer, ANSWER_LENGTH)}"
     ran = ", ".join(step.node for step in trajectory.steps)
     return Failure(
         question=trajectory.question.id,
         asked=excerpt(trajectory.question.input, TASK_LENGTH, about),
         received="\n\n".join(format_inbox(step, WORK_LENGTH, about=about) for step in own),
         ran=ran,
-        did=f"{work}{final}",
+        did=f"{work}\n{render_answer(answer, own, ANSWER_LENGTH)}",
         feedback=excerpt(render_feedback(trajectory), ANSWER_LENGTH),
         cause=blame.cause,
     )
+
+
+def render_answer(answer: str, own: Sequence[Step], length: int) -> str:
+    """The line with a run's answer below an agent's own steps: where one of them wrote it, its name stands for it."""
+    writer = next((step.node for step in own if step.output.strip() == answer.strip()), None)
+    return f"final answer: {excerpt(answer.strip(), length) if writer is None else f'(the text of [{writer}])'}"
 
 
 def get_buffers(team: Team) -> dict[str, tuple[Failure, ...]]:

@@ -2,15 +2,18 @@
 
 import asyncio
 import re
-from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from selfwire.core.agent import Agent
+from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ModelError, get_error_cost
+from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, ToolUse, Trajectory
 from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import Id
 
 TASK_LENGTH = 12_000
 """Characters of a task that every prompt shows whole, as a cut task shares no prefix with other requests."""
@@ -74,6 +77,29 @@ def render_agents(agents: Sequence[Agent]) -> str:
     """Agents with their roles and tools, one per line."""
     held = {agent.id: f" (tools: {', '.join(agent.tools)})" if agent.tools else "" for agent in agents}
     return "\n".join(f"{agent.id}: {agent.role}{held[agent.id]}" for agent in agents)
+
+
+class Described(Protocol):
+    """A tool as critics see it; every `Tool` is one."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Name, description and input."""
+
+
+def describe_tools(names: Sequence[Id], team: Team, toolbox: Mapping[str, Described]) -> str:
+    """Tools with their descriptions, one per line; those of the team's own are marked."""
+    own = team.tools_by_name
+    return "\n".join(
+        [
+            f"{name} (the team's own): {own[name].description}"
+            if name in own
+            else f"{name}: {toolbox[name].spec.description}"
+            if name in toolbox
+            else name
+            for name in names
+        ]
+    )
 
 
 def render_topology(topology: Topology) -> str:

@@ -64,7 +64,7 @@ from selfwire.graphs.machine import (
     Update,
     run_graph,
 )
-from selfwire.graphs.method import FULL, CallEstimate, EvolveResult, Method, NamedSeeds, Variant, scale_calls
+from selfwire.graphs.method import FULL, CallEstimate, Calls, EvolveResult, Method, NamedSeeds, Variant, scale_calls
 from selfwire.graphs.serve import make_server
 from selfwire.models.sync import run_sync
 
@@ -189,8 +189,7 @@ async def manager(state: DytopoState, ctx: DytopoCtx) -> Update:
     if managed.complete and not ctx.options.halting:
         managed = managed.replace(complete=False, why="this run does not halt")
     rounds = (*before, last.replace(managed=managed))
-    stopped = "complete" if managed.complete else state.stopped
-    return state.update(goal=managed.goal, rounds=rounds, stopped=stopped)
+    return state.update(goal=managed.goal, rounds=rounds, stopped="complete" if managed.complete else "")
 
 
 async def conclude(state: DytopoState, ctx: DytopoCtx) -> Update:
@@ -207,10 +206,8 @@ async def conclude(state: DytopoState, ctx: DytopoCtx) -> Update:
 
 
 def manager_or_next(state: DytopoState, ctx: DytopoCtx) -> str:
-    """The manager, unless it is off, all workers failed or a last round ends a run that cannot halt (D11)."""
-    halts = ctx.options.halting and state.stopped != "failed"
-    asked = ctx.options.manager and (halts or not state.stopped)
-    return "manager" if asked else workers_or_conclude(state, ctx)
+    """The manager, unless it is off or no round can follow (D11)."""
+    return "manager" if ctx.options.manager and not state.stopped else workers_or_conclude(state, ctx)
 
 
 def workers_or_conclude(state: DytopoState, ctx: DytopoCtx) -> str:
@@ -406,10 +403,15 @@ class Dytopo(Method[DytopoConfig]):
     def estimate_calls(config: DytopoConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
         """Rounds of the team and its manager; the same for every setting that is tried on half of the batch."""
         rounds = min(config.rounds, USUAL_ROUNDS) if config.halting else config.rounds
-        question = {"agent": rounds * len(team.topology.nodes), "meta": rounds * config.manager}
+
+        def count_calls(rounds: int) -> Calls:
+            managed = min(rounds, config.rounds - 1) * config.manager  # nobody speaks of the last round
+            return {"agent": rounds * len(team.topology.nodes), "meta": managed}
+
+        question = count_calls(rounds)
         settings = SETTINGS if config.search == "near" else 5 * SETTINGS
         learning = scale_calls(question, batch * settings / 2)  # the same rounds are on record
-        most = scale_calls(question, config.rounds / rounds)
+        most = count_calls(config.rounds)
         return CallEstimate(question, learning=learning, gate_share=0.5, tokens=1300, most=most)
 
     @property

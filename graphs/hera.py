@@ -91,7 +91,7 @@ from selfwire.evolvers.hera.rope import (
     integrate_lesson,
 )
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trajectory_text import gather_all, get_score
+from selfwire.evolvers.trajectory_text import describe_tools, gather_all, get_score
 from selfwire.graphs.build import make_build
 from selfwire.graphs.machine import (
     DETACHED,
@@ -363,6 +363,7 @@ async def consolidate_prompt(state: HeraState, ctx: HeraCtx) -> Update:
     now, applied, refused = apply_wanted(state.workflow, [rewiring for rewiring, _, _ in found if rewiring])
     return state.update(
         workflow=now,
+        ropes=[rope.replace(left_out=diff.left_out) for rope, (_, diff, _) in zip(state.ropes, found, strict=True)],
         applied=[*state.applied, *applied],
         refused=[*state.refused, *refused],
         reflection=sum_usages([state.reflection, *(usage for *_, usage in found)]),
@@ -539,7 +540,11 @@ async def plan_mutations(group: Group, state: HeraState, ctx: HeraCtx) -> tuple[
     if blame is None or get_topology(best) is None:
         return [], blame, usage
     toolbox = ctx.get_tools(team)
-    held = sorted({tool for agent in team.agents for tool in agent.tools if tool in toolbox})
+    held = {
+        name: toolbox[name]
+        for name in sorted({tool for agent in team.agents for tool in agent.tools})
+        if name in toolbox
+    }
     candidates, more = await propose_mutations(
         members, blame, team, orchestrator, tools=held, pool=ctx.options.pool, scope=scope
     )
@@ -573,17 +578,19 @@ async def vary_prompt(blame: Blame, buffer: tuple[Failure, ...], state: HeraStat
         scoped = ctx.where(phase=phase, task=failed.question.id, sample=failed.sample)
         return await grade(await execute(run, state.workflow, REPLAY_TEMPERATURE, scoped, agents=agents), scoped)
 
+    tools = describe_tools(agent.tools, state.workflow, ctx.get_tools(state.workflow))
     insights, recalled = await recall_insights(failed, state.workflow, ctx)
     asked = await gather_all(
-        generate_variant(agent, axis, buffer, orchestrator, insights, scope=ctx.at) for axis in ctx.options.prompts.axes
+        generate_variant(agent, axis, buffer, orchestrator, insights, tools=tools, scope=ctx.at)
+        for axis in ctx.options.prompts.axes
     )
     variants = [variant for variant, _ in asked if variant]
     prompts = [(CONTROL, agent.prompt), *((varied.axis, varied.prompt) for varied in variants)] if variants else []
     replays = await gather_all(replay(name, text) for name, text in prompts)
     lesson, usage = PromptLesson(), Usage()
     if replays:
-        pairs = list(zip(variants, replays[1:], strict=True))
-        lesson, usage = await extract_lesson(agent, failed, replays[0], pairs, buffer, orchestrator, scope=ctx.at)
+        pairs = list(zip([None, *variants], replays, strict=True))
+        lesson, usage = await extract_lesson(agent, failed, pairs, buffer, orchestrator, tools=tools, scope=ctx.at)
     tested = Rope(
         blame=blame,
         failures=buffer,
@@ -619,7 +626,7 @@ def note_learning(final: HeraState, given: int) -> dict[str, Any]:
                 "agent": tested.blame.agent,
                 "cause": tested.blame.cause,
                 "axes": [variant.axis for variant in tested.variants],
-                **tested.model_dump(mode="json", include={"scores", "control", "lesson"}),
+                **tested.model_dump(mode="json", include={"scores", "control", "lesson", "left_out"}),
             }
             for tested in final.ropes
         ],

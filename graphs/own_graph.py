@@ -57,10 +57,8 @@ from selfwire.core.values import (
 from selfwire.evolvers.hiva.descriptions import blame_tools, make_toolbox, offer_tools, propose_descriptions
 from selfwire.evolvers.hiva.gradients import (
     Backward,
-    Described,
     Gradient,
     compute_loss,
-    describe_tools,
     propagate_gradients,
 )
 from selfwire.evolvers.hiva.insertions import (
@@ -76,7 +74,7 @@ from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 from selfwire.evolvers.router.config import ROUTER, RouterConfig, TrainConfig
 from selfwire.evolvers.topology_ops import add_serial, find_free_name, make_fresh_id
-from selfwire.evolvers.trajectory_text import gather_all, shorten
+from selfwire.evolvers.trajectory_text import Described, describe_tools, gather_all, shorten
 from selfwire.graphs.hiva import Hiva, get_critic
 from selfwire.graphs.insertions import (
     BESIDE,
@@ -1180,13 +1178,19 @@ def _read(mapped: Mapped, output: Any) -> str:
 async def compute_gradients(
     run: Trajectory, team: Team, critic: PromptedModel, scope: Scope, toolbox: Mapping[str, Described]
 ) -> Backward:
-    """Compute the textual gradients of a graded run; none where it is solved or teaches nothing."""
+    """Compute the textual gradients of a graded run; none where it is solved or teaches nothing.
+
+    What is said of the program's own part goes to the texts whose replies it returns, as it has no prompt.
+    """
     loss = await compute_loss(run, team, critic, environment=True, scope=scope)
-    if loss.gradient is None:
+    at_sink = loss.gradient
+    if at_sink is None:
         return Backward(usage=loss.usage)
+    if (own := at_sink.system_prompt.strip()) not in at_sink.overall:
+        at_sink = at_sink.replace(overall=f"{at_sink.overall}\n{own}".strip())
     if list_insertions(team):  # these have no place of their own in the chain of the source
         team = team.replace(topology=make_chain(*(step.node for step in run.steps)))
-    found = await propagate_gradients(run, team, loss.gradient, critic, environment=True, toolbox=toolbox, scope=scope)
+    found = await propagate_gradients(run, team, at_sink, critic, environment=True, toolbox=toolbox, scope=scope)
     return found.replace(usage=loss.usage + found.usage)
 
 

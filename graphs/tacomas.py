@@ -215,13 +215,17 @@ async def refine(state: TacomasState, ctx: TacomasCtx) -> Update:
     scored = {found.agent: found.score for found in last.contributions}
     weights = update_weights(state.weights, scored, rate=config.fast.rate, floor=config.fast.floor)
     at = ctx.at.at(visit=last.number)
-    fresh, dropped, usage = await refine_agents(state.workflow, state.so_far, ctx.critic, config=config.fast, scope=at)
-    held = drop_notes(state.notes, dropped)
+    tools = ctx.get_tools(state.workflow)
+    coached = await refine_agents(state.workflow, state.so_far, ctx.critic, tools=tools, config=config.fast, scope=at)
+    refused = (*last.refused, *coached.refused)
+    last = last.replace(weights=weights, notes=coached.notes, refused=refused, usage=last.usage + coached.usage)
     return state.update(
         weights=weights,
-        notes=append_notes(held, fresh, state.weights, keep=config.fast.kept),
-        rounds=(*before, last.replace(weights=weights, notes=fresh, usage=last.usage + usage)),
-        usage=add_usage(state.usage, usage, ctx.budget),
+        notes=append_notes(
+            drop_notes(state.notes, coached.dropped), coached.notes, state.weights, keep=config.fast.kept
+        ),
+        rounds=(*before, last),
+        usage=add_usage(state.usage, coached.usage, ctx.budget),
     )
 
 
@@ -380,7 +384,7 @@ class Tacomas(Method[TacomasConfig]):
 
     @staticmethod
     def estimate_calls(config: TacomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
-        """Calls of the team's rounds, each judged and coached; the team that questions start with does not change."""
+        """Calls of the first team's rounds, each judged and coached; at most, every slow update adds an agent."""
         asks = len(team.topology.nodes) if config.fast.judge_each else 1  # of contributions and of the coach, per round
         coached = asks * (config.capability and config.fast.refines)
         meta = coached + config.topology / config.interval
@@ -389,8 +393,10 @@ class Tacomas(Method[TacomasConfig]):
             judge = 1.2 * rounds + (rounds - 1) * asks
             return {"agent": rounds * count_turn_calls(team), "judge": judge, "meta": 1 + (rounds - 1) * meta}
 
-        usual = count_calls(min(config.rounds, USUAL_ROUNDS))
-        return CallEstimate(usual, gate_share=0, tokens=750, most=count_calls(config.rounds))
+        usual, most = count_calls(min(config.rounds, USUAL_ROUNDS)), count_calls(config.rounds)
+        births = config.topology * (config.rounds - 1) // config.interval
+        turns = births * config.rounds / 2  # who is born halfway works in half of the rounds
+        return CallEstimate(usual, gate_share=0, tokens=750, most={**most, "agent": most["agent"] + turns})
 
     @property
     def prompts(self) -> Prompts:

@@ -36,7 +36,7 @@ Departures (a test is named after each):
          tau = 1 and ties are the same on every machine.
     D10  The random baseline has the edge count of the graph that would have been induced in that round, and K_in. It
          halts as the method does; the variants `random-fixed` and `broadcast-fixed` run the paper's five rounds.
-    D11  The last round of a run that cannot halt has no manager: its goal would have no reader.
+    D11  The last round has no manager: nothing can follow it, so its verdict would decide nothing.
     D12  Members and manager read all needs of the round and who answered them, and the manager the offers too. In the
          paper no agent reads a need, so an agent that could answer it does not hear of it.
     D13  The manager is no vertex (Alg. 1), so it is not asked for a query, a key and private messages, as App. B.1

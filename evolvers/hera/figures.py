@@ -171,7 +171,8 @@ def _draw_ropes(ropes: Sequence[Mapping[str, Any]]) -> Panel | None:
     for rope in ropes:
         scores = dict(zip(rope["axes"], rope["scores"], strict=False))
         lesson = [*rope["lesson"]["rules"], *rope["lesson"]["principles"]]
-        texts = "\n".join(f"- {text}" for text in lesson) or "nothing"
+        left_out = [f"left out: {text}" for text in rope.get("left_out", ())]
+        texts = "\n".join(f"- {text}" for text in (*lesson, *left_out)) or "nothing"
         rows.append((rope["agent"], rope["cause"], rope["control"], *(scores.get(axis) for axis in axes), texts))
     return Table(
         title="Prompts that were varied on a failure",

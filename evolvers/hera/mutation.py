@@ -1,6 +1,6 @@
 """Topology mutation, for groups in which every score is 0 (Sec. 3.5, Alg. 6)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import Field
 
@@ -22,6 +22,8 @@ from selfwire.evolvers.hera.schemas import Mutation
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.topology_ops import find_free_name
 from selfwire.evolvers.trajectory_text import (
+    Described,
+    describe_tools,
     find_name,
     format_trace,
     get_score,
@@ -51,7 +53,7 @@ async def propose_mutations(
     team: Team,
     orchestrator: PromptedModel,
     *,
-    tools: Sequence[str],
+    tools: Mapping[str, Described],
     pool: int,
     scope: Scope,
 ) -> tuple[tuple[MutatedTopology, ...], Usage]:
@@ -61,13 +63,15 @@ async def propose_mutations(
 
     Args:
         group: the trajectories of a group that failed, the best first; the topology of the first one is mutated.
-        tools: what a new agent may hold.
+        tools: those that a new agent may hold.
         pool: most agents.
     """
     best, topology = group[0], get_topology(group[0])
     if topology is None:
         return (), Usage()
-    others = [agent for agent in list_able_agents(team.agents) if agent.id != blame.agent]
+    ends = topology.agents[topology.sink] == blame.agent
+    able = [agent for agent in list_able_agents(team.agents) if not ends or agent.kind == "aggregator"]
+    others = [agent for agent in able if agent.id != blame.agent]
     reply, usage = await orchestrator.ask_or(
         None,
         Mutation,
@@ -82,7 +86,7 @@ async def propose_mutations(
         trace=format_trace(best),
         feedback=render_feedback(best),
         tried="\n".join(dict.fromkeys(render_plan(trajectory) for trajectory in group)),
-        tools="\n".join(tools),
+        tools=describe_tools(list(tools), team, tools),
     )
     found = []
     alternative = find_name(reply.alternative, [agent.id for agent in others]) if reply else None
@@ -93,7 +97,7 @@ async def propose_mutations(
         replaced = replace_agent(topology, blame.agent, alternative)
         found.append(MutatedTopology(kind="replace", topology=replaced, why=why))
     newcomer = _create_agent(reply, team, tools) if reply and len(team.agents) < pool else None
-    if newcomer is not None and topology.agents[topology.sink] == blame.agent:
+    if newcomer is not None and ends:
         newcomer = newcomer.replace(kind="aggregator")  # it gives the answer, here and in plans that follow this run
     if newcomer is not None:
         inside = insert_agent(topology, blame.agent, newcomer.id)
@@ -191,10 +195,10 @@ def with_mutated(team: Team, questions: Sequence[str]) -> Team:
     return team.with_memory(**{MEMORY: list(known)[-REMEMBERED:]})
 
 
-def _create_agent(reply: Mutation, team: Team, tools: Sequence[str]) -> Agent | None:
+def _create_agent(reply: Mutation, team: Team, tools: Collection[str]) -> Agent | None:
     base = "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in reply.name.lower()).split())[:40]
     name = find_free_name(base, set(team.agents_by_id)) if base else ""
     if not is_id(name) or not reply.instruction.strip():
         return None
-    held = tuple(dict.fromkeys(tool for tool in reply.tools if tool in tools))
+    held = tuple(dict.fromkeys(tool for said in reply.tools if (tool := find_name(said, tools))))
     return Agent(id=name, role=to_plain_line(reply.role), prompt=reply.instruction.strip()[:4000], tools=held)

@@ -7,11 +7,10 @@ from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
-from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
-from selfwire.evolvers.credit import Blame, Failure, render_failures, resolve_blame
+from selfwire.evolvers.credit import Blame, Failure, render_answer, render_failures, resolve_blame
 from selfwire.evolvers.hera.config import Axis, PromptConfig
 from selfwire.evolvers.hera.library import Insight, UsageCounts
 from selfwire.evolvers.hera.reflection import get_topology
@@ -72,6 +71,7 @@ class Rope(FrozenModel):
         scores: of the variants' replays, in the same order; None where a replay ended as an error.
         control: score of the replay with the original prompt; None as well.
         insights: ids of those that the variants were worded by.
+        left_out: parts of the lesson that the prompt could not take, and why.
     """
 
     blame: Blame
@@ -81,6 +81,7 @@ class Rope(FrozenModel):
     control: float | None = None
     lesson: PromptLesson = PromptLesson()
     insights: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def count_recalls(ropes: Sequence[Rope], success_at: float) -> UsageCounts:
@@ -122,12 +123,14 @@ async def generate_variant(
     orchestrator: PromptedModel,
     insights: Sequence[Insight] = (),
     *,
+    tools: str = "",
     scope: Scope,
 ) -> tuple[VariedPrompt | None, Usage]:
     """GenerateVariant: the prompt with a few more instructions; None where no valid reply comes.
 
     Args:
         insights: of questions like those of the failures, where no plan is made by them.
+        tools: those that the agent holds, with their descriptions.
     """
     reply, usage = await orchestrator.ask_or(
         PromptVariant(instructions=[]),
@@ -136,9 +139,9 @@ async def generate_variant(
         scope=scope.at(node=f"variant {agent.id} {axis}"),
         catch=ModelError,
         agent=agent.id,
-        role=agent.role,
+        role=_get_role(agent),
         prompt=agent.prompt,
-        tools="\n".join(agent.tools),
+        tools=tools,
         axis=AXES[axis],
         failures=render_failures(failures),
         insights="\n".join(insight.text for insight in insights),
@@ -152,11 +155,11 @@ async def generate_variant(
 async def extract_lesson(
     agent: Agent,
     original: Trajectory,
-    control: Trajectory,
-    replays: Sequence[tuple[VariedPrompt, Trajectory]],
+    replays: Sequence[tuple[VariedPrompt | None, Trajectory]],
     failures: Sequence[Failure],
     orchestrator: PromptedModel,
     *,
+    tools: str = "",
     scope: Scope,
 ) -> tuple[PromptLesson, Usage]:
     """ExtractOperationalRules and ExtractBehavioralPrinciples; nothing without a better and a worse replay.
@@ -165,20 +168,20 @@ async def extract_lesson(
 
     Args:
         original: the failed trajectory.
-        control: its replay with the original prompt (D12).
-        replays: of the variants; those with an infrastructure error teach nothing.
+        replays: with a variant of the prompt, or None for the original prompt (D12); those with an infrastructure
+            error teach nothing.
         failures: the agent's buffer, the original last.
+        tools: those that the agent holds, with their descriptions.
     """
     graded = [(varied, done) for varied, done in replays if get_score(done) is not None]
-    unvaried = control if control.feedback else original
-    if len({get_score(done) for done in (unvaried, *(done for _, done in graded))}) < 2:
+    unvaried = [] if any(varied is None for varied, _ in graded) else [original]
+    if len({get_score(done) for done in (*unvaried, *(done for _, done in graded))}) < 2:
         return PromptLesson(), Usage()
     results = [f"original prompt: {_result(original, agent.id)}"]
-    if control.feedback:
-        results.append(f"original prompt, repeated: {_result(control, agent.id)}")
     for variant, done in graded:
-        added = "\n".join([f"adds: {text}" for text in variant.instructions])
-        results.append(f"variant {variant.axis}\n{added}\n{_result(done, agent.id)}")
+        added = "\n".join([f"adds: {text}" for text in variant.instructions]) if variant else ""
+        name = f"variant {variant.axis}\n{added}\n" if variant else "original prompt, repeated: "
+        results.append(f"{name}{_result(done, agent.id)}")
     reply, usage = await orchestrator.ask_or(
         Contrast(),
         Contrast,
@@ -186,9 +189,9 @@ async def extract_lesson(
         scope=scope.at(node=f"contrast {agent.id}"),
         catch=ModelError,
         agent=agent.id,
-        role=agent.role,
+        role=_get_role(agent),
         prompt=agent.prompt,
-        tools="\n".join(agent.tools),
+        tools=tools,
         case="\n\n".join(failure.case for failure in failures[-1:]),
         variants="\n\n".join(results),
         failures=render_failures(failures[:-1], above=failures[-1].asked if failures else ""),
@@ -233,11 +236,14 @@ async def integrate_lesson(
     return Rewiring(RewritePrompt(agent.id, after.text), why=why, operation=OPERATION, by=agent.id), diff, usage
 
 
+def _get_role(agent: Agent) -> str:
+    """An agent's role; "" where it says no more than the prompt, as of a program's text."""
+    return "" if agent.role.strip() in agent.prompt else agent.role
+
+
 def _result(trajectory: Trajectory, agent: str) -> str:
-    answer = (trajectory.answer or "").strip()
-    steps = [step for step in trajectory.steps if step.agent == agent]
+    steps, answer = [step for step in trajectory.steps if step.agent == agent], trajectory.answer or ""
     own = "\n".join(f"[{step.node}] {format_step(step, STEP_LENGTH, about=answer)}" for step in steps)
-    final = "" if answer in own else f"\nfinal answer: {excerpt(answer, STEP_LENGTH)}"
     score, _, text = render_feedback(trajectory).partition("\n")  # equal words on a line of their own stand there once
     said = f"\nfeedback: {text}" if text else ""
-    return f"{score}, {count_agent_tokens(trajectory)} tokens{said}\n{own}{final}"
+    return f"{score}, {count_agent_tokens(trajectory)} tokens{said}\n{own}\n{render_answer(answer, steps, STEP_LENGTH)}"

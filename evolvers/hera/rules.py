@@ -81,8 +81,14 @@ def _reword(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]
     for pair in wanted.replaced:
         old, new = to_plain_line(pair.old), to_plain_line(pair.new)
         lines = next((some for some in (rules, principles) if old in some), None)
-        if lines is None or not new or new in (*rules, *principles):
+        if lines is None or not new:
             left_out.append(f"{old} -> {new}: there is nothing to replace, or nothing to put in its place")
+            continue
+        if old != new and new in (*rules, *principles):  # one line takes the place of several
+            if lines is rules:
+                rules.remove(old)
+            else:
+                left_out.append(f"{old} -> {new}: only rules are deleted")
             continue
         reworded = [new if text == old else text for text in lines]
         if lines is principles and len(new) > len(old) and _measure_without_rules(prompt, reworded) > length:

@@ -48,7 +48,7 @@ Departures from the paper (a test is named after each):
     D16  A source that lost its last successor is joined to the sink again.
     D17  A cycle is undone at its newest edge; in one that no known edit made, at an edge against the order.
     D18  Who writes a gradient says in the same reply what it concerns; the paper parses it in a call of its own. Praise
-         concerns neither prompts nor topology.
+         of an agent concerns neither its prompt nor its tools; what it lacks around it may still be named.
     D19  Lessons on agents and edges that the batch's own rewirings removed are set aside until the next update: if
          the gate rejects the rewirings, the kept team learns from the whole batch.
     D20  omega moves half way to the best fit, and only where the fit's correlation is 2.5/sqrt(n) or more and the move

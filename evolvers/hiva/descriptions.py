@@ -11,10 +11,10 @@ from selfwire.core.chat import ToolSpec
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.values import FrozenMap, FrozenModel, Id, is_id
-from selfwire.evolvers.hiva.gradients import Gradient, describe_tools
+from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.semantics import RewriteResult, ask_rewrite, render_gradients
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trajectory_text import gather_all
+from selfwire.evolvers.trajectory_text import describe_tools, gather_all
 
 LONGEST = 1000
 """Most characters of an evolved description; OpenAI takes 1024."""

@@ -1,9 +1,7 @@
 """The textual loss, its gradient at the aggregator, and the backward pass (Sec. 3.1-3.3, Alg. 1, App. D.4)."""
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Protocol
 
-from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ModelError, ReplyError, get_error_cost
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
@@ -15,6 +13,8 @@ from selfwire.evolvers.hiva.schemas import AgentGradient, Concern, GlobalGradien
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trajectory_text import (
     TASK_LENGTH,
+    Described,
+    describe_tools,
     format_inbox,
     format_step,
     format_trace,
@@ -58,14 +58,6 @@ class Gradient(FrozenModel):
         team = "" if self.overall.strip() == self.system_prompt.strip() else self.overall
         parts = (("role", self.system_prompt), ("tools", self.tool), ("team", team))
         return "\n".join(f"{name}: {part.strip()}" for name, part in parts if part.strip())
-
-
-class Described(Protocol):
-    """A tool as critics see it; every `Tool` is one."""
-
-    @property
-    def spec(self) -> ToolSpec:
-        """Name, description and input."""
 
 
 class Loss(FrozenModel):
@@ -236,7 +228,7 @@ async def _localise(
     toolbox: Mapping[str, Described],
     scope: Scope,
 ) -> tuple[Gradient, Usage]:
-    """The gradient at one node; praise concerns nothing (D18)."""
+    """The gradient at one node; praise of an agent concerns neither its prompt nor its tools (D18)."""
     agent, said = team.agent_at(step.node), "\n".join(f"[{g.node}] {g.overall.strip() or g.text}" for g in received)
     asked, usage = await meta_model.ask(
         AgentGradient,
@@ -251,6 +243,9 @@ async def _localise(
         feedback=render_feedback(trajectory),
         successor_feedback=said,
     )
+    concerns = asked.concerns
+    if asked.sentiment == "positive":
+        concerns = "topology" if concerns in ("topology", "both") else "none"
     gradient = Gradient(
         task=trajectory.question.id,
         node=step.node,
@@ -259,24 +254,9 @@ async def _localise(
         tool=asked.tool_feedback,
         overall=asked.overall_feedback,
         sentiment=asked.sentiment,
-        concerns="none" if asked.sentiment == "positive" else asked.concerns,
+        concerns=concerns,
     )
     return gradient, usage
-
-
-def describe_tools(names: Sequence[Id], team: Team, toolbox: Mapping[str, Described]) -> str:
-    """Tools with their descriptions, one per line; those of the team's own are marked."""
-    own = team.tools_by_name
-    return "\n".join(
-        [
-            f"{name} (the team's own): {own[name].description}"
-            if name in own
-            else f"{name}: {toolbox[name].spec.description}"
-            if name in toolbox
-            else name
-            for name in names
-        ]
-    )
 
 
 def describe_team(team: Team) -> str:

@@ -12,10 +12,10 @@ from selfwire.core.text import excerpt
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.gradients import Described, Gradient, describe_tools, number_tasks
+from selfwire.evolvers.hiva.gradients import Gradient, number_tasks
 from selfwire.evolvers.hiva.schemas import PromptRewrite
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel, propose_rewrite
-from selfwire.evolvers.trajectory_text import gather_all
+from selfwire.evolvers.trajectory_text import Described, describe_tools, gather_all
 
 ROLE_WEIGHT, TOOL_WEIGHT = 0.7, 0.3
 GRADIENTS_LENGTH = 8_000

@@ -15,7 +15,7 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.forward import get_concepts
-from selfwire.evolvers.hiva.gradients import Gradient, describe_team, describe_tools
+from selfwire.evolvers.hiva.gradients import Gradient, describe_team
 from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory
 from selfwire.evolvers.hiva.schemas import TopologyDecision, offer_operations
 from selfwire.evolvers.hiva.semantics import render_gradients
@@ -30,7 +30,7 @@ from selfwire.evolvers.topology_ops import (
     remove_dead,
     remove_successor,
 )
-from selfwire.evolvers.trajectory_text import gather_all, shorten
+from selfwire.evolvers.trajectory_text import describe_tools, gather_all, shorten
 
 Traffic = Mapping[tuple[Id, Id], int]
 """R: how many runs of the batch used an edge."""

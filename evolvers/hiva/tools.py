@@ -27,12 +27,12 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id, parse_object, to_canonical_json
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.gradients import Gradient, describe_tools, number_tasks
+from selfwire.evolvers.hiva.gradients import Gradient, number_tasks
 from selfwire.evolvers.hiva.schemas import KnownCall, ToolDecision, ToolSource, offer_operations
 from selfwire.evolvers.hiva.semantics import render_gradients
 from selfwire.evolvers.prompted_model import WHY_LENGTH, DeclinedProposal, PromptedModel
 from selfwire.evolvers.topology_ops import find_free_name
-from selfwire.evolvers.trajectory_text import gather_all, shorten
+from selfwire.evolvers.trajectory_text import describe_tools, gather_all, shorten
 
 TRIES = 2
 """Asks for the code of a tool; the second one shows what was wrong with the first."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import exp
+from typing import NamedTuple
 
 from selfwire.core.agent import MEMORY_NOTES, Agent
 from selfwire.core.scope import Scope
@@ -9,13 +10,15 @@ from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import FrozenMap
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.config import FastConfig
 from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.rounds import RunSoFar, render_goal
 from selfwire.evolvers.tacomas.schemas import AgentRefinement, Refinement
+from selfwire.evolvers.tacomas.slow import RefusedChange
 from selfwire.evolvers.tacomas.work import Notes, cut_task, render_agent, render_graph, render_work
-from selfwire.evolvers.trajectory_text import find_name, gather_all
+from selfwire.evolvers.trajectory_text import Described, describe_tools, find_name, gather_all, shorten
 
 NOTE_LENGTH = 900
 PROMPT_LENGTH = 2_000
@@ -151,24 +154,48 @@ def choose_coached(
     )
 
 
+class Coaching(NamedTuple):
+    """Result of the coach.
+
+    Attributes:
+        notes: by agent; one without a valid diagnosis gets none and keeps all that it has.
+        dropped: numbers of earlier notes that are withdrawn, by agent.
+        refused: entries that reach nobody.
+    """
+
+    notes: Mapping[str, str] = FrozenMap()
+    dropped: Mapping[str, tuple[int, ...]] = FrozenMap()
+    refused: tuple[RefusedChange, ...] = ()
+    usage: Usage = Usage()
+
+
 async def refine_agents(
-    team: Team, run: RunSoFar, meta_model: PromptedModel, *, config: FastConfig, scope: Scope
-) -> tuple[dict[str, str], dict[str, tuple[int, ...]], Usage]:
+    team: Team,
+    run: RunSoFar,
+    meta_model: PromptedModel,
+    *,
+    tools: Mapping[str, Described],
+    config: FastConfig,
+    scope: Scope,
+) -> Coaching:
     """Diagnose the agents that need it, in one call, or in parallel as `judge_each` says.
 
-    Returns:
-        Notes by agent, the numbers of earlier notes that are withdrawn, and the cost; an agent without a valid
-        diagnosis gets no note and keeps all.
+    Args:
+        tools: of the run, whose descriptions are shown.
     """
     if not config.refines:
-        return {}, {}, Usage()
+        return Coaching()
     last, done, failed = run.rounds[-1], run.done, run.rounds[-1].failed
     coached = choose_coached(done, team, last.contributions, failed=failed, good=config.good)
     groups = [[score] for score in coached] if config.judge_each else [coached]
     goal, work = render_goal(run), render_work(done)
 
-    async def coach(group: Sequence[Contribution]) -> tuple[dict[str, AgentRefinement], Usage]:
+    async def coach(
+        group: Sequence[Contribution],
+    ) -> tuple[dict[str, AgentRefinement], list[RefusedChange], Usage]:
         place = f"refine-{group[0].agent}" if len(group) == 1 else "refine"
+        names, taken, refused = [score.agent for score in group], dict[str, AgentRefinement](), list[RefusedChange]()
+        held = dict.fromkeys(tool for name in names for tool in team.agents_by_id[name].tools)
         found, usage = await meta_model.ask_or(
             None,
             Refinement,
@@ -179,16 +206,26 @@ async def refine_agents(
             trace=work,
             goal=goal,
             agents="\n\n".join(_render_coached(score, team, run.notes) for score in group),
+            tools=describe_tools(list(held), team, tools),
         )
-        names, given = [score.agent for score in group], found.agents if found else []
-        return {agent: said for said in reversed(given) if (agent := find_name(said.agent, names))}, usage
+        for said in found.agents if found else ():
+            agent = find_name(said.agent, names)
+            if agent is not None and agent not in taken:
+                taken[agent] = said
+                continue
+            reason = f"{agent} has advice already" if agent else f"only {', '.join(names)} are coached in this round"
+            refused.append(RefusedChange(change=shorten(f"advice for {said.agent}", 200), reason=reason))
+        return taken, refused, usage
 
     replies = await gather_all(coach(group) for group in groups if group)
-    given = {agent: refinement for found, _ in replies for agent, refinement in found.items()}
+    given = {agent: refinement for found, *_ in replies for agent, refinement in found.items()}
     notes = {agent: to_note(refinement, last.number) for agent, refinement in given.items()}
-    dropped = {agent: tuple(refinement.drop) for agent, refinement in given.items() if refinement.drop}
-    fresh = {agent: note for agent, note in notes.items() if note}
-    return fresh, dropped, sum_usages(usage for _, usage in replies)
+    return Coaching(
+        notes={agent: note for agent, note in notes.items() if note},
+        dropped={agent: tuple(refinement.drop) for agent, refinement in given.items() if refinement.drop},
+        refused=tuple(refused for _, some, _ in replies for refused in some),
+        usage=sum_usages(usage for *_, usage in replies),
+    )
 
 
 def _render_coached(score: Contribution, team: Team, notes: Notes) -> str:

@@ -75,17 +75,18 @@ class Contribution(FrozenModel):
 
 
 def strike_items(
-    items: Sequence[RubricItem], results: Sequence[bool], impossible: Collection[int]
+    items: Sequence[RubricItem], results: Sequence[bool], impossible: Collection[int], *, most: int
 ) -> tuple[tuple[RubricItem, ...], tuple[bool, ...], tuple[str, ...]]:
     """The items that count, with their results, and the criteria of those that do not (D22).
 
-    An item is struck where it does not pass and no answer could pass it; beyond half of the list none is.
+    An item is struck where it does not pass and no answer could pass it.
 
     Args:
         impossible: numbers of items, from 1.
+        most: struck items; half of a whole list.
     """
     failed = [number for number, item in enumerate(items, 1) if list_failed_items([item], results[number - 1 : number])]
-    struck = [number for number in failed if number in impossible][: len(items) // 2]
+    struck = [number for number in failed if number in impossible][:most]
     left = [number for number in range(1, len(items) + 1) if number not in struck]
     return (
         tuple(items[number - 1] for number in left),
@@ -139,19 +140,23 @@ async def judge_answer(
     verdict, usage = await _verdict(done, items, meta_model, scope.at(node="judge"))
     if verdict is None:
         return Judgement(usage=usage)
-    items, results, struck = strike_items(items, verdict.results, verdict.impossible)
+    most = len(items) // 2
+    items, results, struck = strike_items(items, verdict.results, verdict.impossible, most=most)
     score, failed = checklist_score(items, results), list_failed_items(items, results)
     if score < threshold:
         return Judgement(score=score, failed=failed, struck=struck, usage=usage)
     turned = tuple(reversed(items))
     with add_cost_on_error(usage):
         again, more = await _verdict(done, turned, meta_model, scope.at(node="judge-again"))
-    second = 0.0 if again is None else checklist_score(turned, again.results)
+    if again is None:
+        return Judgement(score=score, failed=failed, struck=struck, usage=usage + more)
+    turned, results, too = strike_items(turned, again.results, again.impossible, most=most - len(struck))
+    second = checklist_score(turned, results)
     return Judgement(
-        score=score if again is None else min(score, second),
+        score=min(score, second),
         confirmed=second >= threshold,
-        failed=failed or (() if again is None else list_failed_items(turned, again.results)),
-        struck=struck,
+        failed=failed or list_failed_items(turned, results),
+        struck=(*struck, *too),
         usage=usage + more,
     )
 

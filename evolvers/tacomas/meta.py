@@ -98,7 +98,7 @@ def find_death_candidates(history: Sequence[Mapping[str, float]], *, interval: i
 
 
 def render_agents(team: Team, rounds: Sequence[TacomasRound], config: TacomasConfig, notes: Notes) -> str:
-    """A block per agent: role, weight, contributions, the meta-judge's remarks of K rounds, tools, prompt, notes."""
+    """A block per agent: role, contributions, the meta-judge's remarks of K rounds, tools, prompt, notes."""
     history = [{found.agent: found.score for found in done.contributions} for done in rounds]
     marked = find_death_candidates(history, interval=config.interval, below=config.slow.death_below)
     blocks = []
@@ -106,9 +106,8 @@ def render_agents(team: Team, rounds: Sequence[TacomasRound], config: TacomasCon
         scores = ", ".join(f"{scores[agent.id]:g}" for scores in history if agent.id in scores) or "not scored"
         recent = [found for done in rounds[-config.interval :] for found in done.contributions]
         remarks = " / ".join(found.reason for found in recent if found.agent == agent.id and found.reason)
-        weight = rounds[-1].weights.get(agent.id, 0.0)
         blocks.append(
-            f"[{agent.id}] {agent.role}\nweight: {weight:.2f}\n"
+            f"[{agent.id}] {agent.role}\n"
             f"contributions, oldest first: {scores}{' (a candidate for death)' if agent.id in marked else ''}\n"
             f"remarks, the latest last: {remarks or 'none'}\n{render_agent(agent, notes, PROMPT_LENGTH)}"
         )

@@ -39,7 +39,7 @@ class TacomasRound(FrozenModel):
         mean: m_t; None where no agent was scored.
         slow: whether a slow update followed.
         applied: its rewirings.
-        refused: its proposals that were not made, with reasons.
+        refused: its proposals, and the coach's, that were not carried out, with reasons.
         lost: messages on their way to agents that died, as `source->target`.
         control: the meta-model's word on whether to go on.
         fault: why the run ended with this round: how the judge or the meta-model failed; None if neither did.

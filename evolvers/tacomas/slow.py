@@ -4,8 +4,9 @@ The meta-model's proposals are untrusted: a change is applied where it is legal,
 not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import Prompts
@@ -81,7 +82,8 @@ def enforce_budgets(
 ) -> Delta:
     """Eq. 4: T + dT with |dV| <= B_V and |dE| <= B_E; changes beyond a budget are dropped in order and recorded.
 
-    Births and deaths come first, then edge edits, then feedback.
+    Births and deaths come first, then edge edits, then feedback. A change that the team cannot bear yet, such as a
+    death that only a later edge makes harmless, is tried again after the others.
 
     Args:
         prompts: with the text `newborn`.
@@ -93,8 +95,7 @@ def enforce_budgets(
         for text in _proposed(update):
             draft.refuse(text, "the run stops, so nobody would act on it (D8)")
     else:
-        draft.births_and_deaths(update.birth_death_pairs)
-        draft.edge_edits(update.graph_edit)
+        draft.settle([*draft.births_and_deaths(update.birth_death_pairs), *draft.edge_edits(update.graph_edit)])
         draft.join_newborns()
         draft.feedback(update.agent_feedback if feedback else ())
     return draft.delta(update.time_control, why)
@@ -112,12 +113,30 @@ class _TeamDraft:
     called: dict[str, Id] = field(default_factory=dict)
     """Newborns by their role."""
     edges: int = 0
+    too_early: bool = False
+    """Whether the last refusal may give way to other changes of the same update."""
 
     def __post_init__(self) -> None:
         self.before = self.workflow
 
-    def refuse(self, change: str, reason: str) -> None:
+    def refuse(self, change: str, reason: str, *, too_early: bool = False) -> None:
         self.refused.append(RefusedChange(change=shorten(change, 200), reason=shorten(reason, 500)))
+        self.too_early = too_early
+
+    def settle(self, changes: Sequence[Callable[[], None]]) -> None:
+        """Make changes in order, and those that came too early again, for as long as others are made."""
+        while changes:
+            early = list[tuple[Callable[[], None], list[RefusedChange]]]()
+            for change in changes:
+                before, self.too_early = len(self.refused), False
+                change()
+                if self.too_early:
+                    early.append((change, self.refused[before:]))
+                    del self.refused[before:]
+            if len(early) == len(changes):
+                self.refused += [refused for _, said in early for refused in said]
+                return
+            changes = [change for change, _ in early]
 
     def attempt(self, *edits: Edit, operation: str) -> bool:
         """Apply a rewiring if it fits and leaves the sink within reach."""
@@ -126,7 +145,7 @@ class _TeamDraft:
         problems = () if illegal else now.topology.problems(_RUNNABLE)
         if illegal or problems:
             reason = illegal[0].reason if illegal else f"it would leave the team unable to run: {problems[0]}"
-            self.refuse(f"{operation} {'; '.join(map(format_edit, edits))}", reason)
+            self.refuse(f"{operation} {'; '.join(map(format_edit, edits))}", reason, too_early=bool(problems))
             return False
         self.workflow = now
         self.applied.append(rewiring)
@@ -138,10 +157,12 @@ class _TeamDraft:
             return False
         return True
 
-    def births_and_deaths(self, pairs: Sequence[BirthDeathPair]) -> None:
-        for index, pair in enumerate(pairs):
-            if self.within(index, self.config.pairs, _pair_text(pair), "birth-death pairs"):
-                self.birth_death(pair)
+    def births_and_deaths(self, pairs: Sequence[BirthDeathPair]) -> list[Callable[[], None]]:
+        return [
+            partial(self.birth_death, pair)
+            for index, pair in enumerate(pairs)
+            if self.within(index, self.config.pairs, _pair_text(pair), "birth-death pairs")
+        ]
 
     def birth_death(self, pair: BirthDeathPair) -> None:
         text = _pair_text(pair)
@@ -164,7 +185,8 @@ class _TeamDraft:
 
     def birth(self, new: NewAgent, dead: Id | None) -> None:
         if dead is None and len(self.workflow.topology.nodes) >= self.config.nodes:
-            return self.refuse(f"BIRTH {new.role}", f"the team is at its cap of {self.config.nodes} agents")
+            reason = f"the team is at its cap of {self.config.nodes} agents"
+            return self.refuse(f"BIRTH {new.role}", reason, too_early=True)
         newborn = self.newborn(new)
         if dead is not None:
             born = self.attempt(ReplaceAgent(dead, newborn), operation="REPLACE")
@@ -189,20 +211,24 @@ class _TeamDraft:
             tools=tools,
         )
 
-    def edge_edits(self, edits: Sequence[EdgeEdit]) -> None:
-        for index, edit in enumerate(edits):
-            text = f"{edit.op} {edit.source} -> {edit.target}"
-            if not self.within(index, self.config.edges, text, "edge edits"):
-                continue
-            source, target = self.node_called(edit.source), self.node_called(edit.target)
-            if source is None or target is None:
-                missing = edit.source if source is None else edit.target
-                there = ", ".join(name_nodes(self.workflow).values())
-                self.refuse(text, f"there is no agent {missing!r} with a place in the team; agents are {there}")
-            elif edit.op == "edge_add":
-                self.edges += self.attempt(AddEdge(source, target), operation="EDGE_ADD")
-            else:
-                self.edges += self.attempt(RemoveEdge(source, target), operation="EDGE_REMOVE")
+    def edge_edits(self, edits: Sequence[EdgeEdit]) -> list[Callable[[], None]]:
+        return [
+            partial(self.edge_edit, edit)
+            for index, edit in enumerate(edits)
+            if self.within(index, self.config.edges, _edge_text(edit), "edge edits")
+        ]
+
+    def edge_edit(self, edit: EdgeEdit) -> None:
+        source, target = self.node_called(edit.source), self.node_called(edit.target)
+        if source is None or target is None:
+            missing = edit.source if source is None else edit.target
+            there = ", ".join(name_nodes(self.workflow).values())
+            reason = f"there is no agent {missing!r} with a place in the team; agents are {there}"
+            self.refuse(_edge_text(edit), reason)
+        elif edit.op == "edge_add":
+            self.edges += self.attempt(AddEdge(source, target), operation="EDGE_ADD")
+        else:
+            self.edges += self.attempt(RemoveEdge(source, target), operation="EDGE_REMOVE")
 
     def join_newborns(self) -> None:
         """Connect newborns without edges to entry and sink, within the rest of the edge budget (D7)."""
@@ -275,9 +301,13 @@ def _pair_text(pair: BirthDeathPair) -> str:
     return f"{pair.v_dead or 'nobody'} -> {pair.v_new.role if pair.v_new else 'nobody'}"
 
 
+def _edge_text(edit: EdgeEdit) -> str:
+    return f"{edit.op} {edit.source} -> {edit.target}"
+
+
 def _proposed(update: SlowUpdate) -> list[str]:
     return [
         *map(_pair_text, update.birth_death_pairs),
-        *(f"{edit.op} {edit.source} -> {edit.target}" for edit in update.graph_edit),
+        *map(_edge_text, update.graph_edit),
         *(f"feedback for {word.agent}" for word in update.agent_feedback),
     ]

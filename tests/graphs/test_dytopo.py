@@ -194,6 +194,14 @@ async def test_d11_without_halting_exactly_t_rounds_run_and_the_last_has_no_mana
     assert not any(done.managed.complete for done in report.rounds[:-1] if done.managed)
 
 
+async def test_d11_the_manager_is_not_asked_where_no_round_can_follow() -> None:
+    model = SpokenModel()
+    report = await ran(model, DytopoConfig(rounds=2))
+    assert [name for name, _, _ in model.asked].count("Manager") == 1
+    assert (report.stopped, report.answer, report.rounds[-1].managed) == ("rounds", "7", None)
+    assert report.usage.calls == 7
+
+
 async def test_d6_a_failing_worker_is_left_out_and_named() -> None:
     model = SpokenModel({**MATH, "ProblemParser": ["the provider is down"]})
     report = await ran(model)
@@ -230,8 +238,8 @@ async def test_d6_a_failing_manager_leaves_the_goal() -> None:
 
 async def test_what_failed_attempts_were_billed_is_in_the_usage() -> None:
     model = SpokenModel({**MATH, "ProblemParser": ["billed"], "Manager": ["billed"]})
-    assert (await ran(model, DytopoConfig(rounds=2))).usage.calls == 8
-    assert (await ran(SpokenModel({**MATH, "ProblemParser": ["down"]}), DytopoConfig(rounds=2))).usage.calls == 6
+    assert (await ran(model, DytopoConfig(rounds=2))).usage.calls == 7
+    assert (await ran(SpokenModel({**MATH, "ProblemParser": ["down"]}), DytopoConfig(rounds=2))).usage.calls == 5
 
 
 async def test_a_run_without_an_answer_is_an_error_that_names_the_failure() -> None:
@@ -600,7 +608,7 @@ async def test_d17_a_program_is_read_in_the_fence_in_which_it_was_given() -> Non
         "Tester": [{"public": "-", "verdict": "open"}],
         "Manager": [{"is_complete": False, "next_goal": "Tester: check the program."}],
     }
-    method, ctx = wired(model := SpokenModel(script), DytopoConfig(domain="code", rounds=2))
+    method, ctx = wired(model := SpokenModel(script), DytopoConfig(domain="code", rounds=3))
     report = await method.run(method.seed((), domain="code"), ASK, ctx)
     assert section(model.shown("Tester", 1), "answer") == "```\nprint(7)\n```"
     assert section(model.shown("Manager", 1), "answer") == "```\nprint(7)\n```"
@@ -631,7 +639,7 @@ async def test_d18_the_manager_calls_who_has_something_to_do() -> None:
     report = await ran(model := SpokenModel(script), DytopoConfig(rounds=3))
     spoke = [[turn.worker for turn in done.said if turn.asked] for done in report.rounds]
     assert spoke == [["ProblemParser", "Solver", "Verifier"], ["Verifier"], ["Solver", "Verifier"]]  # it answers last
-    assert report.usage.calls == 3 + 1 + 2 + 3
+    assert report.usage.calls == 3 + 1 + 2 + 2
     assert "[Solver]\n(was not called in this round)" in section(model.shown("Manager", 1), "trace")
 
 

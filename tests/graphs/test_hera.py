@@ -1,13 +1,14 @@
 """HERA as the outer evolution calls it: groups, what they teach, second groups, prompts, switches."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import AddAgent, RemoveAgent, Revoke, Rewiring
+from selfwire.core.edits import AddAgent, RemoveAgent, Revoke, Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
@@ -28,6 +29,7 @@ from selfwire.graphs.pruning import list_parts, make_pruned
 from selfwire.models.budget import Ledger
 from selfwire.store.journal import Journal
 from selfwire.store.library import open_library
+from selfwire.tools.calculator import CalculatorTool
 from tests.evolvers.hera.doubles import known
 from tests.graphs.grading import no_grade
 from tests.graphs.orchestra import LONG, RIDDLE, SHORT, Judge, Orchestra, by_sample, grown, hera, learning
@@ -244,6 +246,31 @@ async def test_the_prompt_of_the_failed_agent_is_varied_and_the_whole_trajectory
     assert (prompt.core, prompt.rules) == (core, ("Wake up.",))
     assert [one.cause for one in get_buffers(found.workflow)["query_decomposer"]] == ["it slept"]
     assert found.workflow.lineage.parent == made.seed().fingerprint
+
+
+async def test_whoever_changes_a_prompt_or_a_topology_reads_what_the_tools_do() -> None:
+    tool = CalculatorTool()
+    model = Orchestra(TopologyPlan=by_sample(LONG), FailedAgent={"agent": "calculator", "cause": "it slept"})
+    made, ctx = hera(model, library=False)
+    ctx = replace(ctx, tools={tool.spec.name: tool})
+    await evolved((made, ctx), Judge("retriever"), workflow=made.seed([tool.spec.name]))
+    for schema in ("PromptVariant", "Contrast", "Mutation"):
+        assert f"<tools>\n{tool.spec.name}: {tool.spec.description}" in model.shown(schema)[0]
+
+
+async def test_what_a_prompt_cannot_take_of_a_lesson_is_noted() -> None:
+    made, ctx = hera(Orchestra(PromptDiff={"added_rules": ["Wake up."], "deleted": ["Be sure."]}), library=False)
+    core = made.seed().agents_by_id["query_decomposer"].prompt
+    wise = RewritePrompt("query_decomposer", Prompt(core=core, principles=("Be sure.",)).text)
+    found, _ = await evolved((made, ctx), Judge(), workflow=made.seed().apply(Rewiring(wise, why="it helped")))
+    [noted] = found.notes["ropes"]
+    assert noted["left_out"] == ("deletion of Be sure.: only rules are deleted",)
+    table = next(
+        panel
+        for panel in made.draw_learning(found.workflow, found.workflow, found.notes)
+        if panel.title.startswith("Prompts that")
+    )
+    assert "left out: deletion of Be sure." in str(table)
 
 
 async def test_d15_the_best_ranked_failure_of_the_group_is_blamed_and_no_further_run_is_made_for_it() -> None:

@@ -15,10 +15,16 @@ from pydantic import SecretStr
 import selfwire
 from selfwire.cli.commands import STOPPED
 from selfwire.core.errors import ConfigError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback
+from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient
 from selfwire.extras.adopt.patch import make_patch
+from selfwire.graphs.own_graph import compute_gradients
 from tests.commands import call
+from tests.evolvers.hiva.doubles import LINE, meta_model, run
 from tests.graphs.desk import DESKS, make_gradient, open_shop, score
 from tests.graphs.desk import evolve as evolve_once
+from tests.scripted import ScriptedModel, section
 
 APP = '''
 import os
@@ -127,6 +133,18 @@ def shop() -> Shop:
 def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with open_shop(APP, {"desk.jsonl": ROWS}, shop, tmp_path, monkeypatch) as folder:
         yield folder
+
+
+async def test_what_is_said_of_the_program_itself_is_heard_by_the_texts_whose_replies_it_returns() -> None:
+    diagnosis = GlobalGradient(feedback="The year is right.", own_feedback="Give the year alone.", sentiment="critical")
+    share = AgentGradient(
+        system_prompt_feedback="", tool_feedback="", overall_feedback="", concerns="none", sentiment="neutral"
+    )
+    model = ScriptedModel(GlobalGradient=diagnosis, AgentGradient=share)
+    failed = run(LINE).with_feedback(Feedback(score=0.0, solved=False, text="No."))
+    await compute_gradients(failed, LINE, meta_model(model), Scope(), {})
+    last = model.shown("AgentGradient")[0]
+    assert section(last, "successor_feedback") == "[end] The year is right.\nGive the year alone."
 
 
 def test_a_prompt_is_mended_and_taken_home(home: Path, shop: Shop) -> None:

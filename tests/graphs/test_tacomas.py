@@ -216,7 +216,8 @@ def test_d1_weights_order_the_messages_of_the_next_round() -> None:
 def test_refinements_reach_the_next_round_and_no_other_question() -> None:
     model = scripted()
     graph = tacomas.build(model, config=TacomasConfig(rounds=2)).compile(checkpointer=InMemorySaver())
-    graph.invoke(ASKED, on("1"))
+    first = graph.invoke(ASKED, on("1"))
+    assert [no["change"] for no in first["rounds"][0]["refused"]] == ["advice for searcher"]  # who contributed enough
     coached = [said for said in model.spoken if "After round 1. Fault: sloppy Next: be exact Rule: prove it" in said]
     assert len(model.spoken) == 10
     assert [said.split(" of ")[0].split(".")[0] for said in model.spoken[5:] if said not in coached] == [

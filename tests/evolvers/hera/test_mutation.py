@@ -3,9 +3,11 @@
 import pytest
 
 from selfwire.core.agent import Agent
+from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Edge, Node, Topology, make_chain
+from selfwire.core.values import FrozenMap
 from selfwire.evolvers.credit import Blame
 from selfwire.evolvers.hera.mutation import (
     REMEMBERED,
@@ -18,11 +20,13 @@ from selfwire.evolvers.hera.mutation import (
     with_mutated,
 )
 from selfwire.evolvers.hera.schemas import Mutation
+from selfwire.evolvers.hiva.descriptions import DescribedTool
 from tests.evolvers.hera.doubles import meta_model, pool, ran
 from tests.scripted import ScriptedModel
 
 CHAIN = pool().topology
 BLAME = Blame(agent="retriever", place=0)
+SEARCH = DescribedTool(spec=ToolSpec(name="search", description="Searches the archive.", parameters=FrozenMap()))
 TWICE = Topology(
     nodes=tuple(Node(id=i, agent=a) for i, a in [("a", "x"), ("b", "y"), ("c", "x"), ("d", "z")]),
     edges=tuple(Edge(source=s, target=t) for s, t in [("a", "b"), ("b", "c"), ("c", "d")]),
@@ -60,14 +64,14 @@ def test_a_new_agent_comes_after_the_last_node_of_the_failed_one() -> None:
 
 def said(**changes: object) -> Mutation:
     fields = {"alternative": "Query Rewriter", "name": "Date finder!", "role": "finds\ndates",
-              "instruction": "You look for dates.", "tools": ["search", "launch"]}  # fmt: skip
+              "instruction": "You look for dates.", "tools": ["search: Searches the archive.", "launch"]}  # fmt: skip
     return Mutation.model_validate({**fields, **changes})
 
 
 async def tried(answer: Mutation | ReplyError, most: int = 16, blame: Blame = BLAME) -> tuple[MutatedTopology, ...]:
     found, _ = await propose_mutations(
-        [ran(topology=CHAIN)], blame, pool(), meta_model(ScriptedModel(Mutation=answer)), tools=("search",), pool=most,
-        scope=Scope(task="q1"),
+        [ran(topology=CHAIN)], blame, pool(), meta_model(ScriptedModel(Mutation=answer)),
+        tools={"search": SEARCH}, pool=most, scope=Scope(task="q1"),
     )  # fmt: skip
     return found
 
@@ -79,7 +83,7 @@ async def test_a_mutation_sees_the_cause_all_topologies_that_failed_and_agents_t
     shown = []
     for team in (pool(), bare):
         model = ScriptedModel(Mutation=said())
-        await propose_mutations(group, blame, team, meta_model(model), tools=(), pool=16, scope=Scope())
+        await propose_mutations(group, blame, team, meta_model(model), tools={"search": SEARCH}, pool=16, scope=Scope())
         shown += model.shown("Mutation")
     for text in shown:
         assert f"<agent>\nretriever: {pool().agents_by_id['retriever'].role}" in text
@@ -88,6 +92,7 @@ async def test_a_mutation_sees_the_cause_all_topologies_that_failed_and_agents_t
         assert [line.split(";")[-1] for line in tried] == [
             " answer_generator reads evidence_selector", " conclude_agent reads retriever"
         ]  # fmt: skip
+        assert "<tools>\nsearch: Searches the archive.\n</tools>" in text
     assert ["query_rewriter: " in text for text in shown] == [True, False]
 
 
@@ -105,6 +110,16 @@ async def test_a_newcomer_that_gives_the_answer_may_end_later_plans_too() -> Non
         _, insert = await tried(said(), blame=Blame(agent=agent, place=0))
         assert insert.newcomer is not None
         assert insert.newcomer.kind == kind
+
+
+async def test_who_takes_the_place_of_the_agent_that_answers_answers_too() -> None:
+    blame, model = Blame(agent="answer_generator", place=0), ScriptedModel(Mutation=said(alternative="query_rewriter"))
+    [replaced, _], _ = await propose_mutations(
+        [ran(topology=CHAIN)], blame, pool(), meta_model(model), tools={}, pool=16, scope=Scope()
+    )
+    assert replaced.topology.agents[replaced.topology.sink] == "conclude_agent"
+    listed = model.shown("Mutation")[0].partition("<agents>\n")[2].partition("\n</agents>")[0]
+    assert [line.partition(":")[0] for line in listed.split("\n")] == ["conclude_agent"]
 
 
 @pytest.mark.parametrize("name", ["nobody", "retriever", ""])

@@ -8,7 +8,7 @@ from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback
 from selfwire.core.topology import make_chain
-from selfwire.core.trajectory import Message
+from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evolvers.credit import (
     Blame,
@@ -129,7 +129,7 @@ async def test_d12_the_contrast_shows_original_control_and_variants_with_their_s
     model = ScriptedModel(Contrast=LEARNED)
     control, better = ran(score=0.5, tokens=70), ran(score=1.0, tokens=80)
     lesson, _ = await extract_lesson(
-        RETRIEVER, FAILED, control, [(VARIED, better)], [told(1), told(2)], meta_model(model), scope=Scope()
+        RETRIEVER, FAILED, [(None, control), (VARIED, better)], [told(1), told(2)], meta_model(model), scope=Scope()
     )
     assert (lesson.rules, lesson.principles) == (("Search twice.",), ("Be complete.",))
     [shown] = model.shown("Contrast")
@@ -143,16 +143,53 @@ async def test_d12_the_contrast_shows_original_control_and_variants_with_their_s
 async def test_d19_the_contrast_shows_the_varied_agent_s_work_and_leaves_the_new_prompt_to_the_integration() -> None:
     model = ScriptedModel(Contrast=LEARNED)
     better = ran(score=1.0)
-    await extract_lesson(RETRIEVER, FAILED, FAILED, [(VARIED, better)], [told(1)], meta_model(model), scope=Scope())
+    await extract_lesson(
+        RETRIEVER, FAILED, [(None, FAILED), (VARIED, better)], [told(1)], meta_model(model), scope=Scope()
+    )
     [shown] = model.shown("Contrast")
     assert shown.count("[retriever] retriever said") == 3
     assert "evidence_selector said" not in shown
     assert set(Contrast.model_fields) == {"operational_rules", "behavioral_principles"}
 
 
+async def test_the_contrast_names_the_answer_of_every_run_though_the_agent_s_own_text_holds_its_words() -> None:
+    def made(run: Trajectory, answer: str, wrote: str) -> Trajectory:
+        steps = [step.replace(output=wrote) if step.agent == "retriever" else step for step in run.steps]
+        return run.replace(answer=answer, steps=steps)
+
+    model, failed = ScriptedModel(Contrast=LEARNED), made(FAILED, "7", "1874 and 1881")
+    runs = [(None, failed), (VARIED, made(ran(score=1.0), "7 years", "7 years"))]
+    await extract_lesson(RETRIEVER, failed, runs, [told(1)], meta_model(model), scope=Scope())
+    [shown] = model.shown("Contrast")
+    assert shown.count("1874 and 1881\nfinal answer: 7\n") == 2
+    assert "[retriever] 7 years\nfinal answer: (the text of [retriever])" in shown
+    assert "1874 and 1881\nfinal answer: 7" in make_failure(failed, Blame(agent="retriever", place=0)).did
+
+
+async def test_those_who_vary_and_contrast_a_prompt_read_what_its_tools_do() -> None:
+    model = ScriptedModel(Contrast=LEARNED, PromptVariant=PromptVariant(instructions=["Search twice."]))
+    meta, search = meta_model(model), "search: Searches the archive."
+    await generate_variant(RETRIEVER, "efficiency", [told(1)], meta, tools=search, scope=Scope())
+    runs = [(None, FAILED), (VARIED, ran(score=1.0))]
+    await extract_lesson(RETRIEVER, FAILED, runs, [told(1)], meta, tools=search, scope=Scope())
+    for schema in ("PromptVariant", "Contrast"):
+        assert f"<tools>\n{search}\n</tools>" in model.shown(schema)[0]
+
+
+async def test_a_role_that_is_the_prompt_is_not_shown_twice() -> None:
+    model = ScriptedModel(Contrast=LEARNED, PromptVariant=PromptVariant(instructions=["Search twice."]))
+    meta, agent = meta_model(model), RETRIEVER.replace(role=RETRIEVER.prompt)
+    await generate_variant(agent, "efficiency", [told(1)], meta, scope=Scope())
+    await extract_lesson(agent, FAILED, [(VARIED, ran(score=1.0))], [told(1)], meta, scope=Scope())
+    for schema in ("PromptVariant", "Contrast"):
+        assert model.shown(schema)[0].count(agent.prompt) == 1
+
+
 async def test_what_there_is_none_of_is_left_out_of_the_contrast() -> None:
     model, idle = ScriptedModel(Contrast=LEARNED), RETRIEVER.replace(tools=())
-    await extract_lesson(idle, FAILED, FAILED, [(VARIED, ran(score=1.0))], [told(1)], meta_model(model), scope=Scope())
+    await extract_lesson(
+        idle, FAILED, [(None, FAILED), (VARIED, ran(score=1.0))], [told(1)], meta_model(model), scope=Scope()
+    )
     [shown] = model.shown("Contrast")
     assert "<tools>" not in shown
     assert "earlier failures" not in shown
@@ -207,7 +244,7 @@ async def test_what_is_said_of_several_answers_alike_is_shown_once() -> None:
     ]
     model = ScriptedModel(Contrast=LEARNED)
     once = replace(meta_model(model), quotes_once=True)
-    await extract_lesson(RETRIEVER, runs[0], runs[1], [(VARIED, runs[2])], [], once, scope=Scope())
+    await extract_lesson(RETRIEVER, runs[0], [(None, runs[1]), (VARIED, runs[2])], [], once, scope=Scope())
     assert model.shown("Contrast")[0].count(measure.strip()) == 1
 
 
@@ -217,7 +254,7 @@ async def test_no_task_is_shown_twice() -> None:
     assert same[2].text in render_failures(same)
     model = ScriptedModel(Contrast=Contrast(operational_rules=[], behavioral_principles=[]))
     better = ran(score=1.0)
-    await extract_lesson(RETRIEVER, FAILED, FAILED, [(VARIED, better)], same, meta_model(model), scope=Scope())
+    await extract_lesson(RETRIEVER, FAILED, [(None, FAILED), (VARIED, better)], same, meta_model(model), scope=Scope())
     assert model.shown("Contrast")[0].count("the bridge of Tarn") == 1
 
 
@@ -226,18 +263,20 @@ async def test_replays_of_equal_scores_are_not_contrasted(score: float) -> None:
     model = ScriptedModel(Contrast=LEARNED)
     alike = [(VARIED, ran(score=score, tokens=tokens)) for tokens in (70, 90)]
     found = await extract_lesson(
-        RETRIEVER, FAILED, ran(score=score), alike, [told(1)], meta_model(model), scope=Scope()
+        RETRIEVER, FAILED, [(None, ran(score=score)), *alike], [told(1)], meta_model(model), scope=Scope()
     )
     assert (found, model.asked) == ((PromptLesson(), Usage()), [])
     worse = [*alike, (VARIED, ran(score=0.2))]
-    lesson, _ = await extract_lesson(RETRIEVER, FAILED, ran(score=score), worse, [], meta_model(model), scope=Scope())
+    lesson, _ = await extract_lesson(
+        RETRIEVER, FAILED, [(None, ran(score=score)), *worse], [], meta_model(model), scope=Scope()
+    )
     assert lesson.rules == ("Search twice.",)
 
 
 async def test_d11_replays_with_infrastructure_errors_are_not_contrasted() -> None:
     broken, model = ran(score=None, error="down"), ScriptedModel()
     lesson, _ = await extract_lesson(
-        RETRIEVER, FAILED, broken, [(VARIED, broken)], [], meta_model(model), scope=Scope()
+        RETRIEVER, FAILED, [(None, broken), (VARIED, broken)], [], meta_model(model), scope=Scope()
     )
     assert (lesson, model.asked) == (PromptLesson(), [])
 

@@ -64,6 +64,21 @@ def test_lines_are_replaced_and_deleted() -> None:
     assert (diff.deleted, diff.added) == (("Be quick.",), ())
 
 
+def test_one_line_takes_the_place_of_several_rules_and_of_no_principle() -> None:
+    prompt = Prompt(
+        core=CORE, principles=("Be sure.", "Be kind."), rules=("Search once.", "Search each name.", "Stop.")
+    )
+    pairs = [
+        ("Search once.", "Search once per name."),
+        ("Search each name.", "Search once per name."),
+        ("Be kind.", "Be sure."),
+        ("Stop.", "Stop."),
+    ]
+    found, diff = project(prompt, adding(replaced=[{"old": old, "new": new} for old, new in pairs]))
+    assert found == prompt.replace(rules=("Search once per name.", "Stop."))
+    assert diff.left_out == ("Be kind. -> Be sure.: only rules are deleted",)
+
+
 def test_what_is_there_already_is_not_added() -> None:
     prompt = Prompt(core=CORE, principles=("Be sure.",), rules=("Search twice.",))
     found, diff = project(prompt, adding("search twice.", "BE SURE.", "  - Search   twice.\n"))

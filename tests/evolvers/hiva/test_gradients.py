@@ -217,9 +217,14 @@ async def test_an_exhausted_budget_stops_the_run_after_its_siblings_have_settled
     assert model.names() == ["AgentGradient"] * 2
 
 
-async def test_d18_a_gradient_says_itself_what_it_concerns_and_praise_concerns_nothing() -> None:
-    for sentiment, concerns in (("critical", "topology"), ("positive", "none")):
-        share = SHARE.model_copy(update={"sentiment": sentiment, "concerns": "topology"})
+async def test_d18_a_gradient_says_itself_what_it_concerns_and_praise_concerns_the_team_alone() -> None:
+    for sentiment, said, concerns in (
+        ("critical", "both", "both"),
+        ("positive", "semantics", "none"),
+        ("positive", "both", "topology"),
+        ("positive", "topology", "topology"),  # who did its part well may still lack a colleague
+    ):
+        share = SHARE.model_copy(update={"sentiment": sentiment, "concerns": said})
         model = ScriptedModel(AgentGradient=share)
         found = await passed(model)
         assert {g.concerns for g in found.gradients if g.node != "end"} == {concerns}

@@ -13,6 +13,7 @@ from selfwire.core.trajectory import Message
 from selfwire.core.values import FrozenMap
 from selfwire.evolvers.tacomas.config import FastConfig
 from selfwire.evolvers.tacomas.fast import (
+    Coaching,
     append_notes,
     drop_notes,
     inherit_weights,
@@ -27,6 +28,7 @@ from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.rounds import RunSoFar, TacomasRound
 from selfwire.evolvers.tacomas.schemas import AgentRefinement, Refinement
 from selfwire.evolvers.tacomas.work import Notes
+from selfwire.tools.calculator import CalculatorTool
 from tests.evolvers.tacomas.doubles import done, meta_model, step, team
 from tests.scripted import ScriptedModel, section
 
@@ -166,6 +168,7 @@ def judged(failed: Sequence[str] = (), **scores: float) -> TacomasRound:
 
 
 NOTHING: Notes = FrozenMap()
+TOOLS = {"calculator": CalculatorTool()}
 RAN = done(
     step("planner", "my plan"),
     step("searcher", "my find"),
@@ -177,26 +180,30 @@ RAN = done(
 
 async def refined(
     *said: str, failed: Sequence[str] = (), notes: Notes = NOTHING, each: bool = False, **scores: float
-) -> tuple[dict[str, str], ScriptedModel]:
+) -> tuple[Coaching, ScriptedModel]:
     meta, model = meta_model(Refinement=advice(*said))
     config = FastConfig(judge_each=each)
     run = RunSoFar([judged(failed, **scores)], RAN, notes)
-    found, _, usage = await refine_agents(team(), run, meta, config=config, scope=Scope())
-    assert usage.calls == len(model.asked)
+    found = await refine_agents(team(), run, meta, tools=TOOLS, config=config, scope=Scope())
+    assert found.usage.calls == len(model.asked)
     return found, model
 
 
 async def test_d13_one_call_coaches_those_who_acted_and_contributed_little() -> None:
-    notes, model = await refined(
+    coached, model = await refined(
         "planner", "calculator", "searcher", "stranger",
         planner=0.5, searcher=0.7, verifier=0.0, calculator=0.3, reflector=0.9,
     )  # fmt: skip
-    assert set(notes) == {"planner", "calculator"}
+    assert set(coached.notes) == {"planner", "calculator"}
+    assert [(refused.change, refused.reason) for refused in coached.refused] == [
+        (f"advice for {name}", "only planner, calculator are coached in this round")
+        for name in ("searcher", "stranger")
+    ]
     [shown] = model.shown("Refinement")
-    coached = section(shown, "agents")
-    assert "[planner]" in coached
-    assert "calculator did little" in coached
-    assert not any(f"[{name}]" in coached for name in ("searcher", "verifier", "reflector"))
+    listed = section(shown, "agents")
+    assert "[planner]" in listed
+    assert "calculator did little" in listed
+    assert not any(f"[{name}]" in listed for name in ("searcher", "verifier", "reflector"))
     assert "my find" in section(shown, "trace")
 
 
@@ -208,13 +215,13 @@ async def test_d13_the_sink_is_coached_where_the_answer_fails_an_item() -> None:
 
 
 async def test_d13_nobody_is_asked_where_nobody_needs_a_coach() -> None:
-    notes, model = await refined("planner", planner=0.7, reflector=1.0)
-    assert (notes, model.asked) == ({}, [])
+    coached, model = await refined("planner", planner=0.7, reflector=1.0)
+    assert (coached.notes, model.asked) == ({}, [])
 
 
 async def test_agents_may_be_coached_one_by_one() -> None:
-    notes, model = await refined("planner", "searcher", each=True, planner=0.5, searcher=0.5)
-    assert set(notes) == {"planner", "searcher"}
+    coached, model = await refined("planner", "searcher", each=True, planner=0.5, searcher=0.5)
+    assert set(coached.notes) == {"planner", "searcher"}
     assert [scope.node for _, _, scope, _ in model.asked] == ["refine-planner", "refine-searcher"]
 
 
@@ -225,6 +232,15 @@ async def test_the_coach_sees_the_notes_and_tools_that_an_agent_has() -> None:
     assert "notes:\n1. After round 1. Next: search twice" in coached
     assert "tools: search, calculator" in coached
     assert "tools: none" in coached  # the reflector
+    assert (
+        section(model.shown("Refinement")[0], "tools") == f"search\ncalculator: {TOOLS['calculator'].spec.description}"
+    )
+
+
+async def test_of_two_entries_for_an_agent_the_first_one_counts_and_the_other_is_noted() -> None:
+    coached, _ = await refined("planner", "planner", planner=0.3, reflector=0.9)
+    assert set(coached.notes) == {"planner"}
+    assert [(no.change, no.reason) for no in coached.refused] == [("advice for planner", "planner has advice already")]
 
 
 async def test_the_coach_withdraws_notes_by_their_numbers() -> None:
@@ -232,23 +248,23 @@ async def test_the_coach_withdraws_notes_by_their_numbers() -> None:
     meta, model = meta_model(Refinement=Refinement(agents=[withdrawn]))
     noted = {"planner": ("Look east.", "Look closely."), "searcher": ("Search.",)}
     run = RunSoFar([judged(planner=0.3)], RAN, noted)
-    fresh, dropped, _ = await refine_agents(team(), run, meta, config=FastConfig(), scope=Scope())
+    coached = await refine_agents(team(), run, meta, tools=TOOLS, config=FastConfig(), scope=Scope())
     assert "1. Look east.\n2. Look closely." in section(model.shown("Refinement")[0], "agents")
-    held = drop_notes(noted, dropped)
+    held = drop_notes(noted, coached.dropped)
     assert held == {"planner": ("Look closely.",), "searcher": ("Search.",)}
-    assert append_notes(held, fresh, ["planner", "searcher"], keep=3)["planner"][0] == "Look closely."
+    assert append_notes(held, coached.notes, ["planner", "searcher"], keep=3)["planner"][0] == "Look closely."
 
 
 async def test_the_dead_are_not_coached() -> None:
     gone = team().apply(Rewiring(RemoveNode("calculator"), RemoveAgent("calculator"), why="nothing to compute"))
     meta, model = meta_model(Refinement=advice("calculator"))
     run = RunSoFar([judged(calculator=0.1, reflector=0.9)], RAN, {})
-    fresh, _, _ = await refine_agents(gone, run, meta, config=FastConfig(), scope=Scope())
-    assert (fresh, model.asked) == ({}, [])
+    coached = await refine_agents(gone, run, meta, tools=TOOLS, config=FastConfig(), scope=Scope())
+    assert (coached, model.asked) == (Coaching(), [])
 
 
 async def test_without_a_valid_diagnosis_there_is_no_note() -> None:
     meta, _ = meta_model(Refinement=ReplyError("garbage"))
     run = RunSoFar([judged(planner=0.5)], RAN, {})
-    notes, dropped, _ = await refine_agents(team(), run, meta, config=FastConfig(), scope=Scope())
-    assert (notes, dropped) == ({}, {})
+    coached = await refine_agents(team(), run, meta, tools=TOOLS, config=FastConfig(), scope=Scope())
+    assert (coached.notes, coached.dropped) == ({}, {})

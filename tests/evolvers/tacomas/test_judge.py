@@ -83,6 +83,21 @@ async def test_d22_an_item_that_no_answer_can_pass_does_not_count() -> None:
     assert (excused.score, excused.struck) == (0.0, ("first", "second"))  # at most half of the list
 
 
+async def test_d22_the_second_judgement_may_say_too_what_no_answer_can_pass() -> None:
+    async def judged(*verdicts: tuple[list[bool], list[int]]) -> Judgement:
+        left = [Verdict(results=results, impossible=impossible) for results, impossible in verdicts]
+        meta, _ = meta_model(Verdict=lambda text, scope: left.pop(0))
+        return await judge_answer(done(step("planner")), FOUR, meta, threshold=0.9, scope=Scope())
+
+    good, third_missing = ([True, True, True, False], list[int]()), [False, False, True, True]
+    lacking = await judged(good, (third_missing, []))
+    assert (lacking.score, lacking.confirmed, lacking.failed) == (0.75, False, ("third",))
+    struck = await judged(good, (third_missing, [2]))
+    assert (struck.score, struck.confirmed, struck.failed, struck.struck) == (1.0, True, (), ("third",))
+    half = await judged(([True, False, False, False], [2, 3]), ([False, False], [2]))  # half of the list is struck
+    assert (half.score, half.failed, half.struck) == (0.5, ("first",), ("second", "third"))
+
+
 async def test_a_second_judgement_that_finds_a_fault_sets_the_goal() -> None:
     left = [[True, True, False], [True, True, True]]
     meta, _ = meta_model(Verdict=lambda text, scope: Verdict(results=left.pop(0)))

@@ -138,6 +138,26 @@ def test_d11_an_edit_that_cuts_the_sink_off_is_refused() -> None:
     assert (rerouted.edges, rerouted.refused) == (2, ())
 
 
+def test_a_change_that_a_later_one_makes_harmless_is_made() -> None:
+    around = [remove("verifier", "reflector"), add("searcher", "reflector")]
+    rerouted = applied(SlowUpdate(graph_edit=around))
+    assert (rerouted.edges, rerouted.refused) == (2, ())
+    assert [one.operation for one in rerouted.applied] == ["EDGE_ADD", "EDGE_REMOVE"]
+    dead = BirthDeathPair(v_dead="verifier")
+    found = applied(SlowUpdate(birth_death_pairs=[dead], graph_edit=[add("calculator", "reflector")]))
+    assert (found.deaths, found.edges, found.refused) == (("verifier",), 1, ())
+    room = [BirthDeathPair(v_new=CRITIC.model_copy(update={"tools": []})), BirthDeathPair(v_dead="calculator")]
+    full = applied(SlowUpdate(birth_death_pairs=room), nodes=5)
+    assert (full.births, full.deaths, full.refused) == (("critic",), ("calculator",), ())
+
+
+def test_a_change_that_stays_impossible_is_refused_once_after_the_others() -> None:
+    wished = [remove("verifier", "reflector"), add("planner", "verifier"), add("a", "b")]
+    found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="verifier")], graph_edit=wished))
+    assert [one.change.split(" ")[0] for one in found.refused] == ["edge_add", "DEATH", "EDGE_REMOVE"]
+    assert edges_of(found.workflow) == edges_of(team()) | {"planner->verifier"}
+
+
 def test_what_exceeds_the_budget_is_dropped_in_order_and_recorded() -> None:
     wished = [
         add("planner", "verifier"), add("planner", "reflector"), remove("planner", "calculator"),
@@ -157,7 +177,7 @@ def test_what_exceeds_the_budget_is_dropped_in_order_and_recorded() -> None:
     pairs = [BirthDeathPair(v_dead=name, v_new=CRITIC) for name in ("planner", "searcher", "verifier")]
     born = applied(SlowUpdate(birth_death_pairs=pairs))
     assert (born.births, born.deaths) == (("critic", "critic-2"), ("planner", "searcher"))
-    assert "beyond the budget of 2 birth-death pairs" in born.refused[-1].reason
+    assert "beyond the budget of 2 birth-death pairs" in born.refused[0].reason
 
 
 def test_without_an_edit_budget_all_edits_are_taken_up_to_the_cap() -> None:

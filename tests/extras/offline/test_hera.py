@@ -106,6 +106,12 @@ def test_blame_goes_to_whoever_is_there_for_the_step_that_does_not_show() -> Non
     assert replied(schemas.FailedAgent, task=BRIDGE, agents=POOL, trace=later).agent == "retriever"
 
 
+def test_a_newcomer_gets_tools_by_their_names_out_of_what_is_said_of_them() -> None:
+    offered = "search: Search the corpus.\ncalculator: Compute a number."
+    found = replied(schemas.Mutation, task=BRIDGE, agents=POOL, agent="retriever: searches", tools=offered)
+    assert found.tools == ["search"]
+
+
 VARIANTS = """original prompt: score 0.00: wrong (9 tokens)
 original prompt, repeated: score {control}: said (9 tokens)
 

@@ -139,7 +139,8 @@ def mutation(brief: CriticInput) -> dict[str, Any]:
     blamed = brief["agent"].partition(":")[0]
     able = [name for name, role in roles.items() if missing[0] in find_skills(role) and name != blamed]
     others = [name for name in roles if name != blamed] or list(roles)
-    tools = [line.strip() for line in brief["tools"].split("\n") if re.search(brief.family.needs, line, re.I)]
+    offered = [line.partition(":") for line in brief["tools"].split("\n")]
+    tools = [name.strip() for name, _, does in offered if re.search(brief.family.needs, f"{name} {does}", re.I)]
     return {
         "alternative": able[0] if able else brief.pick("alternative", others) if others else "",
         "name": f"{missing[0].replace(' ', '-')} specialist",

@@ -517,7 +517,8 @@ def _list_toml(value: Any, keys: tuple[Any, ...], path: Path, text: str, name: s
     if isinstance(value, str) and not keys:
         begin, end = find_toml_text(text, name, value)
         line, last = text.count("\n", 0, begin) + 1, text.count("\n", 0, end) + 1
-        yield FileText(path, name, value, line, last, 0, len(text.splitlines()[last - 1]))
+        column, end_column = (at - text.rfind("\n", 0, at) - 1 for at in (begin, end))
+        yield FileText(path, name, value, line, last, column, end_column)
     elif isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             if not keys or keys[0] is None or str(key) in map(str, keys[0]):

@@ -38,6 +38,8 @@ REMOVING = ("update", "pop", "popitem", "clear", "remove", "__setitem__", "__del
 """Methods by which items of a collection are replaced or removed."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
 """Functions that make a dict of an object's fields."""
+PARTIALS = ("partial", "partialmethod")
+"""Functions that make a function of another by passing some of its arguments."""
 OPERATORS = {ast.Add: "__add__", ast.BitOr: "__or__", ast.Mod: "__mod__"}
 """Methods of a class by which its objects are put together."""
 PLAIN_BASES = ("object", "ABC", "BaseModel", "Generic", "NamedTuple", "TypedDict", "Enum", "IntEnum", "StrEnum")
@@ -821,6 +823,7 @@ class Program:
     def _open_binding(self, value: Any, at: Surroundings) -> Iterator[Traced]:
         if not isinstance(value, Import):
             yield Traced(value, at)
+            yield from self._list_dispatched(value)
             return
         found = self.follow_import(at.file, value)
         if found is None:
@@ -830,6 +833,14 @@ class Program:
             yield Traced(Imported(found.file), found.file.top)
         elif found.file is not at.file:
             yield from self._look_up_in_module(found.name, found.file)
+
+    def _list_dispatched(self, function: Any) -> Iterator[Traced]:
+        """List the functions that `@function.register` gives `singledispatch`, one of which runs in its place."""
+        if {"singledispatch", "singledispatchmethod"} & set(list_decorators(function)):
+            for found, decorator in self.decorated.get("register", ()):
+                owner = getattr(decorator.func if isinstance(decorator, ast.Call) else decorator, "value", None)
+                if get_last_name(owner) == function.name:
+                    yield found
 
     # tracing
 
@@ -1303,7 +1314,7 @@ class Program:
             names = [owner.name, *(below.node.name for below in self.list_below(owner))]
         for name in names:
             for found in self._list_callers(function, name):
-                is_partial = get_last_name(found.node.func) == "partial"
+                is_partial = get_last_name(found.node.func) in PARTIALS
                 value = self._find_passed(argument, name, found, is_method=is_method) if self.is_live(found) else None
                 if value is not None or (not is_partial and self.is_live(found)):
                     yield value, found.node
@@ -1314,7 +1325,7 @@ class Program:
 
     def _list_callers(self, function: Function, name: str) -> Iterator[Traced]:
         """List the calls that may be of a function of a name."""
-        for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
+        for found in (call for part in (name, *PARTIALS) for call in self.calls.get(part, ())):
             if not (is_super_method(found.node) and self.is_inside(found.node, function)):  # a base class's method
                 yield found
 
@@ -1337,7 +1348,7 @@ class Program:
 
     def _find_passed(self, argument: Argument, name: str, found: Traced, *, is_method: bool) -> Traced | None:
         call: ast.Call = found.node
-        if get_last_name(call.func) == "partial":
+        if get_last_name(call.func) in PARTIALS:
             if not call.args or get_last_name(call.args[0]) != name:
                 return None
             call = ast.Call(call.func, call.args[1:], call.keywords)
@@ -1397,10 +1408,24 @@ class Program:
 
     def _bind(self, value: Traced, me: Traced) -> Iterator[Traced]:
         """Bind a method to an object; of a property, find what it returns."""
-        if is_property(value.node.function):
+        if is_partialmethod(value.node):
+            first = self.passed.setdefault((value.node, "method"), ast.Name("method of object", ast.Load()))
+            made = ast.Call(ast.Name("partial", ast.Load()), [first, *value.node.args[1:]], value.node.keywords)
+            made = self.passed.setdefault((value.node, "bound"), ast.copy_location(made, value.node))  # type: ignore[assignment]
+            self.parents[first], self.parents[made] = made, self.parents.get(value.node)
+            methods = [part for found in self.trace(value.node.args[0], value.at) for part in self._bind_again(found, me)]
+            where = Surroundings(value.at.file, value.at.owner, value.at.outer, {"method of object": methods})
+            yield Traced(made, where)
+        elif is_property(value.node.function):
             yield from self.list_returned(value.node.function, value.at, {}, value.node.function, me)
         else:
             yield Traced(BoundMethod(value.node.function, me), value.at)
+
+    @staticmethod
+    def _bind_again(found: Traced, me: Traced) -> Iterator[Traced]:
+        """Bind a function that stands in a class to an object."""
+        if isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield Traced(BoundMethod(found.node, me), found.at)
 
     def find_self(self, at: Surroundings) -> tuple[Traced, Traced] | None:
         """Find the object whose method code stands in, and the class with that method; None outside methods."""
@@ -1553,6 +1578,8 @@ class Program:
             for value in inside.names.bound[name]:
                 if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef):
                     yield Traced(BoundMethod(value, base), inside)
+                    for other in self._list_dispatched(value):
+                        yield Traced(BoundMethod(other.node, base), other.at)
                 else:
                     yield self._open_member(value, owner, inside)
                     yield from self._list_registered(owner.node, name)
@@ -1587,7 +1614,8 @@ class Program:
         found = False
         for value in [*self._get_class_member(owner, name), *self._list_assigned(owner, name, base)]:
             found = True
-            yield from self._bind(value, base) if isinstance(value.node, BoundMethod) else [value]
+            is_method = isinstance(value.node, BoundMethod) or is_partialmethod(value.node)
+            yield from self._bind(value, base) if is_method else [value]
         for value in self._get_class_member(owner, "__getattr__") if not found and not name.startswith("__") else ():
             if isinstance(value.node, BoundMethod) and (function := value.node.function):
                 named = self.passed.setdefault((function, f"attribute {name}"), ast.Constant(name))
@@ -1880,6 +1908,9 @@ class Program:
             for value in self._call(called, node, at):
                 found = True
                 yield from self.trace(value.node, value.at, value.call)
+        for value in self._list_set(node, at):
+            found = True
+            yield from self.trace(value.node, value.at, value.call)
         found_default = False
         if not found and get_last_name(node.func) == "get" and isinstance(node.func, ast.Attribute) and node.args:
             for value in self._get_from_dict(node, at):
@@ -1890,6 +1921,19 @@ class Program:
         copied = self._list_copied(node, at) or [*self._list_changed(node, at), *self._list_validated(node, at)]
         named = list(self._trace_named(node, at)) if get_last_name(node.func) == "getattr" else []
         yield from copied or named or [Traced(node, at)]
+
+    def _list_set(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Find what `variable.get()` of a `ContextVar` returns: what `set` gives it, and its defaults."""
+        if get_last_name(node.func) != "get" or "ContextVar" not in self.calls:
+            return
+        for made in self.trace(getattr(node.func, "value", None), at):
+            if isinstance(made.node, ast.Call) and get_last_name(made.node.func) == "ContextVar":
+                for call in filter(self.is_live, self.calls.get("set", ())):
+                    owner = getattr(call.node.func, "value", None)
+                    if any(found.node is made.node for found in self.trace(owner, call.at)):
+                        yield from (Traced(part, call.at, call.node) for part in call.node.args[:1])
+                yield from (Traced(part.value, made.at) for part in made.node.keywords if part.arg == "default")
+                yield from (Traced(part, at) for part in node.args[:1])
 
     def _trace_named(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find what `getattr(owner, name)` may be; parts of a name that are computed may be anything."""
@@ -2168,11 +2212,14 @@ class Program:
         skipped: list[ast.expr] = [ast.Starred(part, ast.Load()) for part in first.args]
         second = ast.Call(node.func, [*skipped, *node.args], node.keywords)
         for inner in self.trace(target.args[0], called.at):
-            if isinstance(inner.node, ast.FunctionDef | ast.AsyncFunctionDef):
-                given, rest = self.list_passed(inner.node, first, called.at), inner.node.args.kwarg
-                for name, values in self.list_passed(inner.node, second, at).items():
-                    given[name] = [*given[name], *values] if rest is not None and name == rest.arg else values
-                yield from self.list_returned(inner.node, inner.at, given, node, None)
+            function, owner = inner.node if isinstance(inner.node, BoundMethod) else (inner.node, None)
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                skipped_first = owner is not None and not is_static(function)
+                given = self.list_passed(function, first, called.at, skip_first=skipped_first)
+                for name, values in self.list_passed(function, second, at, skip_first=skipped_first).items():
+                    is_rest = function.args.kwarg is not None and name == function.args.kwarg.arg
+                    given[name] = [*given[name], *values] if is_rest else values
+                yield from self.list_returned(function, inner.at, given, node, owner)
 
     def _call_bound(self, target: BoundMethod, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         function, owner = target
@@ -2570,6 +2617,11 @@ def is_classmethod(function: Any) -> bool:
 def is_property(function: Any) -> bool:
     """Whether a method is read as an attribute."""
     return bool({"property", "cached_property"} & set(list_decorators(function)))
+
+
+def is_partialmethod(node: Any) -> bool:
+    """Whether an expression is `partialmethod(function, ...)`."""
+    return isinstance(node, ast.Call) and get_last_name(node.func) == "partialmethod" and bool(node.args)
 
 
 def is_wrapped(function: Any) -> bool:

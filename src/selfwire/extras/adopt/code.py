@@ -336,6 +336,9 @@ class CodeReader:
             node = node.source
         if not isinstance(node, Function) and self.program.is_inside(node, code.owner):
             return
+        asked = node.value if isinstance(node, ast.Await) else node
+        if isinstance(asked, ast.Call) and isinstance(at.owner, Function) and self.is_reply(asked, at):
+            return  # another function has asked for it
         kinds = list(tell_kind(self.program, Traced(node, at))) if not isinstance(node, Function) else []
         if isinstance(node, Function):
             if self.makers.note_function(Traced(node, at), code):
@@ -374,7 +377,8 @@ class CodeReader:
 
     def _read_hub(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read a prompt that is pulled from a hub, which the source does not show."""
-        self.texts.follow_asked(node, at, Reach(code, role="system"))
+        if all(found.node is node for found in self.program.trace(node, at)):  # else it is the program's own
+            self.texts.follow_asked(node, at, Reach(code, role="system"))
 
     def _read_agent(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         if agent := self.makers.read_agent(Traced(node, at)):

@@ -427,7 +427,9 @@ class MakerReader:
                 given = [Traced(value, found.at) for value in named.values()]
                 given += [value for inner in dicts for _, value in self.program.list_pairs(inner)]
                 for value in given:
-                    for part in value.node.elts if isinstance(value.node, ast.Tuple) else []:
+                    kind, *described = value.node.elts if isinstance(value.node, ast.Tuple) else [None]
+                    self._read_annotation(kind, value.at, code)
+                    for part in described:
                         self._read_metadata(part, value.at, code)
 
     def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:
@@ -565,6 +567,7 @@ class MakerReader:
             for found in self.program.trace(annotation, at):
                 if isinstance(found.node, ast.ClassDef):
                     self.read_schema(found, code)
+            self._read_made_schema(annotation, at, code)
 
     def _read_metadata(self, part: ast.expr, at: Surroundings, code: Code) -> None:
         if isinstance(part, ast.Call) and get_last_name(part.func) in ("Field", "Doc"):

@@ -234,7 +234,9 @@ def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]
 
 def list_globbed(program: Program, node: ast.Call, at: Surroundings) -> list[Path]:
     """List the files of `folder.glob(pattern)`, `rglob` or `iterdir`."""
-    pattern: ast.expr = node.args[0] if node.args else ast.Constant(VISIBLE)
+    pattern: ast.expr = node.args[0] if node.args else ast.Constant("*")
+    if is_text(pattern) and pattern.value == "*":  # unlike a name that is not known
+        pattern = ast.Constant(VISIBLE)
     if get_last_name(node.func) == "rglob":
         pattern = ast.BinOp(ast.Constant("**"), ast.Div(), pattern)
     return list_files(program, ast.BinOp(node.func.value, ast.Div(), pattern), at)  # type: ignore[attr-defined]

@@ -186,8 +186,21 @@ class BoundNames(ast.NodeVisitor):
         if isinstance(target, ast.Name):
             self._bind(target.id, Element(value, path, loop) if path or loop else value)
         elif isinstance(target, ast.Tuple | ast.List):
+            starred = next((n for n, part in enumerate(target.elts) if isinstance(part, ast.Starred)), None)
             for index, part in enumerate(target.elts):
-                self._bind_target(part, value, (*path, index), loop)
+                if starred is None or index < starred or path or loop:
+                    self._bind_target(part, value, (*path, index), loop)
+                else:
+                    self._bind_behind_star(part, value, index, index + 1 - len(target.elts))
+
+    def _bind_behind_star(self, target: ast.expr, value: ast.expr, index: int, end: int) -> None:
+        """Bind the rest, or an element behind it, of `first, *rest, last = value`; `end` counts from the last."""
+        if isinstance(target, ast.Starred):
+            part: ast.expr = ast.Slice(ast.Constant(index), ast.Constant(end) if end else None)
+            target = target.value
+        else:
+            part = ast.Constant(end - 1)
+        self._bind_target(target, ast.copy_location(ast.Subscript(value, part, ast.Load()), value))
 
     def _add(self, node: ast.AST) -> None:
         for target, value in list_additions(node):
@@ -560,7 +573,7 @@ class Program:
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 self.loaded.add(get_last_name(node))
                 parent = self.parents.get(node)
-                if not is_looped(node, parent):
+                if not is_looped(node, self.parents):
                     self.shared.add(get_last_name(node))
                 is_base = isinstance(parent, ast.ClassDef) and node in parent.bases
                 if not is_base and not (isinstance(parent, ast.Call) and parent.func is node):
@@ -664,13 +677,26 @@ class Program:
         elif name in here.given:
             yield from self._look_up_given(name, here, line if here is at else math.inf)
         else:
+            first = self._find_first_line(name, at, here, line)
             for value in here.names.bound[name]:
-                yield from self._open_binding(value, here)
-            yield from (Traced(value, here) for value in here.names.added.get(name, ()))
+                if getattr(value, "lineno", math.inf) >= first:
+                    yield from self._open_binding(value, here)
+            for value in here.names.added.get(name, ()):
+                if getattr(value, "lineno", math.inf) >= first:
+                    yield Traced(value, here)
             if here is here.file.top and name in self.additions:
                 for value in self._list_added_inside(name, here):  # a function may read what it has added itself
                     yield value._replace(at=at) if value.at.owner is at.owner else value
             yield from self._look_up_stars(name, here.file, here.names.stars)
+
+    def _find_first_line(self, name: str, at: Surroundings, here: Surroundings, line: float) -> float:
+        """Find the line before which nothing that binds a name matters to code at a line, or to a function behind it."""
+        while at is not here and at.outer is not None:
+            at, line = at.outer, getattr(at.owner, "lineno", 0)
+        if line == math.inf or name in self.rebound or isinstance(here.owner, ast.Lambda):
+            return 0
+        bound = [value for value in here.names.bound[name] if isinstance(value, ast.expr) and self._is_sure(value, here)]
+        return max((value.lineno for value in bound if (value.end_lineno or 0) < line), default=0)
 
     def _look_up_given(self, name: str, here: Surroundings, line: float) -> Iterator[Traced]:
         """Find what a call passes for a name, or what code before a line binds to it instead."""
@@ -687,7 +713,7 @@ class Program:
         yield from (Traced(value, here) for value in here.names.added.get(name, ()))
 
     def _is_sure(self, value: ast.expr, here: Surroundings) -> bool:
-        """Whether a function binds a name to a value in any case."""
+        """Whether a module or a function binds a name to a value in any case."""
         return self.parents.get(self.parents.get(value)) is here.owner
 
     def _is_rebound(self, value: Any, name: str, here: Surroundings, line: float) -> bool:
@@ -935,7 +961,9 @@ class Program:
             return self._unpack(Traced(self._take_loaded(value.node, path[0]), value.at), path[1:])
         inner = [value] if isinstance(value.node, ast.Tuple | ast.List) else self.trace(value.node, value.at)
         known = (
-            part for part in inner if isinstance(part.node, ast.Tuple | ast.List | ast.ListComp | ast.GeneratorExp)
+            part
+            for part in inner
+            if isinstance(part.node, ast.Tuple | ast.List | ast.BinOp | ast.ListComp | ast.GeneratorExp)
         )
         return [
             found
@@ -1175,15 +1203,19 @@ class Program:
                 not isinstance(part, ast.Starred) and self._is_empty(part, value.at)
                 for part in (node.args if name == "chain" else node.args[:1])
             )
-        if not isinstance(node, ast.List | ast.Tuple | ast.Set):
+        if isinstance(node, ast.Call) and get_last_name(node.func) in VIEWS and isinstance(node.func, ast.Attribute):
+            return not node.args and self._is_empty(node.func.value, value.at)
+        if not isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
             return False
         is_fixed = isinstance(node, ast.Tuple) or node is asked or self._is_never_filled(value)
+        if isinstance(node, ast.Dict):
+            return is_fixed and not node.keys
         return is_fixed and all(
             isinstance(part, ast.Starred) and self._is_empty(part.value, value.at) for part in node.elts
         )
 
     def _is_never_filled(self, value: Traced) -> bool:
-        """Whether a literal list has one name, and the program does nothing with the name but iterate over it."""
+        """Whether a literal list or dict has one name, and the program does nothing with the name but iterate over it."""
         parent = self.parents.get(value.node)
         targets = parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
         name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
@@ -1612,7 +1644,8 @@ class Program:
                 return
         owner = Traced(instance.of, base.at)
         found = False
-        for value in [*self._get_class_member(owner, name), *self._list_assigned(owner, name, base)]:
+        made_with = self._list_made_with(owner, name) if instance.call is None else ()
+        for value in [*made_with, *self._get_class_member(owner, name), *self._list_assigned(owner, name, base)]:
             found = True
             is_method = isinstance(value.node, BoundMethod) or is_partialmethod(value.node)
             yield from self._bind(value, base) if is_method else [value]
@@ -1621,6 +1654,22 @@ class Program:
                 named = self.passed.setdefault((function, f"attribute {name}"), ast.Constant(name))
                 given = {part: [Traced(named, value.at)] for part in list_positional(function)[1:2]}
                 yield from self.list_returned(function, value.at, given, None, base)
+
+    def _list_made_with(self, of: Traced, name: str) -> Iterator[Traced]:
+        """List what the calls that make objects of a class without `__init__` pass for a field."""
+        is_own = any(is_field(part) and part.target.id == name for part in of.node.body)
+        if not is_own or self.find_init(of._replace(node=Instance(of.node, None))):
+            return
+        for call in filter(self.is_live, self.calls.get(of.node.name, ())):
+            passed = self.get_passed_field(Instance(of.node, call.node), name)
+            if passed is not None and any(found.node is of.node for found in self.trace(call.node.func, call.at)):
+                yield Traced(passed, call.at)
+        for call in (call for maker in CHANGING for call in self.calls.get(maker, ())):
+            passed = get_keywords(call.node).get(name)
+            owners = [*call.node.args[:1], getattr(call.node.func, "value", None)] if passed is not None else []
+            known = (found.node for owner in owners for found in self.trace(owner, call.at))
+            if any(isinstance(node, Instance) and node.of is of.node for node in known):
+                yield Traced(passed, call.at)
 
     def _list_assigned(self, owner: Traced, name: str, me: Traced) -> Iterator[Traced]:
         """Find what the methods of a class assign to an attribute of an object."""
@@ -2529,7 +2578,12 @@ def _list_direct_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]
                 yield target.value, ast.Dict([target.slice], [node.value])
     elif isinstance(node, ast.Call) and get_last_name(node.func) == "print":
         yield from ((part.value, ast.List(node.args, ast.Load())) for part in node.keywords if part.arg == "file")
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr == "update" and node.keywords:
+            keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in node.keywords]
+            yield node.func.value, ast.Dict(keys, [part.value for part in node.keywords])
+        if not node.args:
+            return
         if node.func.attr in ("append", "insert", "add", "write"):
             yield node.func.value, ast.List([node.args[-1]], ast.Load())
         elif node.func.attr in ("extend", "update", "writelines", "add_documents", "add_texts"):
@@ -2549,8 +2603,11 @@ def list_changed(node: ast.AST) -> Iterator[ast.expr]:
         yield from node.args[:1]
 
 
-def is_looped(node: ast.expr, parent: Any) -> bool:
-    """Whether a loop iterates over an expression, directly or through `list(...)`."""
+def is_looped(node: ast.expr, parents: dict[Any, Any]) -> bool:
+    """Whether a loop iterates over an expression, directly or through `list(...)` or a view of a dict."""
+    parent = parents.get(node)
+    if isinstance(parent, ast.Attribute) and parent.attr in VIEWS:
+        return isinstance(parents.get(parent), ast.Call) and is_looped(parents[parent], parents)
     if isinstance(parent, ast.Call):
         return node in parent.args and get_last_name(parent.func) in (*LISTS, "enumerate", "len")
     return isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension) and parent.iter is node

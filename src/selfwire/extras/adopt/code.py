@@ -334,11 +334,9 @@ class CodeReader:
             return
         if isinstance(node, Element):
             node = node.source
-        if not isinstance(node, Function) and self.program.is_inside(node, code.owner):
+        is_here = not isinstance(node, Function) and self.program.is_inside(node, code.owner)
+        if is_here or self._is_asked_elsewhere(node, at):
             return
-        asked = node.value if isinstance(node, ast.Await) else node
-        if isinstance(asked, ast.Call) and isinstance(at.owner, Function) and self.is_reply(asked, at):
-            return  # another function has asked for it
         kinds = list(tell_kind(self.program, Traced(node, at))) if not isinstance(node, Function) else []
         if isinstance(node, Function):
             if self.makers.note_function(Traced(node, at), code):
@@ -348,6 +346,11 @@ class CodeReader:
         ):
             return
         code.refers.append(self.get_code(node, at))
+
+    def _is_asked_elsewhere(self, node: Any, at: Surroundings) -> bool:
+        """Whether an expression is the reply for which another function has asked a model."""
+        asked = node.value if isinstance(node, ast.Await) else node
+        return isinstance(asked, ast.Call) and isinstance(at.owner, Function) and self.is_reply(asked, at)
 
     def _refer_class(self, found: Traced, code: Code, made: Traced | None) -> None:
         """Note that a piece of code makes an object of a class, or names the class."""
@@ -471,8 +474,10 @@ class CodeReader:
         called = [found.node for found in self.program.trace(node.func, at)] if named else []
         if not any(isinstance(node, Function | BoundMethod | ast.ClassDef) for node in called):
             for keyword in named:
+                is_tool = keyword.arg == "tool_description"
                 mode = "format" if str(keyword.arg).endswith("summary_prompt") else ""
-                self.ask(keyword.value, at, code, role="system", mode=mode)
+                role, kind = ("schema", "tool description") if is_tool else ("system", "")
+                self.ask(keyword.value, at, code, role=role, mode=mode, kind=kind)
 
     @staticmethod
     def _is_direct(func: ast.Attribute) -> bool:

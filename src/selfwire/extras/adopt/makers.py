@@ -427,9 +427,10 @@ class MakerReader:
                 given = [Traced(value, found.at) for value in named.values()]
                 given += [value for inner in dicts for _, value in self.program.list_pairs(inner)]
                 for value in given:
-                    kind, *described = value.node.elts if isinstance(value.node, ast.Tuple) else [None]
-                    self._read_annotation(kind, value.at, code)
-                    for part in described:
+                    parts = value.node.elts if isinstance(value.node, ast.Tuple) else []
+                    for part in parts[:1]:
+                        self._read_annotation(part, value.at, code)
+                    for part in parts[1:]:
                         self._read_metadata(part, value.at, code)
 
     def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:

@@ -690,12 +690,14 @@ class Program:
             yield from self._look_up_stars(name, here.file, here.names.stars)
 
     def _find_first_line(self, name: str, at: Surroundings, here: Surroundings, line: float) -> float:
-        """Find the line before which nothing that binds a name matters to code at a line, or to a function behind it."""
+        """Find the line from which on what binds a name matters to code at a line, or to a function behind it."""
         while at is not here and at.outer is not None:
             at, line = at.outer, getattr(at.owner, "lineno", 0)
         if line == math.inf or name in self.rebound or isinstance(here.owner, ast.Lambda):
             return 0
-        bound = [value for value in here.names.bound[name] if isinstance(value, ast.expr) and self._is_sure(value, here)]
+        bound = [
+            value for value in here.names.bound[name] if isinstance(value, ast.expr) and self._is_sure(value, here)
+        ]
         return max((value.lineno for value in bound if (value.end_lineno or 0) < line), default=0)
 
     def _look_up_given(self, name: str, here: Surroundings, line: float) -> Iterator[Traced]:
@@ -1215,7 +1217,7 @@ class Program:
         )
 
     def _is_never_filled(self, value: Traced) -> bool:
-        """Whether a literal list or dict has one name, and the program does nothing with the name but iterate over it."""
+        """Whether a literal collection has one name, and the program does nothing with it but iterate over it."""
         parent = self.parents.get(value.node)
         targets = parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
         name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
@@ -1441,23 +1443,21 @@ class Program:
     def _bind(self, value: Traced, me: Traced) -> Iterator[Traced]:
         """Bind a method to an object; of a property, find what it returns."""
         if is_partialmethod(value.node):
-            first = self.passed.setdefault((value.node, "method"), ast.Name("method of object", ast.Load()))
-            made = ast.Call(ast.Name("partial", ast.Load()), [first, *value.node.args[1:]], value.node.keywords)
-            made = self.passed.setdefault((value.node, "bound"), ast.copy_location(made, value.node))  # type: ignore[assignment]
-            self.parents[first], self.parents[made] = made, self.parents.get(value.node)
-            methods = [part for found in self.trace(value.node.args[0], value.at) for part in self._bind_again(found, me)]
-            where = Surroundings(value.at.file, value.at.owner, value.at.outer, {"method of object": methods})
-            yield Traced(made, where)
+            yield self._bind_partial(value.node, value.at, me)
         elif is_property(value.node.function):
             yield from self.list_returned(value.node.function, value.at, {}, value.node.function, me)
         else:
             yield Traced(BoundMethod(value.node.function, me), value.at)
 
-    @staticmethod
-    def _bind_again(found: Traced, me: Traced) -> Iterator[Traced]:
-        """Bind a function that stands in a class to an object."""
-        if isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield Traced(BoundMethod(found.node, me), found.at)
+    def _bind_partial(self, node: ast.Call, at: Surroundings, me: Traced) -> Traced:
+        """Make `partial(method, ...)` of the `partialmethod(function, ...)` of an object."""
+        first = ast.Name("method of object", ast.Load())
+        made = ast.Call(ast.Name("partial", ast.Load()), [first, *node.args[1:]], node.keywords)
+        made = self.passed.setdefault((node, "bound"), ast.copy_location(made, node))  # type: ignore[assignment]
+        self.parents[made.args[0]], self.parents[made] = made, self.parents.get(node)
+        functions = [found for found in self.trace(node.args[0], at) if isinstance(found.node, Function)]
+        given = {first.id: [Traced(BoundMethod(found.node, me), found.at) for found in functions]}
+        return Traced(made, Surroundings(at.file, at.owner, at.outer, given))
 
     def find_self(self, at: Surroundings) -> tuple[Traced, Traced] | None:
         """Find the object whose method code stands in, and the class with that method; None outside methods."""
@@ -2579,17 +2579,22 @@ def _list_direct_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]
     elif isinstance(node, ast.Call) and get_last_name(node.func) == "print":
         yield from ((part.value, ast.List(node.args, ast.Load())) for part in node.keywords if part.arg == "file")
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr == "update" and node.keywords:
-            keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in node.keywords]
-            yield node.func.value, ast.Dict(keys, [part.value for part in node.keywords])
-        if not node.args:
-            return
-        if node.func.attr in ("append", "insert", "add", "write"):
-            yield node.func.value, ast.List([node.args[-1]], ast.Load())
-        elif node.func.attr in ("extend", "update", "writelines", "add_documents", "add_texts"):
-            yield node.func.value, node.args[-1]
-        elif node.func.attr == "setdefault" and len(node.args) > 1:
-            yield node.func.value, ast.Dict([node.args[0]], [node.args[1]])
+        yield from _list_put(node, node.func)
+
+
+def _list_put(node: ast.Call, func: ast.Attribute) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Find the collection to which a method adds something, and what it adds."""
+    if func.attr == "update" and node.keywords:
+        keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in node.keywords]
+        yield func.value, ast.Dict(keys, [part.value for part in node.keywords])
+    if not node.args:
+        return
+    if func.attr in ("append", "insert", "add", "write"):
+        yield func.value, ast.List([node.args[-1]], ast.Load())
+    elif func.attr in ("extend", "update", "writelines", "add_documents", "add_texts"):
+        yield func.value, node.args[-1]
+    elif func.attr == "setdefault" and len(node.args) > 1:
+        yield func.value, ast.Dict([node.args[0]], [node.args[1]])
 
 
 def list_changed(node: ast.AST) -> Iterator[ast.expr]:

@@ -259,8 +259,7 @@ class MakerReader:
                 f"texts or tools come from another package's middleware: {shorten_source(found.node)}",
                 "pass its texts as arguments, or write a middleware of the program",
             )
-        else:
-            code.refers.append(self.reader.get_code(found.node, found.at))
+        code.refers.append(self.reader.get_code(found.node, found.at))
 
     def _is_speaking(self, found: Traced) -> bool:
         """Whether a middleware of another package may send texts of its own."""

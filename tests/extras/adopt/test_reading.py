@@ -2211,7 +2211,7 @@ class Desk:
     def _(self, part: int):
         return "Label a number."
 """
-BOUND = """from functools import partialmethod
+PARTIAL_METHOD = """from functools import partialmethod
 
 
 class Desk:
@@ -2233,7 +2233,7 @@ def change(text):
     tone.set(text)
     return tone.get()
 """
-FILLED = (
+REPLACED_MARKS = (
     "def fill(text, **slots):\n    for key in slots:\n        text = text.replace({}, slots[key])\n    return text\n"
 )
 
@@ -2243,8 +2243,8 @@ FILLED = (
     [
         (DISPATCHED, "explain(state)", ["Explain it.", "Explain a number.", "Explain a list."]),
         (DISPATCHED, "Desk().label(state)", ["Label it.", "Label a number."]),
-        (BOUND, "desk.plan()", ["Be brief.", "Keep the rule.", "At home.", "Plan it."]),
-        (BOUND, "desk.plan(tone='Be long.')", ["Keep the rule.", "At home.", "Plan it.", "Be long."]),
+        (PARTIAL_METHOD, "desk.plan()", ["Be brief.", "Keep the rule.", "At home.", "Plan it."]),
+        (PARTIAL_METHOD, "desk.plan(tone='Be long.')", ["Keep the rule.", "At home.", "Plan it.", "Be long."]),
         (VARIED, "change('Be brisk.')", ["Be calm.", "Be brisk."]),
         (VARIED, "ContextVar('other').get('Be cold.')", ["Be cold."]),
         ("ONE, *REST = ['Plan it.', 'End it.']", "' '.join([ONE, *REST])", ["Plan it.", "End it."]),
@@ -2252,6 +2252,7 @@ FILLED = (
         ("*_, LAST = ['Plan it.', 'Solve it.', 'End it.']", "LAST", ["End it."]),
         ("_, *REST, LAST = ['Plan it.', 'Solve it.', 'End it.']", "REST[0]", ["Solve it."]),
         ("ONE, TWO = ('Plan it.',) + ('Solve it.',)", "TWO", ["Solve it."]),
+        ("ONE, *REST = ('Plan it.',) + ('End it.',)", "' '.join(REST)", ["End it."]),
         ("from itertools import chain\nA, B = ['Go.'], ['Stop.']", "' '.join(chain(A, B))", ["Go.", "Stop."]),
         ("V = {'a': 'Plan it.'}\nV.update(b='Solve it.')", "' '.join(V.values())", ["Plan it.", "Solve it."]),
         ("V = {'a': 'Plan it.'}\nV.update(b='Solve it.')", "' '.join(V.keys())", []),
@@ -2262,8 +2263,8 @@ FILLED = (
         ("PROMPT = 'By day.'\nif llm.name:\n    PROMPT = 'By night.'", "PROMPT", ["By day.", "By night."]),
         ("PROMPT = 'Chat.'\n\n\ndef late():\n    return PROMPT\n\n\nPROMPT = 'Later.'", "late()", ["Chat.", "Later."]),
         ("PROMPT = 'Chat.'\nPROMPT = PROMPT.strip()", "PROMPT", ["Chat."]),
-        (FILLED.format('"{{" + key + "}}"'), "fill('Ask {{WHO}} now.', WHO='the king')", ["Ask {} now.", "the king"]),
-        (FILLED.format('f"{{{{{key}}}}}"'), "fill('Ask {{WHO}} now.', WHO='the king')", ["Ask {} now.", "the king"]),
+        (REPLACED_MARKS.format('"{{" + key + "}}"'), "fill('Ask {{WHO}} now.', WHO='Ann')", ["Ask {} now.", "Ann"]),
+        (REPLACED_MARKS.format('f"{{{{{key}}}}}"'), "fill('Ask {{WHO}} now.', WHO='Ann')", ["Ask {} now.", "Ann"]),
     ],
 )  # fmt: skip
 def test_texts_are_followed_through_what_python_offers(write: Write, made: str, prompt: str, texts: list[str]) -> None:
@@ -2301,9 +2302,38 @@ def test_fields_with_which_objects_are_made_are_followed_where_a_method_of_anoth
     write("app.py", GRAPH.partition("def chat")[0] + ADAPTED)
     found = [text.pieces[0] for text in read_program("app:graph").texts]
     assert found == ["Be kind.", "Judge the taste.", "Judge the smell.", "Be strict."]
+    assert [model.maker for model in read_program("app:graph").models] == ["ChatOpenAI"]  # and not Chat
 
 
-TASKS = """
+NAMED = """
+def node(name):
+    def mark(function):
+        function.node_name = name
+        return function
+
+    return mark
+
+
+@node("plan")
+def first(state):
+    return {"messages": [llm.invoke("Plan it.")]}
+
+
+builder = StateGraph(MessagesState)
+for step in (first,):
+    builder.add_node(step.node_name, step)
+    builder.add_edge(START, step.node_name)
+graph = builder.compile()
+"""
+
+
+def test_a_node_has_the_name_that_a_decorator_gives_its_function(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + NAMED)
+    found = read_program("app:graph")
+    assert ([node.name for node in found.nodes], found.opaque) == (["plan"], ())
+
+
+TASKS_OF_REPLIES = """
 from langgraph.func import entrypoint, task
 
 
@@ -2340,7 +2370,7 @@ async def travel(question):
 
 
 def test_a_reply_of_another_function_and_a_hub_of_the_program_itself_give_no_text_of_their_own(write: Write) -> None:
-    write("app.py", GRAPH.partition("def chat")[0] + TASKS)
+    write("app.py", GRAPH.partition("def chat")[0] + TASKS_OF_REPLIES)
     found = {"{}".join(text.pieces): (text.role, text.used_by) for text in read_program("app:travel").texts}
     by_pick, by_plan = ("user", ("node pick",)), ("user", ("node plan",))
     assert found == {"Pick a city.": by_pick, "Go to {}. ": by_plan, "Plan it.": by_plan}
@@ -2349,7 +2379,8 @@ def test_a_reply_of_another_function_and_a_hub_of_the_program_itself_give_no_tex
 @pytest.mark.parametrize("handed", ["", ", {'loans': 'Go to the desk for loans.'}"])
 def test_an_agent_has_a_tool_for_each_entry_of_a_dict_and_none_of_an_empty_one(write: Write, handed: str) -> None:
     made = "from typing import NamedTuple\nfrom langchain.agents import create_agent\n"
-    made += "from langchain_core.tools import tool\n\n\nclass Desk(NamedTuple):\n    name: str\n    ways: dict = {}\n\n\ndef hand_over(to, why):\n"
+    made += "from langchain_core.tools import tool\n\n\n"
+    made += "class Desk(NamedTuple):\n    name: str\n    ways: dict = {}\n\n\ndef hand_over(to, why):\n"
     made += "    @tool(f'go_to_{to}', description=why)\n    def go():\n        return 'Moved.'\n\n    return go\n\n\n"
     made += "def make(desk):\n    return create_agent(llm, [hand_over(to, why) for to, why in desk.ways.items()])\n\n\n"
     write("app.py", f"{GRAPH.partition('def chat')[0]}{made}graph = make(Desk('cards'{handed}))\n")

@@ -17,6 +17,7 @@ from selfwire.extras.adopt.kinds import (
     tell_kind,
 )
 from selfwire.extras.adopt.source import (
+    PLAIN_BASES,
     BoundMethod,
     Function,
     Instance,
@@ -341,13 +342,21 @@ class MakerReader:
             return unique
         if isinstance(call.func, ast.Attribute) and not MODEL.fullmatch(maker):
             maker = ast.unparse(call.func)
-        called = [value.node for value in self.program.trace(call.func, found.at)]
-        if any(isinstance(value, ast.FunctionDef) for value in called):
-            return unique  # a function of the program; what it calls is read by itself
-        if any(isinstance(value, Outside) and value.name.startswith("openai.") for value in called):
+        called = self.program.trace(call.func, found.at)
+        if any(isinstance(value.node, ast.FunctionDef) or self._is_own_class(value) for value in called):
+            return unique  # of the program itself; what it calls is read by itself
+        if any(isinstance(value.node, Outside) and value.node.name.startswith("openai.") for value in called):
             return unique  # a client, whose calls name the model
         self.models[call] = (found, maker, unique)
         return unique
+
+    def _is_own_class(self, found: Traced) -> bool:
+        """Whether a value is a class of the program that is made of no class of another package."""
+        order = self.program.list_mro(found) if isinstance(found.node, ast.ClassDef) else []
+        bases = [
+            base.node.name for of in order for base in self.program.list_bases(of) if isinstance(base.node, Outside)
+        ]
+        return bool(order) and all(name.rpartition(".")[2] in (*PLAIN_BASES, "Protocol") for name in bases)
 
     def read_model_config(self, node: ast.Call, at: Surroundings) -> None:
         """Read the model's name in `model.with_config({"model": name})`."""

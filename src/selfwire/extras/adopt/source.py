@@ -1514,6 +1514,21 @@ class Program:
                     if isinstance(given.node, ast.ClassDef):
                         yield Traced(Instance(given.node, None), given.at)
 
+    def _get_function_member(self, base: Traced, name: str) -> Iterator[Traced]:
+        """Find what a decorator of the program assigns to an attribute of the function that it decorates."""
+        for decorator in base.node.decorator_list if name in self.replaced else ():
+            is_made = isinstance(decorator, ast.Call)
+            for maker in self.trace(decorator.func if is_made else decorator, base.at):
+                around = self.enter(maker.node, maker.at) if is_made else maker.at
+                for part in getattr(maker.node, "body", ()) if is_made else [maker.node]:
+                    inside = dict(self.list_decorations(self.enter(part, around))).get(base.node)
+                    for target, value in (
+                        pair for line in getattr(part, "body", ()) for pair in list_assignments(line)
+                    ):
+                        owner = get_last_name(getattr(target, "value", None))
+                        if inside is not None and get_last_name(target) == name and owner in list_positional(part)[:1]:
+                            yield Traced(value, inside)
+
     def _list_places(self, made: Traced) -> list[str]:
         """List the names of what a call gives by place, of a document and of what `namedtuple` makes."""
         if get_last_name(made.node.func) == "Document":
@@ -1904,12 +1919,14 @@ class Program:
                 return True
         return False
 
-    @staticmethod
-    def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:
+    def _list_sliced(self, base: Traced, part: ast.expr) -> list[Traced]:
         """Cut a literal list, if its bounds are numbers; of a comprehension or `sorted(...)` any part may be meant."""
         is_ordered = isinstance(base.node, ast.Call) and get_last_name(base.node.func) in LISTS
         if isinstance(part, ast.Slice) and (is_ordered or isinstance(base.node, ast.ListComp)):
             return [base]
+        if isinstance(part, ast.Slice) and isinstance(base.node, ast.BinOp):
+            parts = [inner for inner in self.iterate(base) if isinstance(inner, Traced) and inner.at == base.at]
+            base = base._replace(node=_make_tuple(parts)) if parts else base
         if not isinstance(part, ast.Slice) or not isinstance(base.node, ast.List | ast.Tuple):
             return []
         bounds = [None if bound is None else read_key(bound) for bound in (part.lower, part.upper, part.step)]
@@ -2403,6 +2420,8 @@ MEMBERS: dict[type, Any] = {
     Argument: Program._get_argument_member,
     ast.Call: Program._get_runtime_member,
     ast.Subscript: Program._get_field_member,
+    ast.FunctionDef: Program._get_function_member,
+    ast.AsyncFunctionDef: Program._get_function_member,
 }
 """How an attribute is found, by the kind of what has it."""
 

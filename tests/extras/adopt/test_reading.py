@@ -2305,7 +2305,7 @@ def test_fields_with_which_objects_are_made_are_followed_where_a_method_of_anoth
     assert [model.maker for model in read_program("app:graph").models] == ["ChatOpenAI"]  # and not Chat
 
 
-NAMED = """
+NAMED_BY_DECORATOR = """
 def node(name):
     def mark(function):
         function.node_name = name
@@ -2328,7 +2328,7 @@ graph = builder.compile()
 
 
 def test_a_node_has_the_name_that_a_decorator_gives_its_function(write: Write) -> None:
-    write("app.py", GRAPH.partition("def chat")[0] + NAMED)
+    write("app.py", GRAPH.partition("def chat")[0] + NAMED_BY_DECORATOR)
     found = read_program("app:graph")
     assert ([node.name for node in found.nodes], found.opaque) == (["plan"], ())
 

@@ -2258,6 +2258,17 @@ REPLACED_MARKS = (
         ("V = {'a': 'Plan it.'}\nV.update(b='Solve it.')", "' '.join(V.keys())", []),
         ("FAQ = {'How much?': 'It is free.', 'dogs': 'They pay.'}", "' '.join([*FAQ])", ["How much?"]),
         ("FAQ = {'How much?': 'It is free.'}", "' '.join(sorted(FAQ))", ["How much?"]),
+        ("A = {'a': 'Go.'}", "' '.join(f'{n} {text}' for n, (_, text) in enumerate(A.items()))", ["Go."]),
+        ("from collections import deque\nA = deque(['Go.'])\nA.appendleft('Stop.')", "' '.join(A)", ["Go.", "Stop."]),
+        ("from itertools import cycle\nA = cycle(['Go.', 'Stop.'])", "next(A)", ["Go.", "Stop."]),
+        ("A = [['Go.'], ['Stop.']]", "' '.join(chain.from_iterable(A))", ["Go.", "Stop."]),
+        ("A = ['Go.', 'Stop.']", "min(A, key=len)", ["Go.", "Stop."]),
+        ("A = ['Go.', 'Stop.']", "str.join(' ', A)", ["Go.", "Stop."]),
+        ("A = 'Go on.'", "A.center(9)", ["Go on."]),
+        ("GO, STOP = 'Go.', 'Stop.'", "globals()['GO']", ["Go."]),
+        ("GO_ON, STOP = 'Go.', 'Stop.'", "globals()[f'{state}_ON']", ["Go."]),
+        ("class Texts:\n    GO = 'Go.'\n    STOP = 'Stop.'", "vars(Texts)['GO']", ["Go."]),
+        ("class Texts:\n    GO = 'Go.'\n    STOP = 'Stop.'", "Texts.__dict__['STOP']", ["Stop."]),
         ("PROMPT = 'An old one.'\nPROMPT = 'Chat.'", "PROMPT", ["Chat."]),
         ("PROMPT = 'Old.'\nPROMPT += 'Go on.'\nPROMPT = 'Chat.'\nPROMPT += 'Stop.'", "PROMPT", ["Chat.", "Stop."]),
         ("PROMPT = 'By day.'\nif llm.name:\n    PROMPT = 'By night.'", "PROMPT", ["By day.", "By night."]),
@@ -2392,12 +2403,14 @@ def test_a_message_in_a_file_has_its_role_and_all_files_of_a_folder_are_listed(w
     write("p.json", '{"ask": {"role": "system", "content": "Ask the guest."}}')
     write("texts/plan.md", "Plan it.")
     write("texts/solve.txt", "Solve it.")
+    write("app.md", "Be brief.")
     made = "import json\nfrom pathlib import Path\n\nASK = json.load(open('p.json'))['ask']\n"
     made += "TEXTS = {path.stem: path.read_text() for path in Path('texts').glob('*')}\n"
-    asked = GRAPH.replace('[("system", PROMPT), ', '[ASK, ("user", TEXTS["solve"]), ')
+    made += "BRIEF = Path(__file__).with_suffix('.md').read_text()\n"
+    asked = GRAPH.replace('[("system", PROMPT), ', '[ASK, ("user", TEXTS["solve"] + BRIEF), ')
     write("app.py", made + asked)
     found = [(text.role, *text.pieces) for text in read_program("app:graph").texts]
-    assert found == [("system", "Ask the guest."), ("user", "Solve it.")]
+    assert found == [("user", "Be brief."), ("system", "Ask the guest."), ("user", "Solve it.")]
 
 
 def test_texts_on_one_line_of_toml_are_several(write: Write) -> None:

@@ -322,6 +322,9 @@ def _read_call(program: Program, node: ast.Call, at: Surroundings) -> list[str]:
         return [str(Path(base).parent) for base in find_patterns(program, node.args[0], at)]
     if name in ("abspath", "realpath", "normpath", "str", "fspath") and node.args:
         return find_patterns(program, node.args[0], at)
+    if name == "with_suffix" and isinstance(node.func, ast.Attribute) and node.args and is_text(node.args[0]):
+        bases = (base for base in find_patterns(program, node.func.value, at) if Path(base).name)
+        return [str(Path(base).with_suffix(node.args[0].value)) for base in bases]
     if name in ("resolve", "absolute", "expanduser") and isinstance(node.func, ast.Attribute):
         return find_patterns(program, node.func.value, at)
     if name in ("files", "read_text", "get_data"):

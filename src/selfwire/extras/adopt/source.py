@@ -24,7 +24,7 @@ FOREIGN = ("site-packages", "dist-packages")
 """Folders of installed packages, which are never read."""
 MARKS = ("pyproject.toml", "langgraph.json", "setup.py", "setup.cfg", ".git")
 """Files that lie in the topmost folder of a project."""
-LISTS = ("sorted", "list", "tuple", "set", "frozenset", "reversed", "iter", "chain")
+LISTS = ("sorted", "list", "tuple", "set", "frozenset", "reversed", "iter", "chain", "deque", "cycle")
 """Functions that make a collection of another."""
 VIEWS = {"items": 0, "keys": 0, "values": 1}
 """Views of a dict, and the part of each pair that they show; `items` shows both."""
@@ -1088,6 +1088,9 @@ class Program:
                     yield pair[VIEWS[name]] if name != "items" else pair
         elif name in ("split", "__subclasses__") and isinstance(node.func, ast.Attribute):
             yield from self._iterate_split(node, at) if name == "split" else self._list_children(node.func.value, at)
+        elif name == "from_iterable":
+            inner = [part for part in self._iterate_all(given[:1], at) if isinstance(part, Traced)]
+            yield from (found for part in inner for found in self._iterate_all([part.node], part.at))
         elif name in LISTS:
             yield from self._iterate_all(given if name == "chain" else given[:1], at)
         elif name in ("zip", "pairwise", "enumerate") and given:
@@ -1100,8 +1103,8 @@ class Program:
         else:
             yield from (found for found, _ in self._list_loaded_pairs(node, at))
 
-    def _iterate_together(self, name: str, given: list[ast.expr], at: Surroundings) -> Iterator[tuple[Traced, ...]]:
-        columns = [[part for part in self._iterate_all([side], at) if isinstance(part, Traced)] for side in given]
+    def _iterate_together(self, name: str, given: list[ast.expr], at: Surroundings) -> Iterator[tuple[Any, ...]]:
+        columns = [self._iterate_all([side], at) for side in given]
         if name == "pairwise":
             columns = [columns[0], columns[0][1:]]
         elif name == "enumerate":
@@ -1309,7 +1312,7 @@ class Program:
     def _list_targets(self, target: ast.expr, part: Any) -> Iterator[tuple[str, list[Traced]]]:
         """Find the names that a loop's target binds for one element."""
         if isinstance(target, ast.Name):
-            yield target.id, [part] if isinstance(part, Traced) else [Traced(_make_tuple(part), part[0].at)]
+            yield target.id, [part if isinstance(part, Traced) else _make_pair(part)]
         elif isinstance(target, ast.Tuple | ast.List):
             for index, inner in enumerate(target.elts):
                 for found in self._unpack(part, [index])[:1]:
@@ -1821,6 +1824,9 @@ class Program:
 
     def _trace_subscript(self, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
         found = False
+        for named in self._list_named(self._list_namespaces(node.value, at), node.slice, at):
+            found = True
+            yield named
         keys = self.list_keys(node.slice, at) or [Traced(None, at)]
         for base in self._list_owners(node.value, node.slice, at):
             for made in self._list_got(base, node, at):
@@ -2003,22 +2009,35 @@ class Program:
 
     def _trace_named(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find what `getattr(owner, name)` may be; parts of a name that are computed may be anything."""
-        if len(node.args) < 2:
-            return
-        patterns = filter(None, (self._make_name_pattern(found) for found in self.trace(node.args[1], at)))
+        if len(node.args) > 1:
+            yield from self._list_named(self.trace(node.args[0], at), node.args[1], at)
+        for default in node.args[2:]:
+            yield from self.trace(default, at)
+
+    def _list_namespaces(self, node: ast.expr, at: Surroundings) -> list[Traced]:
+        """Find the classes and modules of which `vars(owner)`, `owner.__dict__` or `globals()` has the names."""
+        name, owner = get_last_name(getattr(node, "func", node)), getattr(node, "value", None)
+        if isinstance(node, ast.Call) and name == "globals":
+            return [Traced(Imported(at.file), at.file.top)]
+        if isinstance(node, ast.Call):
+            owner = node.args[0] if name == "vars" and node.args else None
+        found = self.trace(owner, at) if owner is not None and name in ("vars", "__dict__") else []
+        return [value for value in found if isinstance(value.node, Imported | ast.ClassDef)]
+
+    def _list_named(self, owners: Sequence[Traced], name: ast.expr, at: Surroundings) -> Iterator[Traced]:
+        """Find what classes, objects and modules have under a name, which may be computed."""
+        patterns = filter(None, (self._make_name_pattern(found) for found in self.trace(name, at) if owners))
         known = re.compile("|".join(patterns) or "(?!)")
-        for base in self.trace(node.args[0], at):
+        for base in owners:
             owner = base.node.of if isinstance(base.node, Instance) else base.node
             names: Any = ()
             if isinstance(owner, Imported):
                 names = owner.file.top.names.bound
             elif isinstance(owner, ast.ClassDef):
                 names = (inside := self.enter(owner, base.at).names).bound | inside.annotated
-            for name in filter(known.fullmatch, names):
-                for found in self.get_member(base, name):
+            for member in filter(known.fullmatch, names):
+                for found in self.get_member(base, member):
                     yield from self.trace(found.node, found.at, found.call)
-        for default in node.args[2:]:
-            yield from self.trace(default, at)
 
     def _list_copied(self, node: ast.Call, at: Surroundings) -> list[Traced]:
         """Find what a copy is made of, or the dict that `dict(key=value)` makes."""
@@ -2047,7 +2066,11 @@ class Program:
 
     def _list_next(self, node: ast.Call, at: Surroundings) -> list[Traced]:
         """Find the element that `next(part for part in parts if ...)` may be, or the first of another collection."""
-        is_searched = any(isinstance(found.node, ast.GeneratorExp) for found in self.trace(node.args[0], at))
+        made = self.trace(node.args[0], at)
+        is_searched = any(
+            isinstance(found.node, ast.GeneratorExp) or get_last_name(getattr(found.node, "func", None)) == "cycle"
+            for found in made
+        )
         parts = [part for part in self._iterate_all(node.args[:1], at) if isinstance(part, Traced)]
         chosen = [*(parts if is_searched else parts[:1]), *(Traced(part, at) for part in node.args[1:])]
         return [*self._trace_all(iter(chosen))] if parts else []
@@ -2440,6 +2463,12 @@ def _make_tuple(parts: Sequence[Traced]) -> ast.Tuple:
     return ast.Tuple([part.node for part in parts], ast.Load())
 
 
+def _make_pair(parts: tuple[Any, ...]) -> Traced:
+    """Make a tuple of what a loop takes at once, such as an item of a dict; a part may be such a tuple itself."""
+    made = [part if isinstance(part, Traced) else _make_pair(part) for part in parts]
+    return Traced(_make_tuple(made), made[-1].at)
+
+
 def _make_default(factory: ast.expr) -> ast.Dict:
     """Make the dict that has what a function makes under any key."""
     return ast.Dict([ast.Name("any key", ast.Load())], [ast.Call(factory, [], [])])
@@ -2608,7 +2637,7 @@ def _list_put(node: ast.Call, func: ast.Attribute) -> Iterator[tuple[ast.expr, a
         yield func.value, ast.Dict(keys, [part.value for part in node.keywords])
     if not node.args:
         return
-    if func.attr in ("append", "insert", "add", "write"):
+    if func.attr in ("append", "appendleft", "insert", "add", "write"):
         yield func.value, ast.List([node.args[-1]], ast.Load())
     elif func.attr in ("extend", "update", "writelines", "add_documents", "add_texts"):
         yield func.value, node.args[-1]

@@ -82,7 +82,7 @@ SEARCHES = ("similarity_search", "asimilarity_search", "max_marginal_relevance_s
 TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt", "example_prompt")
 """Keywords of prompt templates that hold their texts."""
 MAKERS = ("from_messages", "from_template", "from_file")
-UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removesuffix")
+UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removesuffix", "center", "ljust", "rjust")
 """Methods of texts that keep their words."""
 PASSED_ON = (
     "str",
@@ -105,10 +105,10 @@ PASSED_ON = (
     "sample",
     "map",
     "RunnableLambda",
-    *("set", "frozenset", "iter", "chain", "islice"),
+    *("set", "frozenset", "iter", "chain", "from_iterable", "islice", "deque", "min", "max"),
 )
 """Functions whose result has the texts of their arguments."""
-ITERATING = (*LISTS, "filter", "map", "reduce", "sample", "islice")
+ITERATING = (*LISTS, "filter", "map", "reduce", "sample", "islice", "min", "max")
 """Functions that take the elements of a collection one by one."""
 HOLDERS = {
     *MESSAGES,
@@ -857,7 +857,8 @@ class TextFinder:
 
     def _follow_join(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         assert isinstance(node.func, ast.Attribute)
-        separator, given = node.func.value, node.args[0] if node.args else None
+        is_of_class = get_last_name(node.func.value) == "str" and len(node.args) == 2
+        separator, given = node.args if is_of_class else (node.func.value, node.args[0] if node.args else None)
         split = given.func if isinstance(given, ast.Call) and not given.args else None
         if isinstance(split, ast.Attribute) and split.attr == "split" and getattr(separator, "value", "") == " ":
             self.follow(split.value, at, reach.change_first(("squeeze",)))

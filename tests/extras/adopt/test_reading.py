@@ -2491,3 +2491,57 @@ def test_interrupts_in_tools_and_schemas_in_schemas_are_listed(
         "Book a day.": "docstring",
         "Pay a bill.": "tool description",
     }
+
+
+GIVEN_BY_SUPER = """
+from langchain.agents import create_agent
+from langchain_core.tools import BaseTool, StructuredTool
+
+
+class Look(BaseTool):
+    name: str = "look"
+    description: str = ""
+
+    def __init__(self, kind):
+        super().__init__(description=f"Look for {kind}.")
+
+    def _run(self, q):
+        return q
+
+
+class Step:
+    def __init_subclass__(cls, prompt):
+        cls.prompt = prompt
+
+    def __call__(self, state):
+        return {"messages": [llm.invoke(self.prompt)]}
+
+
+class Plan(Step, prompt="Plan it."):
+    pass
+
+
+class Solve(Step, prompt="Never sent."):
+    def __call__(self, state):
+        return {"messages": [llm.invoke("Solve it.")]}
+
+
+def walk(city):
+    return city
+
+
+schema = {"type": "object", "properties": {"city": {"type": "string", "description": "Name a city."}}}
+walking = StructuredTool.from_function(walk, name="walk", description="Walk on.", args_schema=schema)
+agent = create_agent(llm, [Look("wine"), walking])
+builder = StateGraph(MessagesState).add_node("plan", Plan()).add_node("solve", Solve()).add_node("agent", agent)
+graph = builder.add_edge(START, "plan").add_edge("plan", "solve").add_edge("solve", "agent").compile()
+"""
+
+
+def test_a_class_has_what_it_gives_its_base_class_and_a_tool_the_arguments_of_a_dict(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + GIVEN_BY_SUPER)
+    found = read_program("app:graph")
+    assert [tool.description for tool in found.tools] == ["Look for wine.", "Walk on."]
+    used = {"{}".join(text.pieces): text.used_by[0] for text in found.texts}
+    agent = dict.fromkeys(("Look for {}.", "wine", "Name a city.", "Walk on."), "node agent")
+    assert used == agent | {"Plan it.": "node plan", "Solve it.": "node solve"}

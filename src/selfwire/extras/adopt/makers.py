@@ -549,6 +549,7 @@ class MakerReader:
         for found in self.program.trace(node, at):
             if isinstance(found.node, ast.ClassDef):
                 self.read_schema(found, draft.docs, docstring=False)
+            self._read_json_schema(found.node, found.at, draft.docs)
 
     def _read_argument_texts(self, node: Any, at: Surroundings, draft: ToolDraft) -> None:
         """Read the texts of `Annotated[str, "..."]` in a tool's signature, and its schemas."""
@@ -619,7 +620,7 @@ class MakerReader:
             [text for value in names for text in find_strings(self.program, value.node, value.at).values][:1]
         )
         draft = self._add_tool(name or of.name, "class", node, where)
-        for value in descriptions[:1]:
+        for value in descriptions[-1:]:  # what `__init__` gives comes behind the default
             self._describe(draft, value.node, value.at, None)
         for value in schemas[:1]:
             self._read_args_schema(value.node, value.at, draft)

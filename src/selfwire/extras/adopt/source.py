@@ -1697,10 +1697,15 @@ class Program:
     def _list_assigned_in(self, of: Traced, name: str, me: Traced) -> Iterator[Traced]:
         """Find what the methods of a class itself assign to an attribute of an object."""
         inside = self.enter(of.node, of.at)
+        for call in self.calls.get("__init__", ()):
+            is_own = is_super_method(call.node) and call.at.outer is not None and call.at.outer.owner is of.node
+            if is_own and (value := get_keywords(call.node).get(name)) is not None:
+                yield Traced(value, self.enter_init(me, call.at.owner) or call.at)
         for method, value in self._read_assigned(of.node).get(name, ()):
             made: list[Surroundings | None] = [self.enter_init(me, method)] if method.name == "__init__" else []
             if method.name == "__init_subclass__":
-                made = [at for _, at in self.list_decorations(self.enter(method, inside))]
+                given = self.list_decorations(self.enter(method, inside))
+                made = [at for sub, at in given if sub is me.node.of] or [at for _, at in given]
             elif method.name == "__post_init__" and isinstance(me.node, Instance) and me.node.call is not None:
                 made = [Surroundings(inside.file, method, inside, give_first(method, me))]
             yield from (Traced(value, at) for at in [*filter(None, made)] or self._list_around(value, method, inside))

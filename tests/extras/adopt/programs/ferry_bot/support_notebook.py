@@ -7,7 +7,8 @@
 # In[1]:
 
 
-import os, json, re
+import os
+import json
 from typing import *
 from langchain_openai import ChatOpenAI
 from langgraph.graph import *
@@ -67,7 +68,8 @@ class State(MessagesState):
 
 
 def classify(state: State):
-    res = llm.invoke([SystemMessage(content="Reply with one word: " + " | ".join([*faq]) + " or other."), state["messages"][-1]])
+    topics = "Reply with one word: " + " | ".join([*faq]) + " or other."
+    res = llm.invoke([SystemMessage(content=topics), state["messages"][-1]])
     return {"topic": res.content.strip().lower()}
 
 def chat(state: State):

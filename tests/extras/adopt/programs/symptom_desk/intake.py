@@ -99,7 +99,8 @@ def triage(state: State) -> dict:
 
 
 def advise(state: State) -> dict:
-    reply = desk.advise([*state.messages, HumanMessage(desk.label(state.urgency)), HumanMessage(desk.label([state.urgency]))])
+    labels = [HumanMessage(desk.label(part)) for part in (state.urgency, [state.urgency])]
+    reply = desk.advise([*state.messages, *labels])
     return {"advice": reply.text, "messages": [reply]}
 
 

@@ -60,7 +60,8 @@ async def decide(state: State) -> State:
 
 @node("style")
 async def restyle(state: State) -> State:
-    system = "Rewrite the verdict as " + {"poem": "a limerick", "news": "a headline"}.get(state.get("style", ""), "one plain sentence") + "."
+    forms = {"poem": "a limerick", "news": "a headline"}
+    system = "Rewrite the verdict as " + forms.get(state.get("style", ""), "one plain sentence") + "."
     return {"verdict": await get_chat().complete(system, state["verdict"])}
 
 

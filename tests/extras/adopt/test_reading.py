@@ -2182,3 +2182,366 @@ def test_a_list_that_is_made_of_itself_is_iterated_over_once(write: Write, made:
     build += "    return ' '.join(part for part in parts if part)\n\n\n"
     write("app.py", build + GRAPH.replace("PROMPT", "build(state)"))
     assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",), ("Be kind.",)]
+
+
+DISPATCHED = """from functools import singledispatch, singledispatchmethod
+
+
+@singledispatch
+def explain(part):
+    return "Explain it."
+
+
+@explain.register
+def _(part: int):
+    return "Explain a number."
+
+
+@explain.register(list)
+def explain_list(part):
+    return "Explain a list."
+
+
+class Desk:
+    @singledispatchmethod
+    def label(self, part):
+        return "Label it."
+
+    @label.register
+    def _(self, part: int):
+        return "Label a number."
+"""
+PARTIAL_METHOD = """from functools import partialmethod
+
+
+class Desk:
+    def ask(self, place, *, task, tone="Be brief."):
+        return f"{self.rule} {place} {task} {tone}"
+
+    rule = "Keep the rule."
+    plan = partialmethod(ask, "At home.", task="Plan it.")
+
+
+desk = Desk()
+"""
+VARIED = """from contextvars import ContextVar
+
+tone = ContextVar("tone", default="Be calm.")
+
+
+def change(text):
+    tone.set(text)
+    return tone.get()
+"""
+REPLACED_MARKS = (
+    "def fill(text, **slots):\n    for key in slots:\n        text = text.replace({}, slots[key])\n    return text\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "prompt", "texts"),
+    [
+        (DISPATCHED, "explain(state)", ["Explain it.", "Explain a number.", "Explain a list."]),
+        (DISPATCHED, "Desk().label(state)", ["Label it.", "Label a number."]),
+        (PARTIAL_METHOD, "desk.plan()", ["Be brief.", "Keep the rule.", "At home.", "Plan it."]),
+        (PARTIAL_METHOD, "desk.plan(tone='Be long.')", ["Keep the rule.", "At home.", "Plan it.", "Be long."]),
+        (VARIED, "change('Be brisk.')", ["Be calm.", "Be brisk."]),
+        (VARIED, "ContextVar('other').get('Be cold.')", ["Be cold."]),
+        ("ONE, *REST = ['Plan it.', 'End it.']", "' '.join([ONE, *REST])", ["Plan it.", "End it."]),
+        ("ONE, *REST = ['Plan it.', 'Solve it.', 'End it.']", "' '.join(REST)", ["Solve it.", "End it."]),
+        ("*_, LAST = ['Plan it.', 'Solve it.', 'End it.']", "LAST", ["End it."]),
+        ("_, *REST, LAST = ['Plan it.', 'Solve it.', 'End it.']", "REST[0]", ["Solve it."]),
+        ("ONE, TWO = ('Plan it.',) + ('Solve it.',)", "TWO", ["Solve it."]),
+        ("ONE, *REST = ('Plan it.',) + ('End it.',)", "' '.join(REST)", ["End it."]),
+        ("from itertools import chain\nA, B = ['Go.'], ['Stop.']", "' '.join(chain(A, B))", ["Go.", "Stop."]),
+        ("V = {'a': 'Plan it.'}\nV.update(b='Solve it.')", "' '.join(V.values())", ["Plan it.", "Solve it."]),
+        ("V = {'a': 'Plan it.'}\nV.update(b='Solve it.')", "' '.join(V.keys())", []),
+        ("FAQ = {'How much?': 'It is free.', 'dogs': 'They pay.'}", "' '.join([*FAQ])", ["How much?"]),
+        ("FAQ = {'How much?': 'It is free.'}", "' '.join(sorted(FAQ))", ["How much?"]),
+        ("A = {'a': 'Go.'}", "' '.join(f'{n} {text}' for n, (_, text) in enumerate(A.items()))", ["Go."]),
+        ("from collections import deque\nA = deque(['Go.'])\nA.appendleft('Stop.')", "' '.join(A)", ["Go.", "Stop."]),
+        ("from itertools import cycle\nA = cycle(['Go.', 'Stop.'])", "next(A)", ["Go.", "Stop."]),
+        ("A = [['Go.'], ['Stop.']]", "' '.join(chain.from_iterable(A))", ["Go.", "Stop."]),
+        ("A = ['Go.', 'Stop.']", "min(A, key=len)", ["Go.", "Stop."]),
+        ("A = ['Go.', 'Stop.']", "str.join(' ', A)", ["Go.", "Stop."]),
+        ("A = 'Go on.'", "A.center(9)", ["Go on."]),
+        ("GO, STOP = 'Go.', 'Stop.'", "globals()['GO']", ["Go."]),
+        ("GO_ON, STOP = 'Go.', 'Stop.'", "globals()[f'{state}_ON']", ["Go."]),
+        ("class Texts:\n    GO = 'Go.'\n    STOP = 'Stop.'", "vars(Texts)['GO']", ["Go."]),
+        ("class Texts:\n    GO = 'Go.'\n    STOP = 'Stop.'", "Texts.__dict__['STOP']", ["Stop."]),
+        ("PROMPT = 'An old one.'\nPROMPT = 'Chat.'", "PROMPT", ["Chat."]),
+        ("PROMPT = 'Old.'\nPROMPT += 'Go on.'\nPROMPT = 'Chat.'\nPROMPT += 'Stop.'", "PROMPT", ["Chat.", "Stop."]),
+        ("PROMPT = 'By day.'\nif llm.name:\n    PROMPT = 'By night.'", "PROMPT", ["By day.", "By night."]),
+        ("PROMPT = 'Chat.'\n\n\ndef late():\n    return PROMPT\n\n\nPROMPT = 'Later.'", "late()", ["Chat.", "Later."]),
+        ("PROMPT = 'Chat.'\nPROMPT = PROMPT.strip()", "PROMPT", ["Chat."]),
+        (REPLACED_MARKS.format('"{{" + key + "}}"'), "fill('Ask {{WHO}} now.', WHO='Ann')", ["Ask {} now.", "Ann"]),
+        (REPLACED_MARKS.format('f"{{{{{key}}}}}"'), "fill('Ask {{WHO}} now.', WHO='Ann')", ["Ask {} now.", "Ann"]),
+    ],
+)  # fmt: skip
+def test_texts_are_followed_through_what_python_offers(write: Write, made: str, prompt: str, texts: list[str]) -> None:
+    before, node = GRAPH.split("\n\n\ndef chat")
+    write("app.py", f"{before}\n{made}\n\n\ndef chat{node.replace('PROMPT', prompt)}")
+    assert ["{}".join(text.pieces) for text in read_program("app:graph").texts] == texts
+
+
+ADAPTED = """
+from dataclasses import dataclass, replace
+
+
+class Chat:
+    def complete(self, text):
+        return llm.invoke(text)
+
+
+@dataclass
+class Judge:
+    view: str
+    tone: str = "Be kind."
+
+    def __call__(self, state):
+        return {"messages": [Chat().complete(f"{self.view} {self.tone}")]}
+
+
+taste = Judge("Judge the taste.")
+smell = replace(taste, view="Judge the smell.", tone="Be strict.")
+builder = StateGraph(MessagesState).add_node("taste", taste).add_node("smell", smell).add_edge(START, "taste")
+graph = builder.compile()
+"""
+
+
+def test_fields_with_which_objects_are_made_are_followed_where_a_method_of_another_sends_them(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + ADAPTED)
+    found = [text.pieces[0] for text in read_program("app:graph").texts]
+    assert found == ["Be kind.", "Judge the taste.", "Judge the smell.", "Be strict."]
+    assert [model.maker for model in read_program("app:graph").models] == ["ChatOpenAI"]  # and not Chat
+
+
+NAMED_BY_DECORATOR = """
+def node(name):
+    def mark(function):
+        function.node_name = name
+        return function
+
+    return mark
+
+
+@node("plan")
+def first(state):
+    return {"messages": [llm.invoke("Plan it.")]}
+
+
+builder = StateGraph(MessagesState)
+for step in (first,):
+    builder.add_node(step.node_name, step)
+    builder.add_edge(START, step.node_name)
+graph = builder.compile()
+"""
+
+
+def test_a_node_has_the_name_that_a_decorator_gives_its_function(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + NAMED_BY_DECORATOR)
+    found = read_program("app:graph")
+    assert ([node.name for node in found.nodes], found.opaque) == (["plan"], ())
+
+
+TASKS_OF_REPLIES = """
+from langgraph.func import entrypoint, task
+
+
+class Trip:
+    def __init__(self, city):
+        self.city = city
+
+
+class Hub:
+    texts = {"pick": "Pick a city.", "plan": "Plan it."}
+
+    def pull(self, name):
+        return self.texts[name]
+
+
+hub = Hub()
+
+
+@task
+async def pick(question):
+    reply = await llm.ainvoke(hub.pull("pick") + question)
+    return Trip(reply.text.split()[0])
+
+
+@task
+async def plan(trip):
+    return (await llm.ainvoke(f"Go to {trip.city}. " + hub.pull("plan"))).text
+
+
+@entrypoint()
+async def travel(question):
+    return await plan(await pick(question))
+"""
+
+
+def test_a_reply_of_another_function_and_a_hub_of_the_program_itself_give_no_text_of_their_own(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + TASKS_OF_REPLIES)
+    found = {"{}".join(text.pieces): (text.role, text.used_by) for text in read_program("app:travel").texts}
+    by_pick, by_plan = ("user", ("node pick",)), ("user", ("node plan",))
+    assert found == {"Pick a city.": by_pick, "Go to {}. ": by_plan, "Plan it.": by_plan}
+
+
+@pytest.mark.parametrize("handed", ["", ", {'loans': 'Go to the desk for loans.'}"])
+def test_an_agent_has_a_tool_for_each_entry_of_a_dict_and_none_of_an_empty_one(write: Write, handed: str) -> None:
+    made = "from typing import NamedTuple\nfrom langchain.agents import create_agent\n"
+    made += "from langchain_core.tools import tool\n\n\n"
+    made += "class Desk(NamedTuple):\n    name: str\n    ways: dict = {}\n\n\ndef hand_over(to, why):\n"
+    made += "    @tool(f'go_to_{to}', description=why)\n    def go():\n        return 'Moved.'\n\n    return go\n\n\n"
+    made += "def make(desk):\n    return create_agent(llm, [hand_over(to, why) for to, why in desk.ways.items()])\n\n\n"
+    write("app.py", f"{GRAPH.partition('def chat')[0]}{made}graph = make(Desk('cards'{handed}))\n")
+    [agent] = read_program("app:graph").agents
+    assert agent.tools == (("go_to_loans",) if "loans" in handed else ())
+
+
+def test_a_message_in_a_file_has_its_role_and_all_files_of_a_folder_are_listed(write: Write) -> None:
+    write("p.json", '{"ask": {"role": "system", "content": "Ask the guest."}}')
+    write("texts/plan.md", "Plan it.")
+    write("texts/solve.txt", "Solve it.")
+    write("app.md", "Be brief.")
+    made = "import json\nfrom pathlib import Path\n\nASK = json.load(open('p.json'))['ask']\n"
+    made += "TEXTS = {path.stem: path.read_text() for path in Path('texts').glob('*')}\n"
+    made += "BRIEF = Path(__file__).with_suffix('.md').read_text()\n"
+    asked = GRAPH.replace('[("system", PROMPT), ', '[ASK, ("user", TEXTS["solve"] + BRIEF), ')
+    write("app.py", made + asked)
+    found = [(text.role, *text.pieces) for text in read_program("app:graph").texts]
+    assert found == [("user", "Be brief."), ("system", "Ask the guest."), ("user", "Solve it.")]
+
+
+def test_texts_on_one_line_of_toml_are_several(write: Write) -> None:
+    write("p.toml", 'hints = ["Plan it.", "Solve it."]\n')
+    loaded = "import tomllib\nPROMPT = ' '.join(tomllib.load(open('p.toml', 'rb'))['hints'])\n"
+    write("app.py", loaded + GRAPH)
+    found = [(*text.pieces, text.column, text.end_column) for text in read_program("app:graph").texts]
+    assert found == [("Plan it.", 10, 18), ("Solve it.", 22, 31)]
+
+
+WAITING = """
+from langchain.agents import create_agent
+from langchain.agents.middleware import TodoListMiddleware
+from langchain_core.tools import BaseTool, tool
+from langgraph.prebuilt import ToolNode
+from langgraph.types import interrupt
+from pydantic import Field, create_model
+
+Step = create_model("Step", __doc__="A step.", text=(str, Field(description="Say what to do.")))
+
+
+class Plan(BaseModel):
+    steps: list[Step]
+
+
+@tool
+def book(day: str) -> str:
+    "Book a day."
+    return interrupt(day)
+
+
+class Pay(BaseTool):
+    name: str = "pay"
+    description: str = "Pay a bill."
+
+    def _run(self, bill: str) -> str:
+        return interrupt(bill)
+
+
+TOOLS = {made.name: made for made in (book, Pay())}
+
+
+def chat(state):
+    llm.with_structured_output(Plan).invoke("Plan it.")
+    return {"messages": [llm.bind_tools([*TOOLS.values()]).invoke(state["messages"])]}
+
+
+def work(state):
+    return {"messages": [TOOLS[call["name"]].invoke(call) for call in state["messages"][-1].tool_calls]}
+
+
+lists = create_agent(llm, [], middleware=[TodoListMiddleware(tool_description="Keep a list.")])
+builder = StateGraph(MessagesState).add_node(chat).add_node("lists", lists).add_node(WORK).add_edge(START, "chat")
+graph = builder.add_edge("chat", "lists").compile()
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "pauses"),
+    [
+        ("work", [("book", "interrupt in a tool"), ("pay", "interrupt in a tool")]),
+        ("'work', ToolNode([book, Pay()])", [("work", "interrupt"), ("work", "interrupt")]),
+    ],
+)
+def test_interrupts_in_tools_and_schemas_in_schemas_are_listed(
+    write: Write, node: str, pauses: list[tuple[str, str]]
+) -> None:
+    program = WAITING.replace("WORK", node).replace("import Field", "import BaseModel, Field")
+    write("app.py", GRAPH.partition("def chat")[0] + program)
+    found = read_program("app:graph")
+    assert [(pause.node, pause.kind) for pause in found.interrupts] == pauses
+    kinds = {"".join(text.pieces): text.kind for text in found.texts if text.used_by}
+    assert kinds == {
+        "A step.": "docstring",
+        "Say what to do.": "field description",
+        "Plan it.": "constant",
+        "Keep a list.": "tool description",
+        "Book a day.": "docstring",
+        "Pay a bill.": "tool description",
+    }
+
+
+GIVEN_BY_SUPER = """
+from langchain.agents import create_agent
+from langchain_core.tools import BaseTool, StructuredTool
+
+
+class Look(BaseTool):
+    name: str = "look"
+    description: str = ""
+
+    def __init__(self, kind):
+        super().__init__(description=f"Look for {kind}.")
+
+    def _run(self, q):
+        return q
+
+
+class Step:
+    def __init_subclass__(cls, prompt):
+        cls.prompt = prompt
+
+    def __call__(self, state):
+        return {"messages": [llm.invoke(self.prompt)]}
+
+
+class Plan(Step, prompt="Plan it."):
+    pass
+
+
+class Solve(Step, prompt="Never sent."):
+    def __call__(self, state):
+        return {"messages": [llm.invoke("Solve it.")]}
+
+
+def walk(city):
+    return city
+
+
+schema = {"type": "object", "properties": {"city": {"type": "string", "description": "Name a city."}}}
+walking = StructuredTool.from_function(walk, name="walk", description="Walk on.", args_schema=schema)
+agent = create_agent(llm, [Look("wine"), walking])
+builder = StateGraph(MessagesState).add_node("plan", Plan()).add_node("solve", Solve()).add_node("agent", agent)
+graph = builder.add_edge(START, "plan").add_edge("plan", "solve").add_edge("solve", "agent").compile()
+"""
+
+
+def test_a_class_has_what_it_gives_its_base_class_and_a_tool_the_arguments_of_a_dict(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + GIVEN_BY_SUPER)
+    found = read_program("app:graph")
+    assert [tool.description for tool in found.tools] == ["Look for wine.", "Walk on."]
+    used = {"{}".join(text.pieces): text.used_by[0] for text in found.texts}
+    agent = dict.fromkeys(("Look for {}.", "wine", "Name a city.", "Walk on."), "node agent")
+    assert used == agent | {"Plan it.": "node plan", "Solve it.": "node solve"}

@@ -334,7 +334,8 @@ class CodeReader:
             return
         if isinstance(node, Element):
             node = node.source
-        if not isinstance(node, Function) and self.program.is_inside(node, code.owner):
+        is_here = not isinstance(node, Function) and self.program.is_inside(node, code.owner)
+        if is_here or self._is_asked_elsewhere(node, at):
             return
         kinds = list(tell_kind(self.program, Traced(node, at))) if not isinstance(node, Function) else []
         if isinstance(node, Function):
@@ -345,6 +346,11 @@ class CodeReader:
         ):
             return
         code.refers.append(self.get_code(node, at))
+
+    def _is_asked_elsewhere(self, node: Any, at: Surroundings) -> bool:
+        """Whether an expression is the reply for which another function has asked a model."""
+        asked = node.value if isinstance(node, ast.Await) else node
+        return isinstance(asked, ast.Call) and isinstance(at.owner, Function) and self.is_reply(asked, at)
 
     def _refer_class(self, found: Traced, code: Code, made: Traced | None) -> None:
         """Note that a piece of code makes an object of a class, or names the class."""
@@ -374,7 +380,8 @@ class CodeReader:
 
     def _read_hub(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read a prompt that is pulled from a hub, which the source does not show."""
-        self.texts.follow_asked(node, at, Reach(code, role="system"))
+        if all(found.node is node for found in self.program.trace(node, at)):  # else it is the program's own
+            self.texts.follow_asked(node, at, Reach(code, role="system"))
 
     def _read_agent(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         if agent := self.makers.read_agent(Traced(node, at)):
@@ -467,8 +474,10 @@ class CodeReader:
         called = [found.node for found in self.program.trace(node.func, at)] if named else []
         if not any(isinstance(node, Function | BoundMethod | ast.ClassDef) for node in called):
             for keyword in named:
+                is_tool = keyword.arg == "tool_description"
                 mode = "format" if str(keyword.arg).endswith("summary_prompt") else ""
-                self.ask(keyword.value, at, code, role="system", mode=mode)
+                role, kind = ("schema", "tool description") if is_tool else ("system", "")
+                self.ask(keyword.value, at, code, role=role, mode=mode, kind=kind)
 
     @staticmethod
     def _is_direct(func: ast.Attribute) -> bool:

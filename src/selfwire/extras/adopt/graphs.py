@@ -640,9 +640,7 @@ class GraphReader:
         self.reader.read_pending()
         if draft.agent is not None:
             self._read_agent_pauses(draft.agent, draft.name, draft.graph)
-        if draft.code is None:
-            return
-        for code in draft.code.list_reached():
+        for code in draft.code.list_reached() if draft.code is not None else ():
             for jump in list(code.jumps):
                 self._read_jump(draft, jump, code)
             for found, call in list(code.graphs):
@@ -655,13 +653,25 @@ class GraphReader:
     def _read_jump(self, draft: NodeDraft, jump: Traced, code: Code) -> None:
         name = get_last_name(jump.node.func)
         if name == "interrupt":
-            found = ProgramInterrupt(
-                node=draft.name, kind="interrupt", graph=draft.graph, **place_of(jump.node, jump.at)
-            )
-            if found not in self.interrupts:
-                self.interrupts.append(found)
+            self._add_interrupt(draft.name, "interrupt", draft.graph, jump.node, jump.at)
         elif name == "Command":
             self._read_command(draft, jump, code, draft.name)
+
+    def _add_interrupt(self, node: str, kind: str, graph: str, place: ast.AST, at: Surroundings) -> None:
+        found = ProgramInterrupt(node=node, kind=kind, graph=graph, **place_of(place, at))
+        if found not in self.interrupts:
+            self.interrupts.append(found)
+
+    def read_tool_interrupts(self) -> None:
+        """Read where a tool waits for a person that no node is known to run."""
+        known = {(pause.file, pause.line) for pause in self.interrupts}
+        for tool in self.makers.tools.values():
+            for code in tool.body.list_reached() if tool.body is not None else ():
+                for jump in code.jumps:
+                    if get_last_name(jump.node.func) == "interrupt":
+                        place = place_of(jump.node, jump.at)
+                        if (place["file"], place["line"]) not in known:
+                            self._add_interrupt(tool.name, "interrupt in a tool", "", jump.node, jump.at)
 
     def _read_command(self, draft: NodeDraft, jump: Traced, code: Code, source: str, shown_by: str = "command") -> None:
         named = get_keywords(jump.node)
@@ -737,11 +747,7 @@ class GraphReader:
 
     def _read_tool_jump(self, draft: NodeDraft, tool: ToolDraft, jump: Traced, code: Code) -> None:
         if get_last_name(jump.node.func) == "interrupt":
-            found = ProgramInterrupt(
-                node=draft.name, kind="interrupt", graph=draft.graph, **place_of(jump.node, jump.at)
-            )
-            if found not in self.interrupts:
-                self.interrupts.append(found)
+            self._add_interrupt(draft.name, "interrupt", draft.graph, jump.node, jump.at)
         elif get_last_name(jump.node.func) == "Command":
             self._read_command(draft, jump, code, draft.name, "handoff")
 
@@ -789,11 +795,7 @@ class GraphReader:
         for found in [draft.at, *(part for part in made if isinstance(part.node, ast.Call))]:
             for keyword in getattr(found.node, "keywords", ()):
                 if keyword.arg in ("interrupt_before", "interrupt_after", "interrupt_on"):
-                    pause = ProgramInterrupt(
-                        node=name, kind=keyword.arg, graph=graph, **place_of(keyword.value, found.at)
-                    )
-                    if pause not in self.interrupts:
-                        self.interrupts.append(pause)
+                    self._add_interrupt(name, keyword.arg, graph, keyword.value, found.at)
 
     def _add_agent_node(self, draft: AgentDraft, graph: str) -> str:
         place = (show_path(draft.at.at.file.path), draft.at.node.lineno, draft.at.node.end_lineno)

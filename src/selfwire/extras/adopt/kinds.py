@@ -50,7 +50,17 @@ AGENT_MAKERS = (
     "async_create_deep_agent",
 )
 SAME_GRAPH = ("compile", "with_config", "with_retry", "with_types", *BUILDING)
-SAME_MODEL = ("bind_tools", "with_structured_output", "bind", "with_retry", "with_fallbacks", "with_config", "partial")
+SAME_MODEL = (
+    "bind_tools",
+    "with_structured_output",
+    "bind",
+    "with_retry",
+    "with_fallbacks",
+    "with_config",
+    "configurable_fields",
+    "configurable_alternatives",
+    "partial",
+)
 MODEL = re.compile(r"\w*Chat\w*|init_chat_model|OpenAI|AzureOpenAI|OllamaLLM|HuggingFaceEndpoint|BedrockLLM|VertexAI")
 NO_MODEL = re.compile(r"\w*(Template|Message|History|Memory|Prompt|Generation|Result|Chunk|Session|Request|Loader)")
 PROMPT = re.compile(r"\w*PromptTemplate|from_messages|from_template|from_file|MessagesPlaceholder")

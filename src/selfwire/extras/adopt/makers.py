@@ -17,6 +17,7 @@ from selfwire.extras.adopt.kinds import (
     tell_kind,
 )
 from selfwire.extras.adopt.source import (
+    PLAIN_BASES,
     BoundMethod,
     Function,
     Instance,
@@ -259,8 +260,7 @@ class MakerReader:
                 f"texts or tools come from another package's middleware: {shorten_source(found.node)}",
                 "pass its texts as arguments, or write a middleware of the program",
             )
-        else:
-            code.refers.append(self.reader.get_code(found.node, found.at))
+        code.refers.append(self.reader.get_code(found.node, found.at))
 
     def _is_speaking(self, found: Traced) -> bool:
         """Whether a middleware of another package may send texts of its own."""
@@ -342,13 +342,21 @@ class MakerReader:
             return unique
         if isinstance(call.func, ast.Attribute) and not MODEL.fullmatch(maker):
             maker = ast.unparse(call.func)
-        called = [value.node for value in self.program.trace(call.func, found.at)]
-        if any(isinstance(value, ast.FunctionDef) for value in called):
-            return unique  # a function of the program; what it calls is read by itself
-        if any(isinstance(value, Outside) and value.name.startswith("openai.") for value in called):
+        called = self.program.trace(call.func, found.at)
+        if any(isinstance(value.node, ast.FunctionDef) or self._is_own_class(value) for value in called):
+            return unique  # of the program itself; what it calls is read by itself
+        if any(isinstance(value.node, Outside) and value.node.name.startswith("openai.") for value in called):
             return unique  # a client, whose calls name the model
         self.models[call] = (found, maker, unique)
         return unique
+
+    def _is_own_class(self, found: Traced) -> bool:
+        """Whether a value is a class of the program that is made of no class of another package."""
+        order = self.program.list_mro(found) if isinstance(found.node, ast.ClassDef) else []
+        bases = [
+            base.node.name for of in order for base in self.program.list_bases(of) if isinstance(base.node, Outside)
+        ]
+        return bool(order) and all(name.rpartition(".")[2] in (*PLAIN_BASES, "Protocol") for name in bases)
 
     def read_model_config(self, node: ast.Call, at: Surroundings) -> None:
         """Read the model's name in `model.with_config({"model": name})`."""
@@ -427,7 +435,10 @@ class MakerReader:
                 given = [Traced(value, found.at) for value in named.values()]
                 given += [value for inner in dicts for _, value in self.program.list_pairs(inner)]
                 for value in given:
-                    for part in value.node.elts if isinstance(value.node, ast.Tuple) else []:
+                    parts = value.node.elts if isinstance(value.node, ast.Tuple) else []
+                    for part in parts[:1]:
+                        self._read_annotation(part, value.at, code)
+                    for part in parts[1:]:
                         self._read_metadata(part, value.at, code)
 
     def _read_json_schema(self, node: Any, at: Surroundings, code: Code) -> None:
@@ -538,6 +549,7 @@ class MakerReader:
         for found in self.program.trace(node, at):
             if isinstance(found.node, ast.ClassDef):
                 self.read_schema(found, draft.docs, docstring=False)
+            self._read_json_schema(found.node, found.at, draft.docs)
 
     def _read_argument_texts(self, node: Any, at: Surroundings, draft: ToolDraft) -> None:
         """Read the texts of `Annotated[str, "..."]` in a tool's signature, and its schemas."""
@@ -565,6 +577,7 @@ class MakerReader:
             for found in self.program.trace(annotation, at):
                 if isinstance(found.node, ast.ClassDef):
                     self.read_schema(found, code)
+            self._read_made_schema(annotation, at, code)
 
     def _read_metadata(self, part: ast.expr, at: Surroundings, code: Code) -> None:
         if isinstance(part, ast.Call) and get_last_name(part.func) in ("Field", "Doc"):
@@ -607,7 +620,7 @@ class MakerReader:
             [text for value in names for text in find_strings(self.program, value.node, value.at).values][:1]
         )
         draft = self._add_tool(name or of.name, "class", node, where)
-        for value in descriptions[:1]:
+        for value in descriptions[-1:]:  # what `__init__` gives comes behind the default
             self._describe(draft, value.node, value.at, None)
         for value in schemas[:1]:
             self._read_args_schema(value.node, value.at, draft)

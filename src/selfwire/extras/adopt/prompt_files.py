@@ -234,7 +234,9 @@ def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]
 
 def list_globbed(program: Program, node: ast.Call, at: Surroundings) -> list[Path]:
     """List the files of `folder.glob(pattern)`, `rglob` or `iterdir`."""
-    pattern: ast.expr = node.args[0] if node.args else ast.Constant(VISIBLE)
+    pattern: ast.expr = node.args[0] if node.args else ast.Constant("*")
+    if is_text(pattern) and pattern.value == "*":  # unlike a name that is not known
+        pattern = ast.Constant(VISIBLE)
     if get_last_name(node.func) == "rglob":
         pattern = ast.BinOp(ast.Constant("**"), ast.Div(), pattern)
     return list_files(program, ast.BinOp(node.func.value, ast.Div(), pattern), at)  # type: ignore[attr-defined]
@@ -320,6 +322,9 @@ def _read_call(program: Program, node: ast.Call, at: Surroundings) -> list[str]:
         return [str(Path(base).parent) for base in find_patterns(program, node.args[0], at)]
     if name in ("abspath", "realpath", "normpath", "str", "fspath") and node.args:
         return find_patterns(program, node.args[0], at)
+    if name == "with_suffix" and isinstance(node.func, ast.Attribute) and node.args and is_text(node.args[0]):
+        bases = (base for base in find_patterns(program, node.func.value, at) if Path(base).name)
+        return [str(Path(base).with_suffix(node.args[0].value)) for base in bases]
     if name in ("resolve", "absolute", "expanduser") and isinstance(node.func, ast.Attribute):
         return find_patterns(program, node.func.value, at)
     if name in ("files", "read_text", "get_data"):
@@ -517,7 +522,8 @@ def _list_toml(value: Any, keys: tuple[Any, ...], path: Path, text: str, name: s
     if isinstance(value, str) and not keys:
         begin, end = find_toml_text(text, name, value)
         line, last = text.count("\n", 0, begin) + 1, text.count("\n", 0, end) + 1
-        yield FileText(path, name, value, line, last, 0, len(text.splitlines()[last - 1]))
+        column, end_column = (at - text.rfind("\n", 0, at) - 1 for at in (begin, end))
+        yield FileText(path, name, value, line, last, column, end_column)
     elif isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             if not keys or keys[0] is None or str(key) in map(str, keys[0]):

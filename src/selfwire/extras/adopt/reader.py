@@ -95,6 +95,7 @@ def read_graphs(name: str) -> GraphReader:
     graphs = GraphReader(program)
     _read_named(graphs, file, matched["name"])
     graphs.reader.read_pending()
+    graphs.read_tool_interrupts()
     return graphs
 
 

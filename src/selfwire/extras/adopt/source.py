@@ -24,7 +24,7 @@ FOREIGN = ("site-packages", "dist-packages")
 """Folders of installed packages, which are never read."""
 MARKS = ("pyproject.toml", "langgraph.json", "setup.py", "setup.cfg", ".git")
 """Files that lie in the topmost folder of a project."""
-LISTS = ("sorted", "list", "tuple", "set", "frozenset", "reversed", "iter", "chain")
+LISTS = ("sorted", "list", "tuple", "set", "frozenset", "reversed", "iter", "chain", "deque", "cycle")
 """Functions that make a collection of another."""
 VIEWS = {"items": 0, "keys": 0, "values": 1}
 """Views of a dict, and the part of each pair that they show; `items` shows both."""
@@ -38,6 +38,8 @@ REMOVING = ("update", "pop", "popitem", "clear", "remove", "__setitem__", "__del
 """Methods by which items of a collection are replaced or removed."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
 """Functions that make a dict of an object's fields."""
+PARTIALS = ("partial", "partialmethod")
+"""Functions that make a function of another by passing some of its arguments."""
 OPERATORS = {ast.Add: "__add__", ast.BitOr: "__or__", ast.Mod: "__mod__"}
 """Methods of a class by which its objects are put together."""
 PLAIN_BASES = ("object", "ABC", "BaseModel", "Generic", "NamedTuple", "TypedDict", "Enum", "IntEnum", "StrEnum")
@@ -184,8 +186,21 @@ class BoundNames(ast.NodeVisitor):
         if isinstance(target, ast.Name):
             self._bind(target.id, Element(value, path, loop) if path or loop else value)
         elif isinstance(target, ast.Tuple | ast.List):
+            starred = next((n for n, part in enumerate(target.elts) if isinstance(part, ast.Starred)), None)
             for index, part in enumerate(target.elts):
-                self._bind_target(part, value, (*path, index), loop)
+                if starred is None or index < starred or path or loop:
+                    self._bind_target(part, value, (*path, index), loop)
+                else:
+                    self._bind_behind_star(part, value, index, index + 1 - len(target.elts))
+
+    def _bind_behind_star(self, target: ast.expr, value: ast.expr, index: int, end: int) -> None:
+        """Bind the rest, or an element behind it, of `first, *rest, last = value`; `end` counts from the last."""
+        if isinstance(target, ast.Starred):
+            part: ast.expr = ast.Slice(ast.Constant(index), ast.Constant(end) if end else None)
+            target = target.value
+        else:
+            part = ast.Constant(end - 1)
+        self._bind_target(target, ast.copy_location(ast.Subscript(value, part, ast.Load()), value))
 
     def _add(self, node: ast.AST) -> None:
         for target, value in list_additions(node):
@@ -558,7 +573,7 @@ class Program:
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 self.loaded.add(get_last_name(node))
                 parent = self.parents.get(node)
-                if not is_looped(node, parent):
+                if not is_looped(node, self.parents):
                     self.shared.add(get_last_name(node))
                 is_base = isinstance(parent, ast.ClassDef) and node in parent.bases
                 if not is_base and not (isinstance(parent, ast.Call) and parent.func is node):
@@ -662,13 +677,28 @@ class Program:
         elif name in here.given:
             yield from self._look_up_given(name, here, line if here is at else math.inf)
         else:
+            first = self._find_first_line(name, at, here, line)
             for value in here.names.bound[name]:
-                yield from self._open_binding(value, here)
-            yield from (Traced(value, here) for value in here.names.added.get(name, ()))
+                if getattr(value, "lineno", math.inf) >= first:
+                    yield from self._open_binding(value, here)
+            for value in here.names.added.get(name, ()):
+                if getattr(value, "lineno", math.inf) >= first:
+                    yield Traced(value, here)
             if here is here.file.top and name in self.additions:
                 for value in self._list_added_inside(name, here):  # a function may read what it has added itself
                     yield value._replace(at=at) if value.at.owner is at.owner else value
             yield from self._look_up_stars(name, here.file, here.names.stars)
+
+    def _find_first_line(self, name: str, at: Surroundings, here: Surroundings, line: float) -> float:
+        """Find the line from which on what binds a name matters to code at a line, or to a function behind it."""
+        while at is not here and at.outer is not None:
+            at, line = at.outer, getattr(at.owner, "lineno", 0)
+        if line == math.inf or name in self.rebound or isinstance(here.owner, ast.Lambda):
+            return 0
+        bound = [
+            value for value in here.names.bound[name] if isinstance(value, ast.expr) and self._is_sure(value, here)
+        ]
+        return max((value.lineno for value in bound if (value.end_lineno or 0) < line), default=0)
 
     def _look_up_given(self, name: str, here: Surroundings, line: float) -> Iterator[Traced]:
         """Find what a call passes for a name, or what code before a line binds to it instead."""
@@ -685,7 +715,7 @@ class Program:
         yield from (Traced(value, here) for value in here.names.added.get(name, ()))
 
     def _is_sure(self, value: ast.expr, here: Surroundings) -> bool:
-        """Whether a function binds a name to a value in any case."""
+        """Whether a module or a function binds a name to a value in any case."""
         return self.parents.get(self.parents.get(value)) is here.owner
 
     def _is_rebound(self, value: Any, name: str, here: Surroundings, line: float) -> bool:
@@ -821,6 +851,7 @@ class Program:
     def _open_binding(self, value: Any, at: Surroundings) -> Iterator[Traced]:
         if not isinstance(value, Import):
             yield Traced(value, at)
+            yield from self._list_dispatched(value)
             return
         found = self.follow_import(at.file, value)
         if found is None:
@@ -830,6 +861,14 @@ class Program:
             yield Traced(Imported(found.file), found.file.top)
         elif found.file is not at.file:
             yield from self._look_up_in_module(found.name, found.file)
+
+    def _list_dispatched(self, function: Any) -> Iterator[Traced]:
+        """List the functions that `@function.register` gives `singledispatch`, one of which runs in its place."""
+        if {"singledispatch", "singledispatchmethod"} & set(list_decorators(function)):
+            for found, decorator in self.decorated.get("register", ()):
+                owner = getattr(decorator.func if isinstance(decorator, ast.Call) else decorator, "value", None)
+                if get_last_name(owner) == function.name:
+                    yield found
 
     # tracing
 
@@ -924,7 +963,9 @@ class Program:
             return self._unpack(Traced(self._take_loaded(value.node, path[0]), value.at), path[1:])
         inner = [value] if isinstance(value.node, ast.Tuple | ast.List) else self.trace(value.node, value.at)
         known = (
-            part for part in inner if isinstance(part.node, ast.Tuple | ast.List | ast.ListComp | ast.GeneratorExp)
+            part
+            for part in inner
+            if isinstance(part.node, ast.Tuple | ast.List | ast.BinOp | ast.ListComp | ast.GeneratorExp)
         )
         return [
             found
@@ -1047,6 +1088,9 @@ class Program:
                     yield pair[VIEWS[name]] if name != "items" else pair
         elif name in ("split", "__subclasses__") and isinstance(node.func, ast.Attribute):
             yield from self._iterate_split(node, at) if name == "split" else self._list_children(node.func.value, at)
+        elif name == "from_iterable":
+            inner = [part for part in self._iterate_all(given[:1], at) if isinstance(part, Traced)]
+            yield from (found for part in inner for found in self._iterate_all([part.node], part.at))
         elif name in LISTS:
             yield from self._iterate_all(given if name == "chain" else given[:1], at)
         elif name in ("zip", "pairwise", "enumerate") and given:
@@ -1059,8 +1103,8 @@ class Program:
         else:
             yield from (found for found, _ in self._list_loaded_pairs(node, at))
 
-    def _iterate_together(self, name: str, given: list[ast.expr], at: Surroundings) -> Iterator[tuple[Traced, ...]]:
-        columns = [[part for part in self._iterate_all([side], at) if isinstance(part, Traced)] for side in given]
+    def _iterate_together(self, name: str, given: list[ast.expr], at: Surroundings) -> Iterator[tuple[Any, ...]]:
+        columns = [self._iterate_all([side], at) for side in given]
         if name == "pairwise":
             columns = [columns[0], columns[0][1:]]
         elif name == "enumerate":
@@ -1164,15 +1208,19 @@ class Program:
                 not isinstance(part, ast.Starred) and self._is_empty(part, value.at)
                 for part in (node.args if name == "chain" else node.args[:1])
             )
-        if not isinstance(node, ast.List | ast.Tuple | ast.Set):
+        if isinstance(node, ast.Call) and get_last_name(node.func) in VIEWS and isinstance(node.func, ast.Attribute):
+            return not node.args and self._is_empty(node.func.value, value.at)
+        if not isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
             return False
         is_fixed = isinstance(node, ast.Tuple) or node is asked or self._is_never_filled(value)
+        if isinstance(node, ast.Dict):
+            return is_fixed and not node.keys
         return is_fixed and all(
             isinstance(part, ast.Starred) and self._is_empty(part.value, value.at) for part in node.elts
         )
 
     def _is_never_filled(self, value: Traced) -> bool:
-        """Whether a literal list has one name, and the program does nothing with the name but iterate over it."""
+        """Whether a literal collection has one name, and the program does nothing with it but iterate over it."""
         parent = self.parents.get(value.node)
         targets = parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
         name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
@@ -1264,7 +1312,7 @@ class Program:
     def _list_targets(self, target: ast.expr, part: Any) -> Iterator[tuple[str, list[Traced]]]:
         """Find the names that a loop's target binds for one element."""
         if isinstance(target, ast.Name):
-            yield target.id, [part] if isinstance(part, Traced) else [Traced(_make_tuple(part), part[0].at)]
+            yield target.id, [part if isinstance(part, Traced) else _make_pair(part)]
         elif isinstance(target, ast.Tuple | ast.List):
             for index, inner in enumerate(target.elts):
                 for found in self._unpack(part, [index])[:1]:
@@ -1303,7 +1351,7 @@ class Program:
             names = [owner.name, *(below.node.name for below in self.list_below(owner))]
         for name in names:
             for found in self._list_callers(function, name):
-                is_partial = get_last_name(found.node.func) == "partial"
+                is_partial = get_last_name(found.node.func) in PARTIALS
                 value = self._find_passed(argument, name, found, is_method=is_method) if self.is_live(found) else None
                 if value is not None or (not is_partial and self.is_live(found)):
                     yield value, found.node
@@ -1314,7 +1362,7 @@ class Program:
 
     def _list_callers(self, function: Function, name: str) -> Iterator[Traced]:
         """List the calls that may be of a function of a name."""
-        for found in [*self.calls.get(name, ()), *self.calls.get("partial", ())]:
+        for found in (call for part in (name, *PARTIALS) for call in self.calls.get(part, ())):
             if not (is_super_method(found.node) and self.is_inside(found.node, function)):  # a base class's method
                 yield found
 
@@ -1337,7 +1385,7 @@ class Program:
 
     def _find_passed(self, argument: Argument, name: str, found: Traced, *, is_method: bool) -> Traced | None:
         call: ast.Call = found.node
-        if get_last_name(call.func) == "partial":
+        if get_last_name(call.func) in PARTIALS:
             if not call.args or get_last_name(call.args[0]) != name:
                 return None
             call = ast.Call(call.func, call.args[1:], call.keywords)
@@ -1397,10 +1445,22 @@ class Program:
 
     def _bind(self, value: Traced, me: Traced) -> Iterator[Traced]:
         """Bind a method to an object; of a property, find what it returns."""
-        if is_property(value.node.function):
+        if is_partialmethod(value.node):
+            yield self._bind_partial(value.node, value.at, me)
+        elif is_property(value.node.function):
             yield from self.list_returned(value.node.function, value.at, {}, value.node.function, me)
         else:
             yield Traced(BoundMethod(value.node.function, me), value.at)
+
+    def _bind_partial(self, node: ast.Call, at: Surroundings, me: Traced) -> Traced:
+        """Make `partial(method, ...)` of the `partialmethod(function, ...)` of an object."""
+        first = ast.Name("method of object", ast.Load())
+        made = ast.Call(ast.Name("partial", ast.Load()), [first, *node.args[1:]], node.keywords)
+        made = self.passed.setdefault((node, "bound"), ast.copy_location(made, node))  # type: ignore[assignment]
+        self.parents[made.args[0]], self.parents[made] = made, self.parents.get(node)
+        functions = [found for found in self.trace(node.args[0], at) if isinstance(found.node, Function)]
+        given = {first.id: [Traced(BoundMethod(found.node, me), found.at) for found in functions]}
+        return Traced(made, Surroundings(at.file, at.owner, at.outer, given))
 
     def find_self(self, at: Surroundings) -> tuple[Traced, Traced] | None:
         """Find the object whose method code stands in, and the class with that method; None outside methods."""
@@ -1456,6 +1516,21 @@ class Program:
                 for given in self.trace(part, base.at):
                     if isinstance(given.node, ast.ClassDef):
                         yield Traced(Instance(given.node, None), given.at)
+
+    def _get_function_member(self, base: Traced, name: str) -> Iterator[Traced]:
+        """Find what a decorator of the program assigns to an attribute of the function that it decorates."""
+        for decorator in base.node.decorator_list if name in self.replaced else ():
+            is_made = isinstance(decorator, ast.Call)
+            for maker in self.trace(decorator.func if is_made else decorator, base.at):
+                around = self.enter(maker.node, maker.at) if is_made else maker.at
+                for part in getattr(maker.node, "body", ()) if is_made else [maker.node]:
+                    inside = dict(self.list_decorations(self.enter(part, around))).get(base.node)
+                    for target, value in (
+                        pair for line in getattr(part, "body", ()) for pair in list_assignments(line)
+                    ):
+                        owner = get_last_name(getattr(target, "value", None))
+                        if inside is not None and get_last_name(target) == name and owner in list_positional(part)[:1]:
+                            yield Traced(value, inside)
 
     def _list_places(self, made: Traced) -> list[str]:
         """List the names of what a call gives by place, of a document and of what `namedtuple` makes."""
@@ -1553,6 +1628,8 @@ class Program:
             for value in inside.names.bound[name]:
                 if isinstance(value, ast.FunctionDef | ast.AsyncFunctionDef):
                     yield Traced(BoundMethod(value, base), inside)
+                    for other in self._list_dispatched(value):
+                        yield Traced(BoundMethod(other.node, base), other.at)
                 else:
                     yield self._open_member(value, owner, inside)
                     yield from self._list_registered(owner.node, name)
@@ -1585,14 +1662,32 @@ class Program:
                 return
         owner = Traced(instance.of, base.at)
         found = False
-        for value in [*self._get_class_member(owner, name), *self._list_assigned(owner, name, base)]:
+        made_with = self._list_made_with(owner, name) if instance.call is None else ()
+        for value in [*made_with, *self._get_class_member(owner, name), *self._list_assigned(owner, name, base)]:
             found = True
-            yield from self._bind(value, base) if isinstance(value.node, BoundMethod) else [value]
+            is_method = isinstance(value.node, BoundMethod) or is_partialmethod(value.node)
+            yield from self._bind(value, base) if is_method else [value]
         for value in self._get_class_member(owner, "__getattr__") if not found and not name.startswith("__") else ():
             if isinstance(value.node, BoundMethod) and (function := value.node.function):
                 named = self.passed.setdefault((function, f"attribute {name}"), ast.Constant(name))
                 given = {part: [Traced(named, value.at)] for part in list_positional(function)[1:2]}
                 yield from self.list_returned(function, value.at, given, None, base)
+
+    def _list_made_with(self, of: Traced, name: str) -> Iterator[Traced]:
+        """List what the calls that make objects of a class without `__init__` pass for a field."""
+        is_own = any(is_field(part) and part.target.id == name for part in of.node.body)
+        if not is_own or self.find_init(of._replace(node=Instance(of.node, None))):
+            return
+        for call in filter(self.is_live, self.calls.get(of.node.name, ())):
+            passed = self.get_passed_field(Instance(of.node, call.node), name)
+            if passed is not None and any(found.node is of.node for found in self.trace(call.node.func, call.at)):
+                yield Traced(passed, call.at)
+        for call in (call for maker in CHANGING for call in self.calls.get(maker, ())):
+            passed = get_keywords(call.node).get(name)
+            owners = [*call.node.args[:1], getattr(call.node.func, "value", None)] if passed is not None else []
+            known = (found.node for owner in owners for found in self.trace(owner, call.at))
+            if any(isinstance(node, Instance) and node.of is of.node for node in known):
+                yield Traced(passed, call.at)
 
     def _list_assigned(self, owner: Traced, name: str, me: Traced) -> Iterator[Traced]:
         """Find what the methods of a class assign to an attribute of an object."""
@@ -1602,10 +1697,15 @@ class Program:
     def _list_assigned_in(self, of: Traced, name: str, me: Traced) -> Iterator[Traced]:
         """Find what the methods of a class itself assign to an attribute of an object."""
         inside = self.enter(of.node, of.at)
+        for call in self.calls.get("__init__", ()):
+            is_own = is_super_method(call.node) and call.at.outer is not None and call.at.outer.owner is of.node
+            if is_own and (value := get_keywords(call.node).get(name)) is not None:
+                yield Traced(value, self.enter_init(me, call.at.owner) or call.at)
         for method, value in self._read_assigned(of.node).get(name, ()):
             made: list[Surroundings | None] = [self.enter_init(me, method)] if method.name == "__init__" else []
             if method.name == "__init_subclass__":
-                made = [at for _, at in self.list_decorations(self.enter(method, inside))]
+                given = self.list_decorations(self.enter(method, inside))
+                made = [at for sub, at in given if sub is me.node.of] or [at for _, at in given]
             elif method.name == "__post_init__" and isinstance(me.node, Instance) and me.node.call is not None:
                 made = [Surroundings(inside.file, method, inside, give_first(method, me))]
             yield from (Traced(value, at) for at in [*filter(None, made)] or self._list_around(value, method, inside))
@@ -1729,6 +1829,9 @@ class Program:
 
     def _trace_subscript(self, node: ast.Subscript, at: Surroundings) -> Iterator[Traced]:
         found = False
+        for named in self._list_named(self._list_namespaces(node.value, at), node.slice, at):
+            found = True
+            yield named
         keys = self.list_keys(node.slice, at) or [Traced(None, at)]
         for base in self._list_owners(node.value, node.slice, at):
             for made in self._list_got(base, node, at):
@@ -1827,12 +1930,14 @@ class Program:
                 return True
         return False
 
-    @staticmethod
-    def _list_sliced(base: Traced, part: ast.expr) -> list[Traced]:
+    def _list_sliced(self, base: Traced, part: ast.expr) -> list[Traced]:
         """Cut a literal list, if its bounds are numbers; of a comprehension or `sorted(...)` any part may be meant."""
         is_ordered = isinstance(base.node, ast.Call) and get_last_name(base.node.func) in LISTS
         if isinstance(part, ast.Slice) and (is_ordered or isinstance(base.node, ast.ListComp)):
             return [base]
+        if isinstance(part, ast.Slice) and isinstance(base.node, ast.BinOp):
+            parts = [inner for inner in self.iterate(base) if isinstance(inner, Traced) and inner.at == base.at]
+            base = base._replace(node=_make_tuple(parts)) if parts else base
         if not isinstance(part, ast.Slice) or not isinstance(base.node, ast.List | ast.Tuple):
             return []
         bounds = [None if bound is None else read_key(bound) for bound in (part.lower, part.upper, part.step)]
@@ -1880,6 +1985,9 @@ class Program:
             for value in self._call(called, node, at):
                 found = True
                 yield from self.trace(value.node, value.at, value.call)
+        for value in self._list_set(node, at):
+            found = True
+            yield from self.trace(value.node, value.at, value.call)
         found_default = False
         if not found and get_last_name(node.func) == "get" and isinstance(node.func, ast.Attribute) and node.args:
             for value in self._get_from_dict(node, at):
@@ -1891,24 +1999,50 @@ class Program:
         named = list(self._trace_named(node, at)) if get_last_name(node.func) == "getattr" else []
         yield from copied or named or [Traced(node, at)]
 
+    def _list_set(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        """Find what `variable.get()` of a `ContextVar` returns: what `set` gives it, and its defaults."""
+        if get_last_name(node.func) != "get" or "ContextVar" not in self.calls:
+            return
+        for made in self.trace(getattr(node.func, "value", None), at):
+            if isinstance(made.node, ast.Call) and get_last_name(made.node.func) == "ContextVar":
+                for call in filter(self.is_live, self.calls.get("set", ())):
+                    owner = getattr(call.node.func, "value", None)
+                    if any(found.node is made.node for found in self.trace(owner, call.at)):
+                        yield from (Traced(part, call.at, call.node) for part in call.node.args[:1])
+                yield from (Traced(part.value, made.at) for part in made.node.keywords if part.arg == "default")
+                yield from (Traced(part, at) for part in node.args[:1])
+
     def _trace_named(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find what `getattr(owner, name)` may be; parts of a name that are computed may be anything."""
-        if len(node.args) < 2:
-            return
-        patterns = filter(None, (self._make_name_pattern(found) for found in self.trace(node.args[1], at)))
+        if len(node.args) > 1:
+            yield from self._list_named(self.trace(node.args[0], at), node.args[1], at)
+        for default in node.args[2:]:
+            yield from self.trace(default, at)
+
+    def _list_namespaces(self, node: ast.expr, at: Surroundings) -> list[Traced]:
+        """Find the classes and modules of which `vars(owner)`, `owner.__dict__` or `globals()` has the names."""
+        name, owner = get_last_name(getattr(node, "func", node)), getattr(node, "value", None)
+        if isinstance(node, ast.Call) and name == "globals":
+            return [Traced(Imported(at.file), at.file.top)]
+        if isinstance(node, ast.Call):
+            owner = node.args[0] if name == "vars" and node.args else None
+        found = self.trace(owner, at) if owner is not None and name in ("vars", "__dict__") else []
+        return [value for value in found if isinstance(value.node, Imported | ast.ClassDef)]
+
+    def _list_named(self, owners: Sequence[Traced], name: ast.expr, at: Surroundings) -> Iterator[Traced]:
+        """Find what classes, objects and modules have under a name, which may be computed."""
+        patterns = filter(None, (self._make_name_pattern(found) for found in self.trace(name, at) if owners))
         known = re.compile("|".join(patterns) or "(?!)")
-        for base in self.trace(node.args[0], at):
+        for base in owners:
             owner = base.node.of if isinstance(base.node, Instance) else base.node
             names: Any = ()
             if isinstance(owner, Imported):
                 names = owner.file.top.names.bound
             elif isinstance(owner, ast.ClassDef):
                 names = (inside := self.enter(owner, base.at).names).bound | inside.annotated
-            for name in filter(known.fullmatch, names):
-                for found in self.get_member(base, name):
+            for member in filter(known.fullmatch, names):
+                for found in self.get_member(base, member):
                     yield from self.trace(found.node, found.at, found.call)
-        for default in node.args[2:]:
-            yield from self.trace(default, at)
 
     def _list_copied(self, node: ast.Call, at: Surroundings) -> list[Traced]:
         """Find what a copy is made of, or the dict that `dict(key=value)` makes."""
@@ -1937,7 +2071,11 @@ class Program:
 
     def _list_next(self, node: ast.Call, at: Surroundings) -> list[Traced]:
         """Find the element that `next(part for part in parts if ...)` may be, or the first of another collection."""
-        is_searched = any(isinstance(found.node, ast.GeneratorExp) for found in self.trace(node.args[0], at))
+        made = self.trace(node.args[0], at)
+        is_searched = any(
+            isinstance(found.node, ast.GeneratorExp) or get_last_name(getattr(found.node, "func", None)) == "cycle"
+            for found in made
+        )
         parts = [part for part in self._iterate_all(node.args[:1], at) if isinstance(part, Traced)]
         chosen = [*(parts if is_searched else parts[:1]), *(Traced(part, at) for part in node.args[1:])]
         return [*self._trace_all(iter(chosen))] if parts else []
@@ -2168,11 +2306,14 @@ class Program:
         skipped: list[ast.expr] = [ast.Starred(part, ast.Load()) for part in first.args]
         second = ast.Call(node.func, [*skipped, *node.args], node.keywords)
         for inner in self.trace(target.args[0], called.at):
-            if isinstance(inner.node, ast.FunctionDef | ast.AsyncFunctionDef):
-                given, rest = self.list_passed(inner.node, first, called.at), inner.node.args.kwarg
-                for name, values in self.list_passed(inner.node, second, at).items():
-                    given[name] = [*given[name], *values] if rest is not None and name == rest.arg else values
-                yield from self.list_returned(inner.node, inner.at, given, node, None)
+            function, owner = inner.node if isinstance(inner.node, BoundMethod) else (inner.node, None)
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                skipped_first = owner is not None and not is_static(function)
+                given = self.list_passed(function, first, called.at, skip_first=skipped_first)
+                for name, values in self.list_passed(function, second, at, skip_first=skipped_first).items():
+                    is_rest = function.args.kwarg is not None and name == function.args.kwarg.arg
+                    given[name] = [*given[name], *values] if is_rest else values
+                yield from self.list_returned(function, inner.at, given, node, owner)
 
     def _call_bound(self, target: BoundMethod, called: Traced, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         function, owner = target
@@ -2307,6 +2448,8 @@ MEMBERS: dict[type, Any] = {
     Argument: Program._get_argument_member,
     ast.Call: Program._get_runtime_member,
     ast.Subscript: Program._get_field_member,
+    ast.FunctionDef: Program._get_function_member,
+    ast.AsyncFunctionDef: Program._get_function_member,
 }
 """How an attribute is found, by the kind of what has it."""
 
@@ -2323,6 +2466,12 @@ def is_path(node: Any) -> bool:
 
 def _make_tuple(parts: Sequence[Traced]) -> ast.Tuple:
     return ast.Tuple([part.node for part in parts], ast.Load())
+
+
+def _make_pair(parts: tuple[Any, ...]) -> Traced:
+    """Make a tuple of what a loop takes at once, such as an item of a dict; a part may be such a tuple itself."""
+    made = [part if isinstance(part, Traced) else _make_pair(part) for part in parts]
+    return Traced(_make_tuple(made), made[-1].at)
 
 
 def _make_default(factory: ast.expr) -> ast.Dict:
@@ -2482,13 +2631,23 @@ def _list_direct_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]
                 yield target.value, ast.Dict([target.slice], [node.value])
     elif isinstance(node, ast.Call) and get_last_name(node.func) == "print":
         yield from ((part.value, ast.List(node.args, ast.Load())) for part in node.keywords if part.arg == "file")
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-        if node.func.attr in ("append", "insert", "add", "write"):
-            yield node.func.value, ast.List([node.args[-1]], ast.Load())
-        elif node.func.attr in ("extend", "update", "writelines", "add_documents", "add_texts"):
-            yield node.func.value, node.args[-1]
-        elif node.func.attr == "setdefault" and len(node.args) > 1:
-            yield node.func.value, ast.Dict([node.args[0]], [node.args[1]])
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        yield from _list_put(node, node.func)
+
+
+def _list_put(node: ast.Call, func: ast.Attribute) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Find the collection to which a method adds something, and what it adds."""
+    if func.attr == "update" and node.keywords:
+        keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in node.keywords]
+        yield func.value, ast.Dict(keys, [part.value for part in node.keywords])
+    if not node.args:
+        return
+    if func.attr in ("append", "appendleft", "insert", "add", "write"):
+        yield func.value, ast.List([node.args[-1]], ast.Load())
+    elif func.attr in ("extend", "update", "writelines", "add_documents", "add_texts"):
+        yield func.value, node.args[-1]
+    elif func.attr == "setdefault" and len(node.args) > 1:
+        yield func.value, ast.Dict([node.args[0]], [node.args[1]])
 
 
 def list_changed(node: ast.AST) -> Iterator[ast.expr]:
@@ -2502,8 +2661,11 @@ def list_changed(node: ast.AST) -> Iterator[ast.expr]:
         yield from node.args[:1]
 
 
-def is_looped(node: ast.expr, parent: Any) -> bool:
-    """Whether a loop iterates over an expression, directly or through `list(...)`."""
+def is_looped(node: ast.expr, parents: dict[Any, Any]) -> bool:
+    """Whether a loop iterates over an expression, directly or through `list(...)` or a view of a dict."""
+    parent = parents.get(node)
+    if isinstance(parent, ast.Attribute) and parent.attr in VIEWS:
+        return isinstance(parents.get(parent), ast.Call) and is_looped(parents[parent], parents)
     if isinstance(parent, ast.Call):
         return node in parent.args and get_last_name(parent.func) in (*LISTS, "enumerate", "len")
     return isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension) and parent.iter is node
@@ -2570,6 +2732,11 @@ def is_classmethod(function: Any) -> bool:
 def is_property(function: Any) -> bool:
     """Whether a method is read as an attribute."""
     return bool({"property", "cached_property"} & set(list_decorators(function)))
+
+
+def is_partialmethod(node: Any) -> bool:
+    """Whether an expression is `partialmethod(function, ...)`."""
+    return isinstance(node, ast.Call) and get_last_name(node.func) == "partialmethod" and bool(node.args)
 
 
 def is_wrapped(function: Any) -> bool:

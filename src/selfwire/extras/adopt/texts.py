@@ -20,6 +20,7 @@ from selfwire.extras.adopt.source import (
     DEEPEST,
     LISTS,
     OPENERS,
+    VIEWS,
     Argument,
     BoundMethod,
     Element,
@@ -81,7 +82,7 @@ SEARCHES = ("similarity_search", "asimilarity_search", "max_marginal_relevance_s
 TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt", "example_prompt")
 """Keywords of prompt templates that hold their texts."""
 MAKERS = ("from_messages", "from_template", "from_file")
-UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removesuffix")
+UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removesuffix", "center", "ljust", "rjust")
 """Methods of texts that keep their words."""
 PASSED_ON = (
     "str",
@@ -104,9 +105,10 @@ PASSED_ON = (
     "sample",
     "map",
     "RunnableLambda",
+    *("set", "frozenset", "iter", "chain", "from_iterable", "islice", "deque", "min", "max"),
 )
 """Functions whose result has the texts of their arguments."""
-ITERATING = (*LISTS, "filter", "map", "reduce", "sample")
+ITERATING = (*LISTS, "filter", "map", "reduce", "sample", "islice", "min", "max")
 """Functions that take the elements of a collection one by one."""
 HOLDERS = {
     *MESSAGES,
@@ -580,7 +582,10 @@ class TextFinder:
             named = [value.node.value for value in self.program.trace(first, at) if is_text(value.node)]
             reach = reach._replace(role=ROLES.get(named[0], "") if len(named) == 1 else "")
         for part in parts:
-            self.follow(part, at, reach)
+            if isinstance(part, ast.Starred):
+                self._follow_iterated(part.value, at, reach)
+            else:
+                self.follow(part, at, reach)
 
     def _follow_dict(self, node: ast.Dict, at: Surroundings, reach: Reach) -> None:
         named = dict(list_items(node))
@@ -852,7 +857,8 @@ class TextFinder:
 
     def _follow_join(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         assert isinstance(node.func, ast.Attribute)
-        separator, given = node.func.value, node.args[0] if node.args else None
+        is_of_class = get_last_name(node.func.value) == "str" and len(node.args) == 2
+        separator, given = node.args if is_of_class else (node.func.value, node.args[0] if node.args else None)
         split = given.func if isinstance(given, ast.Call) and not given.args else None
         if isinstance(split, ast.Attribute) and split.attr == "split" and getattr(separator, "value", "") == " ":
             self.follow(split.value, at, reach.change_first(("squeeze",)))
@@ -880,7 +886,7 @@ class TextFinder:
         if is_text(mark) and isinstance(node.func, ast.Attribute) and LETTERS.search(mark.value):
             self.follow(node.func.value, at, reach._replace(marks=tuple(dict.fromkeys((*reach.marks, mark.value)))))
         else:
-            self._follow_changed(node, at, reach)
+            self._follow_changed(node, at, reach.fill_first("curly") if is_curly(mark) else reach)
         for part in node.args[1:2]:
             self.follow(part, at, reach._replace(mode="", changes=(), whole=False, kind=""))
 
@@ -937,10 +943,25 @@ class TextFinder:
             follow(part, at, reach)
 
     def _follow_iterated(self, node: ast.expr, at: Surroundings, reach: Reach) -> None:
-        """Follow a collection whose elements are taken one by one; those of a dict are its keys, which are no texts."""
+        """Follow a collection whose elements are taken one by one.
+
+        Those of a dict are its keys, which are texts if they have several words, and names else.
+        """
         found = self.program.trace(node, at)
         if not found or not all(isinstance(value.node, ast.Dict) for value in found):
             self.follow(node, at, reach)
+            return
+        for key, _ in (pair for value in found for pair in self.program.list_pairs(value)):
+            if is_text(key.node) and len(key.node.value.split()) > 1:
+                self.follow(key.node, key.at, reach)
+
+    def _follow_view(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
+        """Follow `values()`, `keys()` or `items()` of a dict."""
+        owner, name = getattr(node.func, "value", None), get_last_name(node.func)
+        if owner is not None and name != "values":
+            self._follow_iterated(owner, at, reach)
+        if owner is not None and name != "keys":
+            self.follow(owner, at, reach)
 
     def _follow_cast(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         for part in node.args[1:]:
@@ -1014,8 +1035,11 @@ class TextFinder:
         if opened is None:
             return False
         texts = prompt_files.read_loaded(self.program, opened, keys)
-        for text in texts or ():
-            self._add_file(text, reach)
+        named = {text.key: text.text for text in texts or ()}
+        for text in texts or ():  # a message has its role beside it
+            is_content = text.key.split(".")[-1] == "content"
+            role = ROLES.get(named.get(f"{text.key[:-7]}role", ""), reach.role) if is_content else reach.role
+            self._add_file(text, reach._replace(role=role))
         if texts is None and (cut := find_cut_file(self.program, call, at)) is not None:
             self._note_cut_file(*cut)
         elif texts is None:
@@ -1223,6 +1247,16 @@ def list_values(node: ast.expr | None) -> list[ast.expr]:
     return list(node.values) if isinstance(node, ast.Dict) else []
 
 
+def is_curly(mark: ast.expr | None) -> bool:
+    """Whether a word that code replaces is a computed name between two braces, as `"{{" + key + "}}"`."""
+    parts = mark.values if isinstance(mark, ast.JoinedStr) else []
+    while isinstance(mark, ast.BinOp) and isinstance(mark.op, ast.Add):
+        parts, mark = [mark.right, *parts], mark.left
+    parts = parts if isinstance(mark, ast.JoinedStr) else [mark, *parts] if mark is not None else []
+    ends = [part.value.strip() for part in (*parts[:1], *parts[-1:]) if is_text(part)]
+    return len(parts) > 1 and ends == ["{{", "}}"]
+
+
 def tell_mode(prompt: ast.Call) -> str:
     """Tell how the holes of a prompt template are written."""
     written = get_keywords(prompt).get("template_format")
@@ -1359,6 +1393,7 @@ CALLS: dict[str, Any] = {
     **dict.fromkeys(PASSED_ON, TextFinder._follow_arguments),
     **dict.fromkeys(("Document", "from_texts", "from_documents"), TextFinder._follow_documents),
     **dict.fromkeys(SEARCHES, TextFinder._follow_changed),
+    **dict.fromkeys(VIEWS, TextFinder._follow_view),
     **dict.fromkeys(
         ("invoke", "ainvoke", "format_messages", "format_prompt", "partial", "to_messages", "to_string"),
         TextFinder._follow_asked_prompt,

@@ -410,7 +410,8 @@ class _Connection:
         if ready.done() and not ready.exception():
             return ready.result()
         self._breaks += 1
-        why = self._describe(ready.exception()) if ready.done() else f"no answer within {self.server.start_timeout:g} seconds"
+        silent = f"no answer within {self.server.start_timeout:g} seconds"
+        why = self._describe(ready.exception()) if ready.done() else silent
         await self._stop_serving()
         raise ToolError(f"the server {self.name!r} does not start: {why}")
 
@@ -580,7 +581,7 @@ async def _load_tools(path: Path, handles: Mapping[str, ServerHandle]) -> "list[
         except (CallTimeoutError, LoopBlockedError):
             raise ConfigError(
                 f"{path}: the server {name!r} has not started and listed its tools within "
-                f"{handle.server.start_timeout:g} seconds; see if it runs by itself, or give it more time by start_timeout"
+                f"{handle.server.start_timeout:g} seconds; see if it runs by itself, or raise its start_timeout"
             ) from None
 
     found = await asyncio.gather(*(load(name, handle) for name, handle in handles.items()))

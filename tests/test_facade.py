@@ -112,6 +112,9 @@ def test_a_run_that_a_budget_ctrl_c_or_code_of_the_user_stops_says_how_it_goes_o
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         raise KeyboardInterrupt
 
+    def divide(event: object) -> None:
+        raise ZeroDivisionError
+
     with pytest.raises(selfwire.errors.BudgetError) as stopped:
         selfwire.evaluate("single", SUMS[:6], grade, budget={"calls": 3})
     here, before = threading.get_ident(), signal.signal(signal.SIGALRM, interrupt)
@@ -123,7 +126,7 @@ def test_a_run_that_a_budget_ctrl_c_or_code_of_the_user_stops_says_how_it_goes_o
     finally:
         signal.signal(signal.SIGALRM, before)
     with pytest.raises(ZeroDivisionError) as own:
-        selfwire.evolve("hiva", SUMS, grade, on_event=lambda event: 1 // 0, **SMALL)
+        selfwire.evolve("hiva", SUMS, grade, on_event=divide, **SMALL)
     for raised, verb in ((stopped.value, "eval"), (ended.value, "hiva"), (own.value, "hiva")):
         [note] = raised.__notes__
         assert re.search(rf"the same call with run_name='{verb}-tasks-[\w-]+' goes on,", note)

@@ -403,7 +403,8 @@ class _Connection:
     async def _start(self) -> "ClientSession":
         if self._breaks >= TRIES and self.server.url is None:
             raise ToolError(f"the server {self.name!r} broke off {TRIES} times without an answer, and stays off")
-        self._ready = ready = asyncio.get_running_loop().create_future()
+        ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+        self._ready = ready
         self._stop = asyncio.Event()
         self._serving = asyncio.ensure_future(self._serve(ready, self._stop))
         await asyncio.wait({ready}, timeout=self.server.start_timeout)

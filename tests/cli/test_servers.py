@@ -96,8 +96,8 @@ def test_a_cluster_that_cannot_share_a_limit_is_refused(
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        ("mysql://x/y", "SELFWIRE_BUDGET names a postgresql:// address at which a budget is shared, not 'mysql'; set"),
-        ("postgresql://u:secret@127.0.0.1:9/db", "budget at postgres://127.0.0.1:9/db cannot be used: "),
+        ("mysql://x/y", "at which a budget is shared, not 'mysql'; set another"),
+        ("postgresql://u:secret@127.0.0.1:9/db", "://127.0.0.1:9/db cannot be used: "),
     ],
 )
 def test_workers_whose_budget_cannot_be_shared_are_refused_before_a_run_begins(

@@ -16,15 +16,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from json import JSONDecodeError
 from typing import Any
 
 from langsmith import Client, trace, tracing_context
 from langsmith.evaluation import EvaluationResult
 from langsmith.schemas import Dataset, Example, TracerSession
-from langsmith.utils import LangSmithConflictError, LangSmithError, LangSmithNotFoundError
-from pydantic import Field
+from langsmith.utils import LangSmithConflictError, LangSmithConnectionError, LangSmithError, LangSmithNotFoundError
+from pydantic import Field, ValidationError
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.task import Question, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
@@ -52,14 +53,19 @@ def get_langsmith_address(without: str = f"{WITHOUT}: everything is measured her
         without: the way to do without it; "" if there is none.
 
     Raises:
-        ConfigError: the environment has neither a key nor an endpoint.
+        ConfigError: the environment has neither a key nor an endpoint, or the endpoint is no address.
     """
     if not is_set(*KEYS, *ENDPOINTS):
         raise ConfigError(
             "no LangSmith is named: set LANGSMITH_API_KEY, or LANGSMITH_ENDPOINT for a server of your own"
             + (f"; without either, {without}" if without else "")
         )
-    return next((found for name in ENDPOINTS if (found := os.environ.get(name, "").strip())), HOSTED)
+    name, found = next(
+        ((name, found) for name in ENDPOINTS if (found := os.environ.get(name, "").strip())), ("", HOSTED)
+    )
+    if not found.startswith(("http://", "https://")):
+        raise ConfigError(f"{name}={found!r} is no address: it must begin with http:// or https://")
+    return found
 
 
 @contextmanager
@@ -89,14 +95,33 @@ def open_client() -> Iterator[Client]:
 @contextmanager
 def translate_errors(client: Client, without: str = WITHOUT) -> Iterator[None]:
     """Turn LangSmith's errors, and those of the way to it, into ConfigError; see `get_langsmith_address`."""
+    way_out = f", or {without}" if without else ""
     try:
         yield
+    except LangSmithConnectionError as error:
+        cut = error.__cause__ or error
+        reason = str(getattr(cut.args[0], "reason", cut)).rpartition(": ")[2]
+        raise ConfigError(
+            f"LangSmith at {client.api_url} cannot be reached: {reason[:300]}; check LANGSMITH_ENDPOINT{way_out}"
+        ) from None
     except LangSmithError as error:
         reason = " ".join(str(error).split())[:300]
         raise ConfigError(
             f"LangSmith at {client.api_url} refused: {type(error).__name__}: {reason}; check LANGSMITH_API_KEY and "
-            "LANGSMITH_ENDPOINT" + (f", or {without}" if without else "")
+            f"LANGSMITH_ENDPOINT{way_out}"
         ) from None
+    except (ValidationError, JSONDecodeError) as error:
+        raise ConfigError(
+            f"{client.api_url} does not answer as LangSmith does: {describe_unreadable(error)}; check "
+            f"LANGSMITH_ENDPOINT{way_out}"
+        ) from None
+
+
+def describe_unreadable(error: Exception) -> str:
+    """Describe in one line an error of LangSmith's client about a reply that it cannot read."""
+    if isinstance(error, JSONDecodeError):
+        return f"its reply is no JSON ({error})"
+    return format_first_fault(error) if isinstance(error, ValidationError) else str(error)
 
 
 class TaskSet(FrozenModel):

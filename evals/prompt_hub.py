@@ -19,6 +19,7 @@ from langsmith.utils import LangSmithNotFoundError
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.values import Id
+from selfwire.evals.langsmith import describe_unreadable
 from selfwire.models.text_layer import LayerText
 
 FORMAT: Final = "f-string"
@@ -178,4 +179,7 @@ def _pull(client: Client, name: str) -> object:
     except LangSmithNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, NotImplementedError) as error:
-        raise ConfigError(f"prompt {name!r} of LangSmith cannot be read: {error}") from None
+        raise ConfigError(
+            f"prompt {name!r} of LangSmith at {client.api_url} cannot be read: {describe_unreadable(error)}; save it "
+            "anew there, or check LANGSMITH_ENDPOINT"
+        ) from None

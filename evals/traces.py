@@ -128,7 +128,8 @@ def _read_reference(trace: Mapping[str, Any], rules: TraceRules) -> tuple[str | 
             return corrected, "corrected"
     scores = [float(score) for found in verdicts if isinstance(score := found.get("score"), (bool, int, float))]
     if not scores:
-        return None, "without a verdict"
+        odd = not isinstance(given, list | tuple) or any(found.get("score") is not None for found in verdicts)
+        return None, "with feedback of another form" if odd else "without a verdict"
     if min(scores) < rules.least:
         return None, f"rated below {rules.least:g}"
     answer = _read_answer(trace.get("outputs")).strip()

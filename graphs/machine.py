@@ -365,7 +365,7 @@ def new_question(channels: Mapping[str, Any]) -> Question:
     if not isinstance(text, str) or not text.strip():
         raise ConfigError(
             'the input is {"question": "..."} or {"messages": [{"role": "user", "content": "..."}]} with a text that '
-            f"is not blank, not {text!r}"
+            f"is not blank; {'it has neither, and other keys are not read' if text is None else f'it has {text!r}'}"
         )
     return Question(id=fingerprint(text), input=text)
 

@@ -107,10 +107,13 @@ def test_a_run_of_the_same_name_goes_on_without_paying_twice() -> None:
         selfwire.evolve("hiva", [{**task, "input": f"{task['input']}!"} for task in SUMS], **asked)
 
 
-def test_a_run_that_a_budget_or_ctrl_c_stops_says_how_it_goes_on() -> None:
+def test_a_run_that_a_budget_ctrl_c_or_code_of_the_user_stops_says_how_it_goes_on() -> None:
     def interrupt(*_: object) -> None:
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         raise KeyboardInterrupt
+
+    def divide(event: object) -> None:
+        raise ZeroDivisionError
 
     with pytest.raises(selfwire.errors.BudgetError) as stopped:
         selfwire.evaluate("single", SUMS[:6], grade, budget={"calls": 3})
@@ -122,7 +125,9 @@ def test_a_run_that_a_budget_or_ctrl_c_stops_says_how_it_goes_on() -> None:
             )
     finally:
         signal.signal(signal.SIGALRM, before)
-    for raised, verb in ((stopped.value, "eval"), (ended.value, "hiva")):
+    with pytest.raises(ZeroDivisionError) as own:
+        selfwire.evolve("hiva", SUMS, grade, on_event=divide, **SMALL)
+    for raised, verb in ((stopped.value, "eval"), (ended.value, "hiva"), (own.value, "hiva")):
         [note] = raised.__notes__
         assert re.search(rf"the same call with run_name='{verb}-tasks-[\w-]+' goes on,", note)
 

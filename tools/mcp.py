@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 MCP_SERVERS = "mcpServers"
 """The key of a file under which the servers stand by name."""
-START = 60.0
-"""Most seconds in which a server starts and lists its tools."""
 PATIENCE = 5.0
 """Most seconds in which a server that has missed a time limit answers a ping, else it is started again."""
 END = 6.0
@@ -57,6 +55,7 @@ class McpServer(FrozenModel):
         cwd: the program's folder; by default that of the file.
         transport: of an address; "type" is another name for it.
         timeout: most seconds of a call.
+        start_timeout: most seconds in which the server starts and lists its tools.
         disabled: whether the server is left out.
     """
 
@@ -70,6 +69,7 @@ class McpServer(FrozenModel):
         default=None, validation_alias=AliasChoices("transport", "type")
     )
     timeout: float = Field(default=30.0, gt=0, le=600)
+    start_timeout: float = Field(default=30.0, gt=0, le=600)
     disabled: bool = False
 
     def find_fault(self) -> str:
@@ -95,8 +95,10 @@ class McpFile(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Fingerprint of the servers, without the values of `env` and `headers`."""
-        shown = {name: server.model_dump(mode="json") for name, server in self.servers.items()}
+        """Fingerprint of the servers, without the values of `env` and `headers` and the time limit of a start."""
+        shown = {
+            name: server.model_dump(mode="json", exclude={"start_timeout"}) for name, server in self.servers.items()
+        }
         secret = ("env", "headers")
         return fingerprint(
             {
@@ -245,7 +247,7 @@ class ServerHandle:
 
     def __init__(self, name: str, server: McpServer) -> None:
         self._connection = _Connection(name, server)
-        self._timeout = server.timeout
+        self.server = server
         weakref.finalize(self, self._connection.end)
 
     async def list_tools(self, cursor: str | None = None) -> Any:
@@ -254,7 +256,9 @@ class ServerHandle:
         Raises:
             ToolError: it does not start.
         """
-        return await run_on_foreign_loop(self._connection.loop, START, self._connection.list_tools, cursor)
+        return await run_on_foreign_loop(
+            self._connection.loop, self.server.start_timeout, self._connection.list_tools, cursor
+        )
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any], progress_callback: object = None
@@ -264,12 +268,12 @@ class ServerHandle:
         Raises:
             ToolError: the server broke off, refused the call or did not answer in time.
         """
-        connection = self._connection
+        connection, seconds = self._connection, self.server.timeout
         try:
-            found = await run_on_foreign_loop(connection.loop, self._timeout, connection.call, name, arguments[WHOLE])
+            found = await run_on_foreign_loop(connection.loop, seconds, connection.call, name, arguments[WHOLE])
         except (CallTimeoutError, LoopBlockedError):
             asyncio.run_coroutine_threadsafe(connection.check(), connection.loop)
-            raise ToolError(f"{name} did not answer within {self._timeout:g} seconds") from None
+            raise ToolError(f"{name} did not answer within {seconds:g} seconds") from None
         return _to_text(found)
 
     def rest(self) -> None:
@@ -286,6 +290,7 @@ class _Connection:
         self.loop = self._own_loop.__enter__()
         self._process = os.getpid()
         self._opened: asyncio.Task[ClientSession] | None = None
+        self._ready: asyncio.Future[ClientSession] | None = None
         self._serving: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._breaks = self._calls = 0
@@ -399,19 +404,23 @@ class _Connection:
         if self._breaks >= TRIES and self.server.url is None:
             raise ToolError(f"the server {self.name!r} broke off {TRIES} times without an answer, and stays off")
         ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+        self._ready = ready
         self._stop = asyncio.Event()
         self._serving = asyncio.ensure_future(self._serve(ready, self._stop))
-        await asyncio.wait({ready}, timeout=START)
+        await asyncio.wait({ready}, timeout=self.server.start_timeout)
         if ready.done() and not ready.exception():
             return ready.result()
         self._breaks += 1
-        why = self._describe(ready.exception()) if ready.done() else f"no answer within {START:g} seconds"
+        silent = f"no answer within {self.server.start_timeout:g} seconds"
+        why = self._describe(ready.exception()) if ready.done() else silent
         await self._stop_serving()
         raise ToolError(f"the server {self.name!r} does not start: {why}")
 
     async def _stop_serving(self) -> None:
         if (serving := self._serving) is not None:  # another call may start the server anew while this one ends
             self._stop.set()
+            if self._ready is not None and not self._ready.done():
+                serving.cancel()  # it waits for the server's first answer
             await asyncio.wait({serving}, timeout=END)
             serving.cancel()
 
@@ -571,7 +580,10 @@ async def _load_tools(path: Path, handles: Mapping[str, ServerHandle]) -> "list[
         except ToolError as error:
             raise ConfigError(f"{path}: {error}") from None
         except (CallTimeoutError, LoopBlockedError):
-            raise ConfigError(f"{path}: the server {name!r} did not list its tools in {START:g} seconds") from None
+            raise ConfigError(
+                f"{path}: the server {name!r} has not started and listed its tools within "
+                f"{handle.server.start_timeout:g} seconds; see if it runs by itself, or raise its start_timeout"
+            ) from None
 
     found = await asyncio.gather(*(load(name, handle) for name, handle in handles.items()))
     return [pair for tools in found for pair in tools]

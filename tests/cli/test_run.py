@@ -9,6 +9,7 @@ import pytest
 from typer.testing import Result
 
 from selfwire.cli.commands import STOPPED, WRONG
+from selfwire.cli.output import print_answer
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.models.metered_chat import PROBE
 from tests.commands import call
@@ -161,3 +162,14 @@ def test_a_team_for_the_kind_of_question_is_proposed_without_a_call(
 def test_no_team_is_proposed_by_a_method_that_has_one(tmp_path: Path) -> None:
     result = call(tmp_path, "run", "hiva", "Write a Python function.", "--budget-calls", "1", code=None)
     assert "--set domain" not in result.stderr
+
+
+def test_another_program_gets_an_answer_as_it_is_and_a_terminal_nothing_that_acts_on_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = "\x1b[31mred \x1b]0;title\x07 \u202eback\u2028line"
+    print_answer(answer)
+    assert capsys.readouterr().out == f"{answer}\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_answer(answer)
+    assert capsys.readouterr().out == r"\x1b[31mred \x1b]0;title\x07 \u202eback\u2028line" + "\n"

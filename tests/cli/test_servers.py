@@ -13,6 +13,7 @@ from selfwire.cli.commands import FAILED, WRONG
 from selfwire.models import structured
 from selfwire.models.providers import make_chat_model
 from selfwire.models.sync import run_sync
+from selfwire.runs.record import list_run_names
 from tests.commands import call
 from tests.journals import read_journal
 from tests.wire.server import Fault, WireServer, served
@@ -89,6 +90,26 @@ def test_a_cluster_that_cannot_share_a_limit_is_refused(
     result = ask(tmp_path, server, *command, "--benchmark", "archive", *limits, code=WRONG)
     assert "a cluster shares limits of requests and tokens in PostgreSQL; set SELFWIRE_BUDGET" in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [("eval", "single"), ("evolve", "hiva")])
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("mysql://x/y", "at which a budget is shared, not 'mysql'; set another"),
+        ("postgresql://u:secret@127.0.0.1:9/db", "://127.0.0.1:9/db cannot be used: "),
+    ],
+)
+def test_workers_whose_budget_cannot_be_shared_are_refused_before_a_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], address: str, told: str
+) -> None:
+    monkeypatch.setenv("SELFWIRE_BUDGET", address)
+    options = ("--benchmark", "archive", "--workers", "2", "--budget-calls", "100")
+    result = call(tmp_path, *command, *options, code=WRONG)
+    assert told in result.stderr
+    assert "SELFWIRE_BUDGET" in result.stderr
+    assert "secret" not in result.stderr
+    assert not list_run_names(tmp_path)
 
 
 SMALL = ("--benchmark", "archive", "--iterations", "1", "--batch", "2", "--train", "2", "--retries", "0")

@@ -7,12 +7,17 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
 
+import selfwire
 from selfwire.core.errors import ConfigError
+from selfwire.evals.baselines import make_baseline
 from selfwire.evals.tasks import read_tasks
 from selfwire.evals.traces import TraceRules, make_tasks
 from tests.commands import call
 from tests.wire.langsmith_server import LangSmithServer
+from tests.wire.server import LocalServer
 
 GOOD = {"key": "user", "score": 1}
 BAD = {"key": "user", "score": 0}
@@ -112,6 +117,18 @@ def test_a_file_of_traces_becomes_a_file_of_tasks(tmp_path: Path) -> None:
     assert "exists already" in call(tmp_path, "tasks", "from-jsonl", str(traces), str(tasks), code=2).stderr
     wrong = call(tmp_path, "tasks", "from-jsonl", str(tasks), str(tmp_path / "other.jsonl"), code=2)
     assert "no line has the field 'inputs', the first has 'id', 'input', 'reference'" in wrong.stderr
+    table = call(tmp_path, "tasks", "from-jsonl", str(traces), str(tmp_path / "tasks.csv"), code=2)
+    assert "tasks.csv would get JSON lines, a task in each; give it a name that ends in .jsonl" in table.stderr
+    assert not (tmp_path / "tasks.csv").exists()
+    traces.write_text("")
+    empty = call(tmp_path, "tasks", "from-jsonl", str(traces), str(tmp_path / "other.jsonl"), code=2)
+    assert f"{traces} has no line with a trace" in empty.stderr
+
+
+@pytest.mark.parametrize("feedback", [[{"key": "user", "score": "high"}], {"key": "user", "score": 1}])
+def test_feedback_of_another_form_is_not_called_missing(feedback: Any) -> None:
+    with pytest.raises(ConfigError, match="left out: 1 with feedback of another form"):
+        make_tasks([{**trace("Q", "A"), "feedback": feedback}], TraceRules())
 
 
 @pytest.fixture
@@ -157,3 +174,24 @@ def test_a_project_of_langsmith_becomes_a_file_of_tasks(
     nowhere = call(tmp_path, "tasks", "from-langsmith", "desk", str(tmp_path / "u.jsonl"), code=2)
     assert "no LangSmith is named: set LANGSMITH_API_KEY" in nowhere.stderr
     assert not (tmp_path / "u.jsonl").exists()
+
+
+@pytest.mark.parametrize("reply", [JSONResponse({"ok": True}), JSONResponse([{"ok": True}]), HTMLResponse("<html>")])
+def test_a_server_that_is_no_langsmith_is_named_with_the_setting_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: Response
+) -> None:
+    selfwire.save(make_baseline("single").seed([]), "mine", home=tmp_path)
+    commands = (("tasks", "from-langsmith", "desk", str(tmp_path / "t.jsonl")), ("push", "mine"), ("pull", "mine"))
+    with LocalServer([Route("/{path:path}", lambda request: reply)]) as other:
+        address = f"http://127.0.0.1:{other.port}"
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", address)
+        for command in commands:
+            told = call(tmp_path, *command, code=2).stderr
+            assert address in told
+            assert "check LANGSMITH_ENDPOINT" in told
+            assert "pydantic" not in told
+    told = call(tmp_path, *commands[0], code=2).stderr
+    assert f"LangSmith at {address} cannot be reached: [Errno 111] Connection refused; check LANGSMITH_END" in told
+    monkeypatch.setenv("LANGSMITH_ENDPOINT", "nonsense")
+    told = call(tmp_path, *commands[0], code=2).stderr
+    assert told == "error: LANGSMITH_ENDPOINT='nonsense' is no address: it must begin with http:// or https://\n"

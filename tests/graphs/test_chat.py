@@ -64,9 +64,10 @@ def test_an_answer_that_is_evolved_replaces_the_one_before() -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"messages": []}, "not None"),
-        (said("  "), "not blank"),
-        ({"messages": [{"role": "ai", "content": "I speak."}]}, "messages.*not None"),
+        ({"messages": []}, "it has neither, and other keys are not read"),
+        ({"questoin": "What am I?"}, '"question": .* it has neither, and other keys are not read'),
+        (said("  "), "it has '  '"),
+        ({"messages": [{"role": "ai", "content": "I speak."}]}, "messages.*it has neither"),
         (
             {"messages": [("user", [{"type": "image_url", "image_url": {"url": "data:"}}])]},
             "the last one has image_url",

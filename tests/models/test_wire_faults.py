@@ -154,6 +154,12 @@ async def test_a_server_that_is_not_there_is_an_error() -> None:
         await model.generate(ASKED, scope=Scope())
 
 
+async def test_a_server_that_is_slow_is_an_error_that_names_the_limit(wire_server: WireServer) -> None:
+    wire_server.delay = 600
+    with pytest.raises(ModelError, match=r"no answer within 0\.3 seconds, which --timeout sets \(openai"):
+        await metered(wire_server, QUICK.replace(timeout=0.3, retries=0)).generate(ASKED, scope=Scope())
+
+
 async def test_the_concurrency_limit_holds_over_all_models_of_a_provider(wire_server: WireServer) -> None:
     wire_server.delay = 0.05
     models = [metered(wire_server, QUICK.replace(concurrency=3)) for _ in range(2)]

@@ -40,12 +40,17 @@ def by_hand(question: Mapping[str, Any]) -> dict[str, Any]:
     return {"answer": "edit", "by": "ada", "prompts": prompts}
 
 
-def check_history(home: Path) -> None:
+def check_by_hand(home: Path) -> str:
     history = " ".join(call(home, "history", "mine").output.split())
-    assert "the gate is off; approved by a person" in history
     assert "changed by hand by ada, and not measured since; before that: the gate is off" in history
     assert "1 BY_HAND" in history
     assert "Keep the tone formal." in call(home, "show", "mine").output
+    return history
+
+
+def check_history(home: Path) -> None:
+    history = check_by_hand(home)
+    assert "the gate is off; approved by a person" in history
 
 
 def test_the_graph_asks_and_goes_on_with_the_answers(home: Path, run: str) -> None:
@@ -69,6 +74,26 @@ def test_an_answer_that_was_used_before_a_kill_answers_no_later_question(home: P
     assert second["question"]
     assert second["question"]["iteration"] == 2
     assert studio.go_on({**first, "run": run, "answer": "approve"}) == second
+
+
+def test_an_answer_to_a_question_that_another_thread_has_answered_is_not_lost_without_a_word(
+    home: Path, run: str
+) -> None:
+    graph = studio.graph()
+    graph.checkpointer = InMemorySaver()
+    other: Any = {"configurable": {"thread_id": "2"}}
+    late: Any = {"configurable": {"thread_id": "3"}}
+    for thread in (THREAD, other, late):
+        graph.invoke({"run": run}, thread)
+    second = graph.invoke(Command(resume={"answer": "reject", "by": "ada"}), THREAD)["__interrupt__"][0].value
+    told = "the question of iteration 1 was answered already as 'reject' by ada; your answer 'approve' was not used"
+    asked = graph.invoke(Command(resume="approve"), other)["__interrupt__"][0].value
+    assert asked == {**second, "fault": told}
+    final = graph.invoke(Command(resume=by_hand(asked)), other)  # a question with a fault takes an answer
+    assert (final["question"], final["fault"]) == (None, "")
+    final = graph.invoke(Command(resume="approve"), late)
+    assert (final["question"], final["fault"]) == (None, told)
+    check_by_hand(home)
 
 
 def test_only_runs_that_ask_are_gone_on_with(home: Path) -> None:

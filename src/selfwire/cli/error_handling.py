@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from selfwire.core.values import mask_controls
 
 USAGE: Any = typer.BadParameter.__base__
 """Class of the faults of a command line, such as an unknown option; typer prints them and exits with code 2."""
+SAID = "how to go on is printed"
+"""Note on an error."""
 
 
 def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> None:
@@ -40,6 +43,8 @@ def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> N
     else:
         print_error(ours, given, COMMANDS)
     if isinstance(error, KeyboardInterrupt | asyncio.CancelledError | typer.Abort):
+        if any(part.partition("=")[0] == "--resume" for part in given) and SAID not in getattr(error, "__notes__", ()):
+            typer.echo(f"go on with: {mask_secrets(shlex.join(['selfwire', *given]))}", err=True)
         typer.echo("stopped", err=True)
         raise typer.Exit(INTERRUPTED) from None
     if ours and not traceback:
@@ -67,5 +72,6 @@ def print_before_exit(say: Callable[[bool], None], *, on_any_error: bool = False
     except BaseException as error:
         if on_any_error or isinstance(error, KeyboardInterrupt):
             say(False)
+            error.add_note(SAID)
         raise
     say(True)

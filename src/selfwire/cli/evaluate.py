@@ -287,11 +287,11 @@ def _measure(run: OpenEvaluation, home: Path | None, workers: WorkerOptions) -> 
 
 def _choose_workers(request: EvaluateSpec, given: Mapping[str, Any]) -> WorkerOptions:
     asked = options.select_group(options.WorkerChoice, given).options
-    if asked.executor == "ray":
-        refuse_unusable_cluster(request, asked)
-        return asked
-    chosen = asked.replace(workers=choose_worker_count(request, asked.workers))
-    prepare_workers(chosen)
+    chosen = asked
+    if asked.executor == "process":
+        chosen = asked.replace(workers=choose_worker_count(request, asked.workers))
+        prepare_workers(chosen)
+    refuse_unusable_cluster(request, chosen)
     return chosen
 
 

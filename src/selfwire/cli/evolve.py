@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.error_handling import SAID, print_before_exit
 from selfwire.cli.json_output import add_result
 from selfwire.cli.memory import TRAIN
 from selfwire.cli.progress import EvolutionProgress
@@ -358,8 +358,9 @@ def _run_with_answers(opened: Opened, home: str | None, details: bool, reopen: "
 
         try:
             answer = ask(question)
-        except (typer.Abort, KeyboardInterrupt):
+        except (typer.Abort, KeyboardInterrupt) as error:
             typer.echo(f"\n{output.format_resume_line(run.command, run.run, home)}", err=True)
+            error.add_note(SAID)
             raise
         opened = reopen(run.run)
 

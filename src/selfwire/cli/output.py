@@ -57,7 +57,7 @@ def make_console() -> Console:
 
 def print_answer(answer: str | None) -> None:
     """Print an answer: unchanged for other programs, with control characters masked in a terminal."""
-    typer.echo(mask_controls(answer or "") if sys.stdout.isatty() else answer)
+    typer.echo(mask_controls(answer or "") if sys.stdout.isatty() else answer, color=True)  # else click cuts some
 
 
 def get_command_line() -> str:

@@ -28,6 +28,16 @@ class TraceOptions:
     ] = False
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False
 
+    def refuse_unusable(self, out: Path) -> None:
+        """Check that a file may get the tasks.
+
+        Raises:
+            ConfigError: it exists, or its name is not that of a file of tasks as they are written here.
+        """
+        if out.suffix.lower() != ".jsonl" and (out.is_file() or not out.exists()):  # /dev/stdout may have them
+            raise ConfigError(f"{out} would get JSON lines, a task in each; give it a name that ends in .jsonl")
+        refuse_existing(out, "tasks", force=self.force)
+
     def write_tasks(self, traces: Iterable[Mapping[str, Any]], out: Path) -> None:
         """Make tasks and write them. Raises as `make_tasks`."""
         found = make_tasks(traces, TraceRules(feedback=self.feedback, least=self.least, unrated=self.unrated))
@@ -56,7 +66,7 @@ def make_from_langsmith(
     traces: TraceOptions,
 ) -> None:
     """Make tasks from a LangSmith project: of each trace whose answer is approved or corrected."""
-    refuse_existing(out, "tasks", force=traces.force)
+    traces.refuse_unusable(out)
     traces.write_tasks(read_project(project, limit), out)
 
 
@@ -67,9 +77,11 @@ def make_from_jsonl(
     traces: TraceOptions,
 ) -> None:
     """Make tasks from a file of traces: of each trace whose answer is approved or corrected."""
-    refuse_existing(out, "tasks", force=traces.force)
+    traces.refuse_unusable(out)
     rows = list(read_json_lines(file))
-    if rows and not any("inputs" in row.values for row in rows):
+    if not rows:
+        raise ConfigError(f"{file} has no line with a trace; docs/tasks.md shows the form of one")
+    if not any("inputs" in row.values for row in rows):
         fields = ", ".join(map(repr, rows[0].values))
         raise ConfigError(
             f"{file} has no traces: no line has the field 'inputs', the first has {fields}; a file of tasks is given "

@@ -735,6 +735,8 @@ class MeteredChat(BaseChatModel):
                     return await _stream(runnable.astream(chat, config, **options), call)
                 return await runnable.ainvoke(chat, config, **options)
         error = caught.error or TimeoutError()
+        if isinstance(error, TimeoutError) and not str(error):
+            error = TimeoutError(f"no answer within {self.policy.timeout:g} seconds, which --timeout sets")
         return salvage_calls(error) or find_model_error(error) or error
 
     def _bind(self, request: ModelRequest, mode: Mode) -> Bound:

@@ -504,7 +504,7 @@ async def open_in_thread(manager: AbstractContextManager[OpenRunT]) -> AsyncIter
     try:
         yield opened
     except BaseException as error:
-        if isinstance(error, StoppedError | ModelError | asyncio.CancelledError):
+        if not isinstance(error, SelfwireError) or isinstance(error, StoppedError | ModelError):
             error.add_note(f"the same call with run_name={opened.journal.run!r} goes on, and pays for nothing twice")
         if not await asyncio.to_thread(manager.__exit__, type(error), error, error.__traceback__):
             raise

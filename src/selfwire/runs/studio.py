@@ -14,9 +14,10 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import interrupt
 
 from selfwire.core.errors import ConfigError
+from selfwire.graphs.approval import ApprovalQuestion, parse_answer
 from selfwire.graphs.evolve import find_question
 from selfwire.models.sync import run_sync
-from selfwire.runs.evolution import resume_evolution
+from selfwire.runs.evolution import OpenEvolution, resume_evolution
 from selfwire.runs.record import JOURNAL, get_run_folder, load_request
 from selfwire.runs.spec import EvolveSpec
 
@@ -34,12 +35,14 @@ class StudioState(TypedDict, total=False):
         question: that the run waits with, as `ApprovalQuestion`; None where it does not wait.
         answer: to this question, as `ApprovalAnswer`.
         version: reference of the team, once the run is finished; None if nothing was evolved.
+        fault: why the last answer was not used, where no question says it; "" if it was.
     """
 
     run: str
     question: dict[str, Any] | None
     answer: Any
     version: str | None
+    fault: str
 
 
 def go_on(state: StudioState) -> StudioState:
@@ -56,15 +59,36 @@ def _go_on(state: StudioState) -> StudioState:
     run = state.get("run", "")
     if not load_request(get_run_folder(None, run) / JOURNAL, EvolveSpec, "evolve").evolution.approve:
         raise ConfigError(f"run {run!r} asks nobody; go on with `selfwire evolve --resume {run}`")
+    fault = ""
     with resume_evolution(run) as opened:
         question = find_question(run_sync(opened.execute()))
-        # after a kill the answer may have been used already, and belongs to no later question
-        if question and state.get("answer") and question.model_dump(mode="json") == state.get("question"):
-            question = find_question(run_sync(opened.execute(answer=state["answer"])))
+        if state.get("question") and state.get("answer"):
+            asked = ApprovalQuestion.model_validate(state["question"])
+            if question and question.replace(fault="") == asked.replace(fault=""):
+                question = find_question(run_sync(opened.execute(answer=state["answer"])))
+            else:  # it belongs to no later question
+                fault = run_sync(_find_other_answer(opened, asked, state["answer"]))
         evolved = run_sync(opened.find_evolved())
     if question is not None:
-        return {"question": question.model_dump(mode="json"), "answer": None}
-    return {"question": None, "answer": None, "version": evolved.ref if evolved else None}
+        shown = question.replace(fault=fault or question.fault)
+        return {"question": shown.model_dump(mode="json"), "answer": None}
+    return {"question": None, "answer": None, "version": evolved.ref if evolved else None, "fault": fault}
+
+
+async def _find_other_answer(opened: OpenEvolution, asked: ApprovalQuestion, answer: Any) -> str:
+    """Say which other answer a question has had; "" if it was this one, as after a kill."""
+    history = await opened.library.history(opened.config.name)
+    saved = [v for v in history.versions if (v.run, v.step) == (opened.run, asked.iteration)]
+    used = dict(saved[-1].facts.get("approval", {})) if saved else {}
+    try:
+        given = parse_answer(answer).model_dump(mode="json", exclude={"prompts"})
+    except ConfigError:
+        given = None
+    if used and used == given:
+        return ""
+    other = f" as {used['answer']!r} by {used['by']}" if used else ""
+    word = given["answer"] if given else str(answer)[:100]
+    return f"the question of iteration {asked.iteration} was answered already{other}; your answer {word!r} was not used"
 
 
 def ask(state: StudioState) -> StudioState:

@@ -1,6 +1,7 @@
 """Tools of MCP servers that run: over standard input and over HTTP, also where a server breaks off or hangs."""
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -313,9 +314,22 @@ def test_a_server_that_does_not_start_is_told_with_the_reason(tmp_path: Path, se
     assert KEY not in str(caught.value)
 
 
+def test_a_server_that_never_answers_is_told_within_the_time_of_its_start_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("selfwire.tools.mcp.END", 60)
+    pid, began = tmp_path / "pid", time.monotonic()
+    mute = {"command": "sh", "args": ["-c", f"echo $$ > {pid}; exec sleep 600"], "start_timeout": 3}
+    with pytest.raises(ConfigError, match=r"'mute' has not started and listed its tools within 3 seconds; .*start"):
+        load_tools(f"mcp:{write_servers(tmp_path, mute=mute)}")
+    gc.collect()
+    wait_until(lambda: not is_running(pid.read_text()))
+    assert time.monotonic() - began < 20
+
+
 def test_a_file_has_a_fingerprint_without_its_secrets(tmp_path: Path) -> None:
     def digest(**fields: Any) -> str:
         return read_servers(write_servers(tmp_path, a={**PROGRAM, **fields})).digest
 
     assert digest(env={"K": "1"}) == digest(env={"K": "2"}) != digest(env={"L": "1"})
-    assert digest() != digest(args=[])
+    assert digest() == digest(start_timeout=5) != digest(args=[])

@@ -34,13 +34,13 @@ class PostgresPoolStore(PoolStore):
     """A pool in a database; a connection that broke is opened again."""
 
     faults = (psycopg.Error,)
-    way_out = "see to it, then try again"
+    way_out = "see to it, or name another in SELFWIRE_BUDGET, then try again"
     lock = " FOR UPDATE"
     touch = ", touched = now()"
 
     def __init__(self, url: str, name: str) -> None:
         parts = urlsplit(url)
-        super().__init__(f"postgres://{parts.hostname or ''}{parts.path}", name)
+        super().__init__(f"postgres://{parts.netloc.rpartition('@')[2]}{parts.path}", name)
         mask_address(url)
         self._url = url
         try:

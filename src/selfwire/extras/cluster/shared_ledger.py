@@ -19,6 +19,8 @@ FILE = "budget.sqlite"
 SERVER = "SELFWIRE_BUDGET"
 """Variable with the postgresql:// address at which runs share their budgets; without it they use a file."""
 
+POSTGRES = ("postgres://", "postgresql://")
+
 
 def share_ledger(address: str, budget: Budget, spent: Usage = ZERO_USAGE, *, elapsed: float = 0.0) -> Ledger:
     """Start a budget that other processes may share: they call `open_ledger` with the same address.
@@ -80,8 +82,18 @@ def _opening(address: str) -> Iterator[PoolStore]:
 
 
 def find_budget_server() -> str:
-    """The address of the server that `SELFWIRE_BUDGET` names; "" if it names none."""
-    return os.environ.get(SERVER, "").partition("#")[0]
+    """The address of the server that `SELFWIRE_BUDGET` names; "" if it names none.
+
+    Raises:
+        ConfigError: it is no address of PostgreSQL.
+    """
+    address = os.environ.get(SERVER, "").partition("#")[0]
+    if address and not address.startswith(POSTGRES):
+        raise ConfigError(
+            f"{SERVER} names a postgresql:// address at which a budget is shared, not {address.partition('://')[0]!r}; "
+            "set another, or none to share it in a file"
+        )
+    return address
 
 
 def make_budget_address(folder: Path) -> str:
@@ -97,9 +109,6 @@ def open_store(address: str) -> PoolStore:
     """The store at an address; raises ConfigError if it cannot be used."""
     if "://" not in address:
         return SqlitePoolStore(Path(address))
-    if not address.startswith(("postgres://", "postgresql://")):
-        scheme = address.partition("://")[0]
-        raise ConfigError(f"a budget is shared in a file or at a postgresql:// address, not {scheme}://...")
     try:
         from selfwire.extras.cluster.postgres_pool_store import PostgresPoolStore
     except ImportError as error:

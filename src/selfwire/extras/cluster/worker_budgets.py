@@ -9,7 +9,13 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Budget
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.ray_executor import refuse_unreachable
-from selfwire.extras.cluster.shared_ledger import SERVER, find_budget_server, make_budget_address, share_ledger
+from selfwire.extras.cluster.shared_ledger import (
+    SERVER,
+    find_budget_server,
+    make_budget_address,
+    open_store,
+    share_ledger,
+)
 from selfwire.runs.spec import RunSpec
 
 
@@ -24,7 +30,7 @@ def choose_budget_address(request: RunSpec, folder: Path, options: WorkerOptions
     """
     refuse_unshared_limits(request, options)
     is_far = options.executor == "ray" and not find_budget_server()
-    if is_far or (request.budget == Budget() and request.models.calls_no_server):
+    if is_far or not _shares_anything(request):
         return None
     return make_budget_address(folder)
 
@@ -43,10 +49,22 @@ def share_rates(request: RunSpec, options: WorkerOptions) -> Iterator[str | None
 
 
 def refuse_unusable_cluster(request: RunSpec, options: WorkerOptions) -> None:
-    """Raise a ConfigError if a cluster cannot be reached, or as `refuse_unshared_limits`."""
+    """Check the servers of workers before a run begins.
+
+    Raises:
+        ConfigError: the cluster or the server of its budget cannot be reached, or as `refuse_unshared_limits`.
+    """
+    if options.is_local:
+        return
     refuse_unshared_limits(request, options)
+    if (server := find_budget_server()) and _shares_anything(request):
+        open_store(server).close()
     if options.executor == "ray":
         refuse_unreachable(options.ray_address)
+
+
+def _shares_anything(request: RunSpec) -> bool:
+    return request.budget != Budget() or not request.models.calls_no_server
 
 
 def refuse_unshared_limits(request: RunSpec, options: WorkerOptions) -> None:

@@ -22,6 +22,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 import selfwire
 from selfwire import Feedback, Rewiring, Task, Team
+from selfwire.extras.contestants.aflow.method import Aflow
 from selfwire.graphs import hiva
 from selfwire.runs.open import CallOptions
 
@@ -181,6 +182,19 @@ def test_a_grader_returns_what_it_likes_at_once_or_awaited(graded: Any, score: f
         assert [row.score for row in found.rows] == [score] * 2
         assert found.score is not None
         assert found.score.value == score
+
+
+def test_half_a_character_is_refused_in_a_team_and_replaced_in_what_a_grader_says() -> None:
+    with pytest.raises(
+        ValueError, match=r"prompt\n.*it has half of a surrogate pair as its character 2; write the whole"
+    ):
+        selfwire.Agent(id="a", prompt="a\ud800b")
+
+    def said(task: Task, answer: str) -> tuple[float, str]:
+        return 0.5, "wrong: \ud800"
+
+    [row] = selfwire.evaluate("direct", SUMS[:1], said).rows
+    assert (row.score, row.error) == (0.5, None)
 
 
 def test_an_evaluation_counts_errors_apart_and_repeats_tasks() -> None:
@@ -403,6 +417,24 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
         ),
         (lambda: UNTYPED.evolve("hiva", SUMS, anyway="yes"), "^anyway must be True or False, not 'yes'$"),
         (lambda: UNTYPED.run("hiva", "Who?", home=3), "^home must be a path or None, not 3$"),
+        (lambda: UNTYPED.run("hiva", "Who?", config=5), r"^config must be a mapping such as .* or None, not 5$"),
+        (
+            lambda: UNTYPED.run("hiva", "Who?", method=5),
+            "^method is the name of a method or an instance of one, not 5$",
+        ),
+        (lambda: UNTYPED.run("mine", "Who?", method=Aflow), r"not <class '.*Aflow'>; give an instance: Aflow\(\)$"),
+        (
+            lambda: UNTYPED.evolve(Aflow, SUMS),
+            r"a team is a Team, .* not <class '.*Aflow'>; give an instance: Aflow\(\)$",
+        ),
+        (
+            lambda: selfwire.run("single", "Who \ud800?"),
+            "^the question has half of a surrogate pair as its character 5;",
+        ),
+        (
+            lambda: selfwire.evaluate("single", SUMS, "judge", rubric="\ud800"),
+            "rubric: it has half of a surrogate pair",
+        ),
         (lambda: UNTYPED.load(None), "a team is loaded by its name or from a file, not by None"),
         (lambda: UNTYPED.run(None, "Who?"), "a team is a Team, a method, .* not None"),
         (lambda: UNTYPED.run("hiva", "Who?", model=3), "a model is a name such as .* or a chat model, not 3"),

@@ -4,6 +4,7 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import isclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 from urllib.parse import urlsplit
@@ -212,7 +213,11 @@ class CallOptions:
             ConfigError: it is a value of another kind; or as `find_team`.
         """
         if not isinstance(team, Team | Method | Runnable | StateGraph | str | Path):
-            raise ConfigError(f"a team is a Team, a method, a graph, a name or a file, not {team!r}")
+            way_out = f"; give an instance: {team.__name__}()" if isclass(team) and issubclass(team, Method) else ""
+            raise ConfigError(f"a team is a Team, a method, a graph, a name or a file, not {team!r}{way_out}")
+        if not isinstance(self.method, str | Method | None):
+            way_out = f"; give an instance: {self.method.__name__}()" if isclass(self.method) else ""
+            raise ConfigError(f"method is the name of a method or an instance of one, not {self.method!r}{way_out}")
         return find_team(team, self.home, method=self.method, evolves=evolves)
 
     def find_models(self, known: str = "") -> tuple[Models, dict[str, BaseChatModel]]:

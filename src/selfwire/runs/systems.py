@@ -19,7 +19,7 @@ from selfwire.core.task import Question, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget, Usage
-from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, to_plain_json
+from selfwire.core.values import FrozenMap, FrozenModel, describe_half_character, fingerprint, to_plain_json
 from selfwire.evals.baselines import BASELINES, CUT, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
@@ -358,6 +358,8 @@ class OpenQuestion:
             if not question.strip():
                 raise ConfigError("the question is empty; write one")
             question = Question(id=fingerprint(question), input=question)
+        if why := describe_half_character(question.input):
+            raise ConfigError(f"the question {why}")
         ctx = self.ctx.where(Scope(run="run", seed=seed, phase="run"))
         answering = self.method.answer(self.team, question, ctx)
         if config is None:

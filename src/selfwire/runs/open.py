@@ -497,7 +497,7 @@ def make_seed(method: Method[Any], ctx: Ctx[Any], bench: Benchmark) -> Team:
     Raises:
         ConfigError: something that the method needs is not installed.
     """
-    seed = bench.initial_teams.get(method.name) or method.seed(bench.tools, toolbox=tuple(ctx.tools))
+    seed = bench.initial_teams.get(method.name) or method.make_seed(bench.tools, toolbox=tuple(ctx.tools))
     method.check_learned(seed, ctx.embed.name)
     return method.adapt(give_tools(seed, bench.own_tools)) if bench.own_tools else seed
 

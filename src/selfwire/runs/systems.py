@@ -24,7 +24,7 @@ from selfwire.evals.baselines import BASELINES, CUT, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method, find_method, make_method
+from selfwire.graphs.method import Method, check_result, find_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.models.budget import Ledger
 from selfwire.models.metered_chat import MeteredModel
@@ -145,7 +145,7 @@ def make_seed_team(name: str) -> Team:
     """
     if is_graph(name):
         raise ConfigError(f"{name!r} is a graph of your own, not a team; measure it with selfwire.evaluate or compare")
-    return (make_baseline(name) if name in BASELINES else make_method(name)).seed()
+    return (make_baseline(name) if name in BASELINES else make_method(name)).make_seed()
 
 
 async def load_team(ref: str | Path, home: str | Path | None) -> Team:
@@ -197,7 +197,7 @@ async def load_system_team(
     if find_kind(entry.target):
         method, ctx = parts.open(entry.target, entry.config)
         is_own = entry.target in method_names()
-        return LoadedTeam(workflow=make_seed(method, ctx, bench) if is_own else method.seed(bench.tools))
+        return LoadedTeam(workflow=make_seed(method, ctx, bench) if is_own else method.make_seed(bench.tools))
     if team := teams.get(entry.target):
         saved = LoadedTeam(workflow=team, learned=team.lineage.parent is not None)
     else:
@@ -363,9 +363,11 @@ class OpenQuestion:
         ctx = self.ctx.where(Scope(run="run", seed=seed, phase="run"))
         answering = self.method.answer(self.team, question, ctx)
         if config is None:
-            return await answering
-        with set_config_context(config) as context:
-            return await asyncio.create_task(answering, context=context)
+            done = await answering
+        else:
+            with set_config_context(config) as context:
+                done = await asyncio.create_task(answering, context=context)
+        return check_result(self.method, "answer", done, Trajectory)
 
 
 def open_question(
@@ -391,7 +393,7 @@ def open_question(
     method, ctx = SystemParts(chat, toolbox, models.embedder, budget.calls).open(found.method, config)
     team = found.team
     if team is None:
-        team = method.seed(tuple(sorted(toolbox)) if held is None else held, toolbox=tuple(toolbox))
+        team = method.make_seed(tuple(sorted(toolbox)) if held is None else held, toolbox=tuple(toolbox))
     else:
         refuse_unreadable_memory(method, ctx, team, found.title)
     if found.team is not None:

@@ -394,7 +394,7 @@ class Method(Generic[Config]):
             tools: held by its agents.
             toolbox: all tools of the run.
         """
-        raise ConfigError(f"{_name_class(self)} has no seed; write {CALLED['seed']}, which returns a Team")
+        raise ConfigError(f"{_name_class(self)} has no seed; write `{CALLED['seed']}`, which returns a Team")
 
     def make_seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """Make the first team by `seed`.
@@ -444,7 +444,7 @@ class Method(Generic[Config]):
         `ctx.grade_run` grades further runs on questions of the batch.
         """
         raise ConfigError(
-            f"{_name_class(self)} has no propose; write {CALLED['propose']}, which returns an EvolveResult"
+            f"{_name_class(self)} has no propose; write `{CALLED['propose']}`, which returns an EvolveResult"
         )
 
     @property
@@ -524,11 +524,11 @@ def _check_functions(method: type[Method[Any]]) -> None:
         function = getattr_static(method, name)
         if not isinstance(function, FunctionType):
             continue
-        places, named = (
-            (("self", "tools"), {"toolbox": ()}) if name == "seed" else (("self", "team", "runs", "ctx"), {})
-        )
         try:
-            signature(function).bind(*places, **named)
+            if name == "seed":
+                signature(function).bind("self", "tools", toolbox=())
+            else:
+                signature(function).bind("self", "team", "runs", "ctx")
         except TypeError as error:
             raise ConfigError(f"{_name_class(method)}: {name} is called as in `{written}`: {error}") from None
         if iscoroutinefunction(function) != written.startswith("async"):
@@ -591,8 +591,8 @@ def find_method(name: str) -> MethodType:
         return _load_outside(name)
     hint = suggest_name(name, method_names(), "did you mean {}? ")
     raise ConfigError(
-        f"unknown method {name!r}; {hint}methods are {', '.join(method_names())}; one of your own is given in Python as an "
-        "instance of its class (method=MINE()), and on the command line by its package (docs/method.md)"
+        f"unknown method {name!r}; {hint}methods are {', '.join(method_names())}; one of your own is given in Python as "
+        "an instance of its class (method=MINE()), and on the command line by its package (docs/method.md)"
     )
 
 

@@ -158,6 +158,28 @@ def test_a_file_is_read_and_a_benchmark_goes_by_its_name(home: Path, tmp_path: P
         selfwire.evaluate("hiva", "archive", grade)
 
 
+def test_a_run_goes_on_with_the_same_tools(tmp_path: Path) -> None:
+    def area(side: int) -> int:
+        """Area of a square."""
+        return side * side
+
+    file = tmp_path / "sums.jsonl"
+    file.write_text("\n".join(map(json.dumps, SUMS)))
+    for tasks, name in ((SUMS, "objects"), (file, "named")):
+        selfwire.evaluate("single", tasks, grade, tools=[area], run_name=name, limit=2)
+        selfwire.evaluate("single", tasks, grade, tools=[area], run_name=name, limit=2)
+        with pytest.raises(
+            selfwire.errors.JournalError, match=f"{name}' began with tools 'python:area', not None; give"
+        ):
+            selfwire.evaluate("single", tasks, grade, run_name=name, limit=2)
+    found = selfwire.evolve("hiva", SUMS, grade, tools=[area], name="squares", **SMALL)
+    assert "tools" not in found.versions[-1].facts
+    with pytest.raises(
+        selfwire.errors.ConfigError, match="tool 'area' was given in Python and is not stored; go on there"
+    ):
+        selfwire.run("single", "Who?", tools="python:area")
+
+
 def test_a_run_on_tasks_of_python_says_how_it_goes_on(home: Path) -> None:
     from selfwire.runs.evolution import resume_evolution
 

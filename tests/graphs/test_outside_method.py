@@ -308,14 +308,14 @@ def prepare_nothing(self: object) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"seed": Method.seed}, "^class Bare of method 'bare' has no seed; write def seed.* which returns a Team$"),
+        ({"seed": Method.seed}, "^class Bare of method 'bare' has no seed; write `def seed.*`, which returns a Team$"),
         ({"seed": seed_text}, "^class Bare of method 'bare': seed must return an object of Team, not 'a team'$"),
         ({"seed": seed_later}, r"seed is written as `def seed\(self, tools=\(\), \*, toolbox=\(\)\)`$"),
         ({"seed": seed_alone}, r"seed is called as in `def seed\(self, tools.*`: too many positional arguments$"),
-        ({"propose": Method.propose}, "has no propose; write async def propose.* which returns an EvolveResult$"),
+        ({"propose": Method.propose}, "has no propose; write `async def propose.*`, which returns an EvolveResult"),
         ({"propose": propose_now}, r"propose is written as `async def propose\(self, team, runs, ctx\)`$"),
-        ({"propose": propose_nothing}, "propose must return an object of EvolveResult, not None$"),
-        ({"answer": answer_text}, r"answer must return a Trajectory, and explore a list of them, not \['4'\]$"),
+        ({"propose": propose_nothing}, "propose must return an object of EvolveResult, not None"),
+        ({"answer": answer_text}, r"answer must return a Trajectory, and explore a list of them, not \['4'\]"),
         ({"__init__": prepare_nothing}, r"its __init__ must call super\(\).__init__\(\), which makes its config$"),
     ],
 )

@@ -25,7 +25,7 @@ from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenMap, fingerprint
 from selfwire.evals.baselines import BASELINES
 from selfwire.evals.benchmarks.benchmark import Benchmark, TooFewTasksError, make_disjoint_loader, make_disjoint_splits
-from selfwire.evals.benchmarks.catalogue import IN_PYTHON, load_benchmark, make_own_benchmark
+from selfwire.evals.benchmarks.catalogue import TASKS_IN_PYTHON, load_benchmark, make_own_benchmark
 from selfwire.evals.graders import Grader
 from selfwire.evals.tasks import FORMS, OwnTasks, is_own_data, list_tasks, read_tasks, resolve_name
 from selfwire.graphs.machine import Ctx
@@ -42,7 +42,7 @@ from selfwire.runs.spec import Models, RunSpec, require_names
 from selfwire.store.journal import Journal
 from selfwire.store.library import TEAM, Library, Version, home_folder, open_library
 from selfwire.tools.own import find_missing_tools, give_tools, refuse_unusable_tools
-from selfwire.tools.ready import load_tools, make_toolbox
+from selfwire.tools.ready import IN_PYTHON, load_tools, make_toolbox
 
 Tasks = Sequence[Task | Mapping[str, Any]] | str | Path
 """Mappings with `input` and `reference`, Task objects, a file (JSONL, CSV, Parquet), "hf:owner/name", a benchmark."""
@@ -290,9 +290,8 @@ class TaskSets:
                 f"there are no tasks; give dicts with input and reference, {FORMS}, or a benchmark's name"
             )
         others = [*given.values()][1:]
-        named = tools or None if isinstance(tools, str) or not tools else None
-        fields: dict[str, Any] = {"rubric": self.rubric, "tools": named}
         has_names = isinstance(tools, str) or not tools
+        fields: dict[str, Any] = {"rubric": self.rubric, "tools": (tools or None) if has_names else None}
         if has_names and not others and isinstance(self.grader, str) and isinstance(first, str | Path):
             name = resolve_name(str(first)) if is_own_data(str(first)) else str(first)
             return Data({**fields, "benchmark": name, "grader": self.grader}, None, {})
@@ -301,11 +300,13 @@ class TaskSets:
             tuple(task for own in read.values() for task in own.tasks),
             (*(note for own in read.values() for note in own.notes), *_describe_overlap(read)),
         )
-        name = f"{IN_PYTHON}{fingerprint([task.model_dump(mode='json') for task in whole.tasks])}"
+        name = f"{TASKS_IN_PYTHON}{fingerprint([task.model_dump(mode='json') for task in whole.tasks])}"
         if not others and isinstance(first, str | Path):
             name = resolve_name(str(first))
         load = _make_loader({split: own.tasks for split, own in read.items()})
         toolbox = CallOptions(tools=tools).toolbox
+        if not has_names:
+            fields["tools"] = ",".join(f"{IN_PYTHON}{name}" for name in sorted(toolbox))
         benchmark = make_own_benchmark(name, whole, load, self.grader, self.rubric, toolbox)
         sizes = {} if [*read] == ["train"] else {split: len(own.tasks) for split, own in read.items()}
         graded_by = self.grader if isinstance(self.grader, str) else benchmark.environment.name

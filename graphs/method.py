@@ -591,8 +591,8 @@ def find_method(name: str) -> MethodType:
         return _load_outside(name)
     hint = suggest_name(name, method_names(), "did you mean {}? ")
     raise ConfigError(
-        f"unknown method {name!r}; {hint}methods are {', '.join(method_names())}; one of your own is given in Python as "
-        "an instance of its class (method=MINE()), and on the command line by its package (docs/method.md)"
+        f"unknown method {name!r}; {hint}methods are {', '.join(method_names())}; one of your own is given in Python "
+        "as an instance of its class (method=MINE()), and on the command line by its package (docs/method.md)"
     )
 
 

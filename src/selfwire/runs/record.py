@@ -669,10 +669,7 @@ def raise_if_unanswered(run: OpenRun, error: BaseException) -> None:
     A run that is a part of another is left to that one.
     """
     if isinstance(error, RefusedError) and run.ledger.parent is None and run.spent.calls == 0:
-        why = str(error).partition("; it does not answer")[0]
-        raise UnansweredError(
-            f"{why}; nothing was answered, so no run is kept: start again with the right key, --model or --base-url"
-        ) from error
+        raise UnansweredError.of(error, "no run is kept: start again") from error
 
 
 STATUS = 400

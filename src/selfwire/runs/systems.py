@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 
-from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError
+from selfwire.core.errors import ConfigError, JournalError, RefusedError, TaskBudgetError, UnansweredError
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
@@ -347,7 +347,7 @@ class OpenQuestion:
             config: LangChain's, with callbacks, tags and metadata of traces.
 
         Raises:
-            ConfigError: the question is blank, or none.
+            ConfigError: the question is blank, or none; or a provider refuses its first calls.
             BudgetError, OutageError: it stopped; `partial_result` has the best answer until then, if there was one.
         """
         if isinstance(question, Task):
@@ -362,11 +362,16 @@ class OpenQuestion:
             raise ConfigError(f"the question {why}")
         ctx = self.ctx.where(Scope(run="run", seed=seed, phase="run"))
         answering = self.method.answer(self.team, question, ctx)
-        if config is None:
-            done = await answering
-        else:
-            with set_config_context(config) as context:
-                done = await asyncio.create_task(answering, context=context)
+        try:
+            if config is None:
+                done = await answering
+            else:
+                with set_config_context(config) as context:
+                    done = await asyncio.create_task(answering, context=context)
+        except RefusedError as error:
+            if self.ledger.spent.calls:
+                raise
+            raise UnansweredError.of(error, "ask again") from error
         return check_result(self.method, "answer", done, Trajectory)
 
 

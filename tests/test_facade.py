@@ -463,7 +463,10 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
         (lambda: UNTYPED.run("hiva", "Who?", models=["a"]), r"models are given by name, as .* not as \['a'\]"),
         (lambda: UNTYPED.run("hiva", "Who?", tools=3), "tools are given in a list, not as 3"),
         (lambda: UNTYPED.evaluate("single", 3), "tasks are a list of dicts or of Tasks, a file or a name, not 3"),
-        (lambda: UNTYPED.evaluate("single", SUMS, None), r"grader 'NoneType' is None, not a function of \(task"),
+        (
+            lambda: UNTYPED.evaluate("single", SUMS, None),
+            r"grader 'NoneType' is None, not a function of \(task",
+        ),
         (lambda: UNTYPED.evaluate("single", SUMS, len), r"takes \(obj, /\), and is called with \(task, answer\): too"),
         (lambda: UNTYPED.evaluate("single", SUMS, models={"a b": "offline"}), "models: a model is called by .* 'a b'"),
         (lambda: UNTYPED.compare("single", SUMS), "teams are given in a list, or by name as .* not as 'single'"),

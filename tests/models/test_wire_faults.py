@@ -61,7 +61,7 @@ async def test_a_transient_fault_is_tried_again(wire_server: WireServer, fault: 
 async def test_a_second_empty_reply_is_an_error_that_was_billed(wire_server: WireServer) -> None:
     wire_server.always = saying("")
     model = metered(wire_server)
-    with pytest.raises(ModelError, match=r"empty reply.*2 attempt"):
+    with pytest.raises(ModelError, match=r"empty reply.*2 attempts\); take a model that answers, or .*--max-tokens"):
         await model.generate(ASKED, scope=Scope())
     assert model.ledger.spent.calls == 2
 
@@ -95,6 +95,12 @@ async def test_a_hang_is_given_up_after_the_timeout_and_the_request_is_dropped(w
     assert reply.content == "hello"
     assert len(wire_server.asked) == 2
     await until(lambda: bool(wire_server.cancelled))
+
+
+async def test_a_server_that_is_too_slow_is_told_with_the_seconds_and_the_option(wire_server: WireServer) -> None:
+    wire_server.always = hanging(30)
+    with pytest.raises(ModelError, match=r"no answer in 0\.5 s, the most that .* \(--timeout\) \(openai"):
+        await metered(wire_server, QUICK.replace(timeout=0.5, retries=0)).generate(ASKED, scope=Scope())
 
 
 async def test_a_refused_key_fails_at_once_and_is_not_told(wire_server: WireServer) -> None:

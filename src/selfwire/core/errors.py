@@ -11,7 +11,7 @@ from pathlib import Path
 from reprlib import Repr
 from sysconfig import get_path
 from traceback import walk_tb
-from typing import Self
+from typing import Any, Self
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -39,6 +39,9 @@ class ToolSourceError(SelfwireError, ValueError):
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")
         self.line, self.reason = line, reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.line, self.reason), self.__dict__
 
 
 class TopologyError(SelfwireError):

@@ -457,6 +457,10 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
             lambda: selfwire.evaluate("single", SUMS, "judge", rubric="\ud800"),
             "rubric: it has half of a surrogate pair",
         ),
+        (
+            lambda: selfwire.run("single", "Who?", home=__file__),
+            "test_facade.py is a file, .* choose another with home$",
+        ),
         (lambda: UNTYPED.load(None), "a team is loaded by its name or from a file, not by None"),
         (lambda: UNTYPED.run(None, "Who?"), "a team is a Team, a method, .* not None"),
         (lambda: UNTYPED.run("hiva", "Who?", model=3), "a model is a name such as .* or a chat model, not 3"),

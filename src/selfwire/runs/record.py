@@ -104,9 +104,7 @@ def get_runs_folder(home: str | Path | None) -> Path:
     """
     if "://" in str(home):
         raise ConfigError(f"runs lie in a folder, not at {str(home).partition('://')[0]}://; name one with --home")
-    if (folder := home_folder(home)).is_file():
-        raise ConfigError(f"{folder} is a file, and runs lie in a folder; choose another with --home")
-    return folder / "runs"
+    return home_folder(home) / "runs"
 
 
 def get_run_folder(home: str | Path | None, run: str) -> Path:

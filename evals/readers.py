@@ -617,8 +617,8 @@ def _guess_input(row: DataRow, free: Sequence[str]) -> str:
             f"join them with {both}"
         )
     raise ConfigError(
-        f"{row.where}: no field has a usual name for a question ({', '.join(INPUTS)}); name one with --input-field, "
-        f"fields are {_list(row.values)}"
+        f"{row.where}: no field has a usual name for a question ({', '.join(INPUTS)}); call it input, "
+        f"or name one with --input-field, fields are {_list(row.values)}"
     )
 
 

@@ -1,6 +1,5 @@
 """The user's own tasks: where they lie, and how they are split."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from selfwire.core.errors import UNKNOWN, ConfigError, format_validation_error
 from selfwire.core.task import Task
-from selfwire.core.values import FrozenJson, FrozenModel, iterate_texts
+from selfwire.core.values import FrozenJson, FrozenModel, describe_half_character, iterate_texts
 from selfwire.evals.readers import (
     MOST_ROWS,
     PREFIX,
@@ -28,8 +27,6 @@ from selfwire.evals.readers import (
 
 FORMS = f"a {', '.join(list(READERS)[:-1])} or {list(READERS)[-1]} file, or hf:owner/name"
 """Forms of the files with own tasks, as a text."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class TaskLine(FrozenModel):
@@ -152,11 +149,8 @@ def _make_task(row: DataRow, fields: TaskFields) -> Task:
     values = dict(row.values) if fields.own else _pick_values(row, fields)
     for name, value in values.items():
         for text in iterate_texts(value):
-            if half := _SURROGATE.search(text):
-                raise ConfigError(
-                    f"{row.where}: {name} has half of a surrogate pair as its character {half.start() + 1}; "
-                    "write the whole character"
-                )
+            if why := describe_half_character(text):
+                raise ConfigError(f"{row.where}: {name} {why}")
     try:
         parsed = TaskLine.model_validate({name: value for name, value in values.items() if value is not None})
     except ValidationError as error:

@@ -87,7 +87,7 @@ class MethodFactory(Generic[Config]):
 
     def make_seed(self, tools: Sequence[str] = ()) -> Team:
         """Make the initial team, whose agents hold these tools."""
-        return self.method.seed(tools, toolbox=tuple(self.toolbox))
+        return self.method.make_seed(tools, toolbox=tuple(self.toolbox))
 
     async def open(self, start: RunStart, choices: RunContext, spent: Usage) -> Ctx[Config]:
         """Make the context of a run with a user's choices; its budget pays for the run.

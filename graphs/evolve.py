@@ -39,7 +39,7 @@ from selfwire.evolvers.gate import (
     name_outcome,
 )
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import EvolveResult, Method
+from selfwire.graphs.method import EvolveResult, Method, check_result
 from selfwire.graphs.pruning import PruningConfig, PruningRecord, list_model_changes, make_pruned
 from selfwire.graphs.rollouts import (
     RolloutContext,
@@ -339,7 +339,8 @@ class EvolutionLoop:
             objective=self.config.rule.objective if self.config.rule else Objective(),
         )
         method = self._choose_method(state)
-        evolved = self._refuse_frozen(method, team, await method.propose(team, trajectories, ctx))
+        proposed = check_result(method, "propose", await method.propose(team, trajectories, ctx), EvolveResult)
+        evolved = self._refuse_frozen(method, team, proposed)
         evolved = self._refuse_copies(method, team, evolved)
         evolved = self._refuse_rejected(method, team, evolved, state.get("rejected", {}))
         invalid = await count_invalid_replies(self.journal)

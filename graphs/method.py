@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from inspect import isclass
-from types import ModuleType
+from inspect import getattr_static, isclass, iscoroutinefunction, signature
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -394,7 +394,15 @@ class Method(Generic[Config]):
             tools: held by its agents.
             toolbox: all tools of the run.
         """
-        raise NotImplementedError(f"{type(self).__name__}.seed")
+        raise ConfigError(f"{_name_class(self)} has no seed; write `{CALLED['seed']}`, which returns a Team")
+
+    def make_seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
+        """Make the first team by `seed`.
+
+        Raises:
+            ConfigError: it makes something else.
+        """
+        return check_result(self, "seed", self.seed(tools, toolbox=toolbox), Team)
 
     def adapt(self, team: Team) -> Team:
         """An existing team as the method can run and rewire it; by default unchanged.
@@ -435,7 +443,9 @@ class Method(Generic[Config]):
 
         `ctx.grade_run` grades further runs on questions of the batch.
         """
-        raise NotImplementedError(f"{type(self).__name__}.propose")
+        raise ConfigError(
+            f"{_name_class(self)} has no propose; write `{CALLED['propose']}`, which returns an EvolveResult"
+        )
 
     @property
     def sees_labels(self) -> bool:
@@ -473,6 +483,56 @@ class Method(Generic[Config]):
             worth: of the agents that an earlier pruning has left out: the score that they add.
         """
         return None
+
+
+CALLED = {
+    "seed": "def seed(self, tools=(), *, toolbox=())",
+    "answer": "async def answer(self, team, question, ctx)",
+    "explore": "async def explore(self, team, question, ctx)",
+    "propose": "async def propose(self, team, runs, ctx)",
+    "fit": "async def fit(self, team, runs, ctx)",
+}
+"""Functions of a method that an author writes, as they are called."""
+Result = TypeVar("Result")
+
+
+def _name_class(method: Method[Any] | type[Method[Any]]) -> str:
+    given = method if isclass(method) else type(method)
+    return f"class {given.__name__} of method {given.name!r}"
+
+
+def check_result(method: Method[Any], function: str, result: object, wanted: type[Result]) -> Result:
+    """Return what a function of a method has returned.
+
+    Raises:
+        ConfigError: it is of another kind than is wanted.
+    """
+    if not isinstance(result, wanted):
+        raise ConfigError(
+            f"{_name_class(method)}: {function} must return an object of {wanted.__name__}, not {result!r:.80}"
+        )
+    return result
+
+
+def _check_functions(method: type[Method[Any]]) -> None:
+    """Check that the functions of a method can be called; those that are no plain functions are left to the call.
+
+    Raises:
+        ConfigError: one has other arguments, or is not async where it must be, or is where it must not.
+    """
+    for name, written in CALLED.items():
+        function = getattr_static(method, name)
+        if not isinstance(function, FunctionType):
+            continue
+        try:
+            if name == "seed":
+                signature(function).bind("self", "tools", toolbox=())
+            else:
+                signature(function).bind("self", "team", "runs", "ctx")
+        except TypeError as error:
+            raise ConfigError(f"{_name_class(method)}: {name} is called as in `{written}`: {error}") from None
+        if iscoroutinefunction(function) != written.startswith("async"):
+            raise ConfigError(f"{_name_class(method)}: {name} is written as `{written}`")
 
 
 class OneRunState(State):
@@ -530,7 +590,10 @@ def find_method(name: str) -> MethodType:
     if name in outside_methods():
         return _load_outside(name)
     hint = suggest_name(name, method_names(), "did you mean {}? ")
-    raise ConfigError(f"unknown method {name!r}; {hint}methods are {', '.join(method_names())}")
+    raise ConfigError(
+        f"unknown method {name!r}; {hint}methods are {', '.join(method_names())}; one of your own is given in Python "
+        "as an instance of its class (method=MINE()), and on the command line by its package (docs/method.md)"
+    )
 
 
 @cache
@@ -556,6 +619,8 @@ def add_method(method: Method[Any]) -> None:
     given = check_declaration(type(method))
     if not is_id(given.name):
         raise ConfigError(f"{given.__name__}.name is a text of up to 64 letters, digits, _ and -")
+    if not hasattr(method, "config"):
+        raise ConfigError(f"{_name_class(method)}: its __init__ must call super().__init__(), which makes its config")
     if given.name not in own_methods() and given.name not in CONTESTANTS:
         GIVEN[given.name] = given
         installed_methods.cache_clear()
@@ -616,6 +681,7 @@ def check_declaration(method: MethodType) -> MethodType:
         raise ConfigError(f"method {name}: rounds names no field of its config: {method.rounds}")
     for title, variant in method.variants.items():
         parse_config(f"{name}'s variant {title}", config, variant.config)
+    _check_functions(method)
     return method
 
 

@@ -417,7 +417,11 @@ async def run_rollout(rollout_fn: RolloutFn, team: Team, question: Question, ctx
 
     async def run() -> Sequence[Trajectory]:
         done = await rollout_fn(team, question, ctx)
-        return [done] if isinstance(done, Trajectory) else done
+        found = [done] if isinstance(done, Trajectory) else done
+        if not (isinstance(found, list | tuple) and all(isinstance(each, Trajectory) for each in found)):
+            what = "answer must return a Trajectory, and explore a list of them"
+            raise ConfigError(f"method {team.method!r}: {what}, not {done!r:.80}")
+        return found
 
     return await _record_failure(Trajectory(question=question, workflow=team.fingerprint), run)
 

@@ -22,6 +22,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 import selfwire
 from selfwire import Feedback, Rewiring, Task, Team
+from selfwire.extras.contestants.aflow.method import Aflow
 from selfwire.graphs import hiva
 from selfwire.runs.open import CallOptions
 
@@ -162,6 +163,28 @@ def test_a_file_is_read_and_a_benchmark_goes_by_its_name(home: Path, tmp_path: P
         selfwire.evaluate("hiva", "archive", grade)
 
 
+def test_a_run_goes_on_with_the_same_tools(tmp_path: Path) -> None:
+    def area(side: int) -> int:
+        """Area of a square."""
+        return side * side
+
+    file = tmp_path / "sums.jsonl"
+    file.write_text("\n".join(map(json.dumps, SUMS)))
+    for tasks, name in ((SUMS, "objects"), (file, "named")):
+        selfwire.evaluate("single", tasks, grade, tools=[area], run_name=name, limit=2)
+        selfwire.evaluate("single", tasks, grade, tools=[area], run_name=name, limit=2)
+        with pytest.raises(
+            selfwire.errors.JournalError, match=f"{name}' began with tools 'python:area', not None; give"
+        ):
+            selfwire.evaluate("single", tasks, grade, run_name=name, limit=2)
+    found = selfwire.evolve("hiva", SUMS, grade, tools=[area], name="squares", **SMALL)
+    assert "tools" not in found.versions[-1].facts
+    with pytest.raises(
+        selfwire.errors.ConfigError, match="tool 'area' was given in Python and is not stored; go on there"
+    ):
+        selfwire.run("single", "Who?", tools="python:area")
+
+
 def test_a_run_on_tasks_of_python_says_how_it_goes_on(home: Path) -> None:
     from selfwire.runs.evolution import resume_evolution
 
@@ -186,6 +209,19 @@ def test_a_grader_returns_what_it_likes_at_once_or_awaited(graded: Any, score: f
         assert [row.score for row in found.rows] == [score] * 2
         assert found.score is not None
         assert found.score.value == score
+
+
+def test_half_a_character_is_refused_in_a_team_and_replaced_in_what_a_grader_says() -> None:
+    with pytest.raises(
+        ValueError, match=r"prompt\n.*it has half of a surrogate pair as its character 2; write the whole"
+    ):
+        selfwire.Agent(id="a", prompt="a\ud800b")
+
+    def said(task: Task, answer: str) -> tuple[float, str]:
+        return 0.5, "wrong: \ud800"
+
+    [row] = selfwire.evaluate("direct", SUMS[:1], said).rows
+    assert (row.score, row.error) == (0.5, None)
 
 
 def test_an_evaluation_counts_errors_apart_and_repeats_tasks() -> None:
@@ -408,13 +444,38 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
         ),
         (lambda: UNTYPED.evolve("hiva", SUMS, anyway="yes"), "^anyway must be True or False, not 'yes'$"),
         (lambda: UNTYPED.run("hiva", "Who?", home=3), "^home must be a path or None, not 3$"),
+        (lambda: UNTYPED.run("hiva", "Who?", config=5), r"^config must be a mapping such as .* or None, not 5$"),
+        (
+            lambda: UNTYPED.run("hiva", "Who?", method=5),
+            "^method is the name of a method or an instance of one, not 5$",
+        ),
+        (lambda: UNTYPED.run("mine", "Who?", method=Aflow), r"not <class '.*Aflow'>; give an instance: Aflow\(\)$"),
+        (
+            lambda: UNTYPED.evolve(Aflow, SUMS),
+            r"a team is a Team, .* not <class '.*Aflow'>; give an instance: Aflow\(\)$",
+        ),
+        (
+            lambda: selfwire.run("single", "Who \ud800?"),
+            "^the question has half of a surrogate pair as its character 5;",
+        ),
+        (
+            lambda: selfwire.evaluate("single", SUMS, "judge", rubric="\ud800"),
+            "rubric: it has half of a surrogate pair",
+        ),
+        (
+            lambda: selfwire.run("single", "Who?", home=__file__),
+            "test_facade.py is a file, .* choose another with home$",
+        ),
         (lambda: UNTYPED.load(None), "a team is loaded by its name or from a file, not by None"),
         (lambda: UNTYPED.run(None, "Who?"), "a team is a Team, a method, .* not None"),
         (lambda: UNTYPED.run("hiva", "Who?", model=3), "a model is a name such as .* or a chat model, not 3"),
         (lambda: UNTYPED.run("hiva", "Who?", models=["a"]), r"models are given by name, as .* not as \['a'\]"),
         (lambda: UNTYPED.run("hiva", "Who?", tools=3), "tools are given in a list, not as 3"),
         (lambda: UNTYPED.evaluate("single", 3), "tasks are a list of dicts or of Tasks, a file or a name, not 3"),
-        (lambda: UNTYPED.evaluate("single", SUMS, None), r"grader 'NoneType' is None, not a function of \(task"),
+        (
+            lambda: UNTYPED.evaluate("single", SUMS, None),
+            r"grader 'NoneType' is None, not a function of \(task",
+        ),
         (lambda: UNTYPED.evaluate("single", SUMS, len), r"takes \(obj, /\), and is called with \(task, answer\): too"),
         (lambda: UNTYPED.evaluate("single", SUMS, models={"a b": "offline"}), "models: a model is called by .* 'a b'"),
         (lambda: UNTYPED.compare("single", SUMS), "teams are given in a list, or by name as .* not as 'single'"),

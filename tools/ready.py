@@ -188,6 +188,8 @@ FORMS = (
 
 MCP = "mcp:"
 BENCHMARK = "benchmark"
+IN_PYTHON = "python:"
+"""Prefix of the name of a tool that was given in Python as an object, in a request."""
 BENCHMARK_TOOLS = "selfwire.evals.benchmarks.toolboxes"
 
 
@@ -245,7 +247,8 @@ def find_server_files(names: str) -> list[str]:
 def find_foreign_tools(names: str) -> list[str]:
     """Find the tools in the names that are code or a file outside selfwire: module:name and sql:FILE."""
     listed = [name.strip() for name in names.split(",")]
-    return [name for name in listed if ":" in name and not re.fullmatch(rf"{BENCHMARK}:\w+", name)]
+    ours = rf"{BENCHMARK}:\w+|{IN_PYTHON}.*"
+    return [name for name in listed if ":" in name and not re.fullmatch(ours, name)]
 
 
 def absolute_names(names: str) -> str:
@@ -260,6 +263,10 @@ def _absolute_name(name: str) -> str:
 
 def _load(name: str, several: bool) -> list[Any]:
     kind, colon, place = name.partition(":")
+    if name.startswith(IN_PYTHON):
+        raise ConfigError(
+            f"tool {place!r} was given in Python and is not stored; go on there, with the same tools and run_name"
+        )
     if name in READY:
         return [READY[name]()]
     if kind == "sql" and place:

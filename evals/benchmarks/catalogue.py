@@ -41,7 +41,7 @@ PLACES: Mapping[str, str] = {
 """Module of each benchmark, which is imported when it is asked for, and its name there: a value, or what makes it."""
 NAMES = tuple(PLACES)
 
-IN_PYTHON = "tasks:"
+TASKS_IN_PYTHON = "tasks:"
 """Prefix of the name of tasks that were given in Python; a fingerprint follows."""
 GENERATED = ("archive", "tariffs", "shelfmarks", "one-room", "dealt", "newborn", "stages")
 """Generated benchmarks, which have as many tasks as a run wants."""
@@ -78,7 +78,7 @@ def load_benchmark(
         if rubric is not None and grader != "judge":
             raise ConfigError(f"a rubric is for the judge, not for the grader {grader}; give it with --grader judge")
         return load_own_tasks(name, grader, rubric, tools, own_data)
-    if name.startswith(IN_PYTHON):
+    if name.startswith(TASKS_IN_PYTHON):
         raise ConfigError(
             f"the tasks {name} were given in Python and are not stored; go on there, with the same tasks and run_name"
         )

@@ -170,7 +170,7 @@ async def arun(
         What the team did: `answer`, `steps`, `usage`; `error` says why there is no answer.
 
     Raises:
-        ConfigError, LibraryError: a name, model or tool cannot be used.
+        ConfigError, LibraryError: a name, model or tool cannot be used, or a provider refuses the first calls.
         BudgetError, OutageError: it stopped; `partial_result` has the best answer until then, if there was one.
     """
     from selfwire.runs.open import CallOptions

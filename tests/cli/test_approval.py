@@ -82,16 +82,39 @@ def test_a_prompt_is_changed_by_hand_in_an_editor_or_by_a_file(
         "import sys, pathlib\np = pathlib.Path(sys.argv[1])\np.write_text('In a friendly tone. ' + p.read_text())\n"
     )
     monkeypatch.setenv("EDITOR", f"{sys.executable} edit.py")
-    Path("broken.md").write_text("Say where it goes.")
-    broken, missing, edited = "e\n\n\nbroken.md\n", "e\n\nnobody\ne\n\n\nmissing.md\n", "e\nfriendlier\n\n\n"
-    done = evolve(home, "--iterations", "1", typed=broken + missing + edited)
+    missing, edited = "e\n\nnobody\ne\n\n\nmissing.md\n", "e\nfriendlier\n\n\n"
+    done = evolve(home, "--iterations", "1", typed=missing + edited)
     said = " ".join(done.stderr.split())
-    assert "that cannot be used: prompt of 'decide': it must end with '{wish}" in said
     assert "there is no agent 'nobody'; agents are decide, graph, read" in said
-    assert "missing.md" in said
+    assert "that cannot be used: file missing.md cannot be read: No such file or directory; give another" in said
     assert selfwire.load("desk", home=home).agents_by_id["decide"].prompt == MINE
     assert "changed by hand by ada (friendlier), and not measured since; before that: a gain" in get_history(home)
     assert "1 BY_HAND" in get_history(home)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_an_editor_that_is_not_there_is_named_and_what_was_written_is_kept(
+    home: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.rewrites = [GOOD]
+    Path("edit.py").write_text(
+        "import sys, pathlib\np = pathlib.Path(sys.argv[1])\nold = p.read_text()\n"
+        "p.write_text(old + '\\n\\n{wish}\\n\\n{question}' if 'Draft' in old else old)\n"
+    )
+    Path("latin.md").write_bytes(b"\xe9")
+    Path("draft.md").write_text("Draft.")
+    monkeypatch.setenv("EDITOR", "no-such-editor")
+    missing, latin = "e\nfriendlier\n\n\n", "e\n\n\nlatin.md\n"
+    said = " ".join(evolve(home, "--iterations", "1", typed=missing + latin, code=INTERRUPTED).stderr.split())
+    assert "cannot be used: EDITOR=no-such-editor cannot be started: No such file or directory; give a file" in said
+    assert "why (for the history) [friendlier]" in said
+    assert "file latin.md is no text in UTF-8" in said
+    monkeypatch.setenv("EDITOR", f"{sys.executable} edit.py")
+    [run] = list_run_names(home)
+    done = call(home, "evolve", "--resume", run, stdin="e\nfriendlier\n\ndraft.md\n" + "e\n\n\n\n")
+    assert "that cannot be used: prompt of 'decide': it must end with '{wish}" in " ".join(done.stderr.split())
+    assert selfwire.load("desk", home=home).agents_by_id["decide"].prompt.startswith("Draft.")
+    assert "changed by hand by ada (friendlier)" in get_history(home)
 
 
 @pytest.mark.usefixtures("terminal")

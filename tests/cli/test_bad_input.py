@@ -63,6 +63,7 @@ def refused(home: Path, *arguments: str) -> str:
         (("evolve", "hiva"), "needs a method and --benchmark"),
         ((*EVOLVE, "--model", "gpt"), "unknown model 'gpt'"),
         ((*EVOLVE, "--model", "nobody:gpt"), "model 'nobody:gpt' cannot be used: there is no provider 'nobody'; "),
+        ((*EVOLVE, "--model", "OpenAI:gpt"), "there is no provider 'OpenAI'; did you mean openai:gpt? providers are"),
         ((*EVOLVE, "--model", "opnai:gpt"), "there is no provider 'opnai'; did you mean openai:gpt? providers are"),
         ((*EVOLVE, "--model", "openai:gpt-4o-mini"), "model openai:gpt-4o-mini needs a key; set OPENAI_API_KEY"),
         ((*EVOLVE, "--meta-model", "gpt"), "unknown model 'gpt'"),

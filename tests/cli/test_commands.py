@@ -444,4 +444,7 @@ def test_version_and_help_name_the_commands(home: Path) -> None:
 @pytest.mark.parametrize("command", [("runs",), ("clean", "--yes")])
 def test_a_home_that_is_a_file_has_no_runs_and_is_an_error(tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "file").write_text("mine")
-    assert "is a file, and runs lie in a folder; choose another" in call(tmp_path / "file", *command, code=2).stderr
+    assert (
+        "is a file, and teams and runs lie in a folder; choose another"
+        in call(tmp_path / "file", *command, code=2).stderr
+    )

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+import selfwire
 from selfwire.cli.commands import STOPPED, WRONG
 from selfwire.cli.output import print_answer
+from selfwire.core.errors import ConfigError
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.models.metered_chat import PROBE
 from tests.commands import call
@@ -91,6 +93,21 @@ def test_a_run_without_an_answer_prints_its_cost(tmp_path: Path) -> None:
         call(tmp_path, "run", "hiva", QUESTION, "--budget-calls", "1", code=STOPPED).stderr,
         re.M,
     )
+
+
+@pytest.mark.parametrize("status", [401, 404])
+def test_a_refused_key_or_model_is_an_input_that_cannot_be_used(
+    tmp_path: Path, wire_server: WireServer, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    wire_server.picky = lambda body: Fault(status=status, message="Incorrect API key provided")
+    address = ("--model", "openai:mine", "--base-url", wire_server.url, "--embedder", "hashing")
+    told = call(tmp_path, "run", "single", QUESTION, *address, code=WRONG).stderr.splitlines()[-1]
+    assert told.startswith("error: ")
+    assert f"Error code: {status} - Incorrect API key provided (openai:mine at " in told
+    assert told.endswith("; nothing was answered, so ask again with the right key, --model or --base-url")
+    monkeypatch.setenv("OPENAI_BASE_URL", wire_server.url)
+    with pytest.raises(ConfigError, match="ask again with the right key, model or --base-url"):
+        selfwire.run("single", QUESTION, model="openai:mine", home=tmp_path)
 
 
 def refuse_all_but_probes(body: dict[str, Any]) -> Fault | None:

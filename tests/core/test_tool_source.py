@@ -1,5 +1,6 @@
 """What may be the source of a tool: one function of plain types; a refusal names the line."""
 
+import pickle
 import sys
 import warnings
 from typing import Any
@@ -27,6 +28,11 @@ def tool_function(input_data: str, **kwargs):
 
 def returns(expression: str, *before: str) -> str:
     return "\n".join([*before, "def tool_function(a: str):", f"    return {expression}", ""])
+
+
+def test_an_error_of_a_source_goes_from_one_process_to_another() -> None:
+    sent = pickle.loads(pickle.dumps(ToolSourceError(3, "no import of os")))
+    assert (str(sent), sent.line, sent.reason) == ("line 3: no import of os", 3, "no import of os")
 
 
 def test_the_papers_example_is_legal() -> None:

@@ -179,7 +179,7 @@ TABLE = "question,answer\nWho?,Ada\n"
         ("t.csv", TABLE + ",x\n", {}, r"line 3: 'question' is empty, not a question; .* with --input-field"),
         ("t.csv", "", {}, r"holds no task"),
         ("t.csv", "question,answer\n", {}, r"holds no task"),
-        ("t.csv", "a,b\n1,2\n", {}, r"line 2: no field has a usual name .* --input-field, fields are 'a', 'b'"),
+        ("t.csv", "a,b\n1,2\n", {}, r"line 2: no field has .*; call it input, or name one .* fields are 'a', 'b'"),
         ("t.csv", TABLE, {"input_fields": ("quesion",)}, r"--input-field quesion: .* did you mean 'question'\? fields"),
         ("t.csv", TABLE, {"reference_field": "gold"}, r"--reference-field gold: .*t\.csv has no such field"),
         ("t.csv", TABLE, {"split": "test"}, r"--data-split test is for data sets of the Hugging Face Hub"),

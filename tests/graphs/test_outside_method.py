@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from langgraph_sdk import get_sync_client
 
+import selfwire
 from selfwire.core import plugins
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.task import Question
@@ -25,7 +26,7 @@ from selfwire.core.values import FrozenModel
 from selfwire.extras.contestants.aflow.method import Aflow
 from selfwire.graphs import method
 from selfwire.graphs.build import build_graph
-from selfwire.graphs.method import Method
+from selfwire.graphs.method import EvolveResult, Method
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import find_team
 from selfwire.store.library import open_library
@@ -197,6 +198,9 @@ def test_a_package_that_cannot_be_used(install: Any, points: list[tuple[str, str
     assert [known.name for known in installed] == [*plugins.own_methods(), *plugins.CONTESTANTS]
 
 
+TASKS = [{"input": f"What is {n} plus {n}?", "reference": str(2 * n)} for n in range(1, 13)]
+
+
 class Unset(FrozenModel):
     """A config that cannot be made without a value."""
 
@@ -271,6 +275,71 @@ def test_an_instance_cannot_replace_a_method_of_selfwire(install: Any) -> None:
         method.add_method(Nameless())
     method.add_method(Aflow())
     assert plugins.GIVEN == {}
+
+
+def seed_text(self: object, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> str:
+    return "a team"
+
+
+async def seed_later(self: object, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> None:
+    pass
+
+
+def seed_alone(self: object) -> None:
+    pass
+
+
+def propose_now(self: object, team: Team, runs: object, ctx: object) -> EvolveResult:
+    return EvolveResult.of(team)
+
+
+async def propose_nothing(self: object, team: Team, runs: object, ctx: object) -> None:
+    pass
+
+
+async def answer_text(self: object, team: Team, question: Question, ctx: object) -> str:
+    return "4"
+
+
+def prepare_nothing(self: object) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"seed": Method.seed}, "^class Bare of method 'bare' has no seed; write `def seed.*`, which returns a Team$"),
+        ({"seed": seed_text}, "^class Bare of method 'bare': seed must return an object of Team, not 'a team'$"),
+        ({"seed": seed_later}, r"seed is written as `def seed\(self, tools=\(\), \*, toolbox=\(\)\)`$"),
+        ({"seed": seed_alone}, r"seed is called as in `def seed\(self, tools.*`: too many positional arguments$"),
+        ({"propose": Method.propose}, "has no propose; write `async def propose.*`, which returns an EvolveResult"),
+        ({"propose": propose_now}, r"propose is written as `async def propose\(self, team, runs, ctx\)`$"),
+        ({"propose": propose_nothing}, "propose must return an object of EvolveResult, not None"),
+        ({"answer": answer_text}, r"answer must return a Trajectory, and explore a list of them, not \['4'\]"),
+        ({"__init__": prepare_nothing}, r"its __init__ must call super\(\).__init__\(\), which makes its config$"),
+    ],
+)
+def test_a_mistake_in_a_class_is_named_with_what_is_wanted(
+    install: Any, tmp_path: Path, changes: dict[str, Any], complaint: str
+) -> None:
+    install()
+    small: Any = {"iterations": 1, "batch": 2, "limit": 4, "gate": "off", "home": tmp_path}
+    with pytest.raises(ConfigError, match=complaint):
+        selfwire.evolve(type("Bare", (Bare,), changes)(), TASKS, "contains", **small)
+
+
+def test_an_answer_of_another_kind_is_no_answer_of_a_single_question(install: Any) -> None:
+    install()
+    with pytest.raises(ConfigError, match="Bare of method 'bare': answer must return an object of Trajectory, not '4'"):
+        selfwire.run(type("Bare", (Bare,), {"answer": answer_text})(), "What is 2 plus 2?")
+
+
+def test_a_saved_team_of_a_method_that_is_not_here_names_the_way_out(install: Any, tmp_path: Path) -> None:
+    install()
+    selfwire.save(Bare().seed(), "mine", home=tmp_path)
+    with pytest.raises(ConfigError, match=r"unknown method 'bare'; .* as an instance of its class \(method=MINE\(\)\)"):
+        selfwire.run("mine", "What is 2 plus 2?", home=tmp_path)
+    assert selfwire.run("mine", "What is 2 plus 2?", home=tmp_path, method=Bare()).answer
 
 
 async def test_a_served_team_without_an_answer_says_how_to_retry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import getpass
 import os
 import shlex
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -51,8 +52,11 @@ def _format_price(price: Any) -> str:
     return f"{price['calls']:.2f} calls, {price['tokens']:,.0f} tokens, {cost}"
 
 
-def ask(question: ApprovalQuestion) -> dict[str, Any]:
+def ask(question: ApprovalQuestion, refused: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Ask on the terminal; return the answer as the evolution's graph takes it.
+
+    Args:
+        refused: the last answer, where it could not be used; its texts are offered again.
 
     Raises:
         typer.Abort: the person has left without an answer.
@@ -60,6 +64,8 @@ def ask(question: ApprovalQuestion) -> dict[str, Any]:
     if question.fault:
         typer.echo(f"that cannot be used: {mask_controls(question.fault)}", err=True)
     kinds = ", ".join(question.kinds)
+    written = refused if refused and question.fault else {}
+    why, drafts = written.get("why", ""), written.get("prompts", {})
     while True:
         typed = typer.prompt(f"(a)pprove, (e)dit, (r)eject, or always approve {kinds}", err=True).strip().lower()
         answer = WORDS.get(typed, typed.partition(" ")[0])
@@ -68,55 +74,82 @@ def ask(question: ApprovalQuestion) -> dict[str, Any]:
             continue
         given: dict[str, Any] = {"answer": answer, "by": _get_user()}
         if answer in ("reject", "edit"):
-            given["why"] = typer.prompt("why (for the history)", default="", show_default=False, err=True)[:1000]
+            why = typer.prompt("why (for the history)", default=why, show_default=bool(why), err=True)[:1000]
+            given["why"] = why
         if answer != "edit":
             return given
         try:
-            if prompts := _ask_prompt(question):
+            if prompts := _ask_prompt(question, drafts):
                 return {**given, "prompts": prompts}
-        except (ConfigError, OSError, ValueError) as error:
+        except ConfigError as error:
             typer.echo(f"that cannot be used: {mask_controls(str(error))}", err=True)
 
 
-def _ask_prompt(question: ApprovalQuestion) -> dict[str, str]:
+def _ask_prompt(question: ApprovalQuestion, drafts: Mapping[str, str]) -> dict[str, str]:
     """Ask for the new prompt of an agent; empty where it has not changed.
 
+    Args:
+        drafts: prompts that were refused, from which an editor starts.
+
     Raises:
-        ConfigError, OSError, ValueError: there is no such agent, or the file or editor cannot be used.
+        ConfigError: there is no such agent, or the file or editor cannot be used.
     """
     changed = [change["agent"] for change in question.diff.get("agents", ()) if change["field"] == "prompt"]
     agents = ", ".join(question.prompts)
-    agent = typer.prompt(f"agent ({agents})", default=next(iter([*changed, *question.prompts])), err=True).strip()
+    agent = typer.prompt(f"agent ({agents})", default=next(iter([*drafts, *changed, *question.prompts])), err=True)
+    agent = agent.strip()
     if agent not in question.prompts:
         raise ConfigError(f"there is no agent {agent!r}; agents are {agents}")
     file = typer.prompt("file with its prompt, or Enter for your editor", default="", show_default=False, err=True)
     if not file:
-        text = _edit(question.prompts[agent])
-    elif Path(file).stat().st_size > PROMPT_FILE:
-        raise ConfigError(f"{file} has more than {PROMPT_FILE:,} bytes; give a prompt")
+        text = _edit(drafts.get(agent, question.prompts[agent]))
     else:
-        text = Path(file).read_text(encoding="utf-8")
+        text = _read_prompt(Path(file))
     if text.rstrip() == question.prompts[agent].rstrip():
         typer.echo("the prompt is as it was", err=True)
         return {}
     return {agent: text.rstrip("\n")}
 
 
+def _read_prompt(file: Path) -> str:
+    """Read a file with a prompt; raises ConfigError where it cannot be used."""
+    try:
+        if file.stat().st_size > PROMPT_FILE:
+            raise ConfigError(f"file {file} has more than {PROMPT_FILE:,} bytes; give a prompt")
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"file {file} cannot be read: {error.strerror}; give another, or Enter for an editor"
+        ) from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"file {file} is no text in UTF-8; save it as such, or give another") from None
+
+
 def _edit(text: str) -> str:
     """Let the user edit a text; return it.
 
     Raises:
-        ConfigError: no editor is named, or it has failed.
+        ConfigError: no editor is named, it cannot be started, or it has failed.
     """
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    variable = "VISUAL" if os.environ.get("VISUAL") else "EDITOR"
+    named = os.environ.get(variable, "")
+    try:
+        editor = shlex.split(named)
+    except ValueError as error:
+        raise ConfigError(f"{variable}={named} names no editor ({error}); mend it, or give a file") from None
     if not editor:
         raise ConfigError("neither VISUAL nor EDITOR names an editor; name one, or give a file")
     with TemporaryDirectory() as folder:
         file = Path(folder, "prompt.md")
         file.write_text(text, encoding="utf-8")
-        if code := subprocess.run([*editor, str(file)], check=False).returncode:
-            raise ConfigError(f"{editor[0]} has ended with code {code}")
-        return file.read_text(encoding="utf-8")
+        try:
+            code = subprocess.run([*editor, str(file)], check=False).returncode
+        except OSError as error:
+            why = f"{variable}={named} cannot be started: {error.strerror}"
+            raise ConfigError(f"{why}; give a file with the prompt, or go on later with another {variable}") from None
+        if code:
+            raise ConfigError(f"{variable}={named} has ended with code {code}; give a file, or try again")
+        return _read_prompt(file)
 
 
 def _get_user() -> str:

@@ -357,7 +357,7 @@ def _run_with_answers(opened: Opened, home: str | None, details: bool, reopen: "
         from selfwire.cli.approval import ask  # no other evolution needs it
 
         try:
-            answer = ask(question)
+            answer = ask(question, answer)
         except (typer.Abort, KeyboardInterrupt) as error:
             typer.echo(f"\n{output.format_resume_line(run.command, run.run, home)}", err=True)
             error.add_note(SAID)

@@ -4,7 +4,7 @@ from operator import not_
 
 from pydantic import Field
 
-from selfwire.core.values import FrozenModel, Id
+from selfwire.core.values import FrozenModel, Id, WholeText
 
 MEMORY_NOTES = 8
 """Most notes of an agent; the oldest go first."""
@@ -28,10 +28,10 @@ class Agent(FrozenModel):
     """
 
     id: Id
-    role: str = ""
-    prompt: str
+    role: WholeText = ""
+    prompt: WholeText
     tools: tuple[Id, ...] = ()
-    memory: tuple[str, ...] = Field(default=(), max_length=MEMORY_NOTES)
+    memory: tuple[WholeText, ...] = Field(default=(), max_length=MEMORY_NOTES)
     kind: str = "worker"
     temperature: float | None = Field(default=None, ge=0, le=2)
     model: str = Field(default="", max_length=200, pattern=r"^[!-~]*$", exclude_if=not_)  # as in teams without models

@@ -70,6 +70,7 @@ _KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "str": (str, "a text"),
     "str | Path": ((str, PurePath), "a path"),
     "Sequence[str]": ((list, tuple), "a list of texts"),
+    "RunnableConfig": (Mapping, 'a mapping such as {"tags": ["mine"]}'),
     "Callable[[Event], None]": (Callable, "a function"),  # type: ignore[dict-item]
 }
 """Types of values by annotation, and their names in messages."""

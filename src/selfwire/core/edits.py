@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from selfwire.core.agent import MEMORY_NOTES, Agent
 from selfwire.core.own_tool import TOOLS, OwnTool, ToolExample, ToolRecord
 from selfwire.core.topology import Edge, Node, Topology
-from selfwire.core.values import FrozenModel, Id, format_count
+from selfwire.core.values import AnyText, FrozenModel, Id, format_count
 
 _Class = TypeVar("_Class")
 
@@ -189,7 +189,7 @@ class Rewiring(FrozenModel):
     """
 
     edits: tuple[Edit, ...] = Field(min_length=1)
-    why: str
+    why: AnyText
     operation: str = ""
     by: str = ""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from reprlib import Repr
 from sysconfig import get_path
 from traceback import walk_tb
+from typing import Any, Self
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -38,6 +39,9 @@ class ToolSourceError(SelfwireError, ValueError):
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")
         self.line, self.reason = line, reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.line, self.reason), self.__dict__
 
 
 class TopologyError(SelfwireError):
@@ -85,7 +89,13 @@ class RefusedError(OutageError):
 
 
 class UnansweredError(ConfigError):
-    """A run whose first calls a provider has refused; nothing was answered, and the run is removed."""
+    """A run or question whose first calls a provider has refused; nothing was answered, and no run is left."""
+
+    @classmethod
+    def of(cls, error: RefusedError, what: str) -> Self:
+        """Make the error of a refusal; `what` says what is left and what to do again."""
+        why = str(error).partition("; it does not answer")[0]
+        return cls(f"{why}; nothing was answered, so {what} with the right key, --model or --base-url")
 
 
 class UngradedError(StoppedError):

@@ -4,7 +4,7 @@ from functools import cached_property
 
 from pydantic import Field
 
-from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
+from selfwire.core.values import AnyText, FrozenJson, FrozenMap, FrozenModel
 
 
 class Question(FrozenModel):
@@ -52,7 +52,7 @@ class Feedback(FrozenModel):
 
     score: float = Field(ge=0, le=1, allow_inf_nan=False)
     solved: bool
-    text: str
+    text: AnyText
     details: FrozenJson = Field(default_factory=FrozenMap)
 
 

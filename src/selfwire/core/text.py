@@ -123,8 +123,9 @@ COMPARED_LINES = 400
 
 def suggest_name(name: str, known: Iterable[str], form: str) -> str:
     """Suggest the known name that another was meant to be, in a form with {} for it; "" where none is near."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return form.replace("{}", near[0], 1) if near else ""
+    written = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), list(written), n=1)
+    return form.replace("{}", written[near[0]], 1) if near else ""
 
 
 def compare_lines(before: str, after: str) -> Iterator[str]:

@@ -19,6 +19,24 @@ def replace_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def describe_half_character(text: str) -> str:
+    """Describe where a text has half of a surrogate pair, which no file can store; "" where it has none."""
+    if text.isascii() or not (half := _SURROGATE.search(text)):
+        return ""
+    return f"has half of a surrogate pair as its character {half.start() + 1}; write the whole character"
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _refuse_half_character(text: str) -> str:
+    if why := describe_half_character(text):
+        raise ValueError(f"it {why}")
+    return text
+
+
+WholeText = Annotated[str, AfterValidator(_refuse_half_character)]
+"""A text of whole characters, which files and requests can hold."""
 AnyText = Annotated[str, AfterValidator(replace_surrogates)]
 """A text from outside, such as the result of a tool, without surrogates, so that it can be stored."""
 

@@ -345,6 +345,8 @@ def count_tokens(answer: AIMessage, estimate_sent: Callable[[], int]) -> tuple[i
     return sent, max(received, measure_reply(answer) // CHARACTERS_PER_TOKEN)
 
 
+EMPTY_REPLY = "take a model that answers, or give it more tokens for a reply (--max-tokens), then resume"
+"""What to do where a model gives no text and calls no tool, and is paid."""
 PROBE = ChatMessage.user("Reply with the one word: ready")
 SEED_STRIDE = 7919
 """Distance between the seeds of two samples, for models that take a seed but no sample number."""
@@ -668,9 +670,9 @@ class MeteredChat(BaseChatModel):
             unpaid = ", and nothing was paid" if unsent else ""
             what = f"{self.identity.address} does not answer: no connection after {attempts}{unpaid} ({fault})"
             silent, way_out = what, NO_SERVER
-        refused = "" if isinstance(answer, AIMessage) else advise_on_refusal(answer, request, search)
+        refused = EMPTY_REPLY if isinstance(answer, AIMessage) else advise_on_refusal(answer, request, search)
         failed: CallError = ModelError(f"{what}; {refused or way_out}")
-        doubted = self.policy.probe and not refused and not isinstance(answer, AIMessage)
+        doubted = self.policy.probe and not refused
         if doubted and extend() and not await self._probe(request, throttle, billed, unsent=unsent):
             is_wrong = not isinstance(answer, AIMessage) and is_wrong_option(answer)
             outage = RefusedError if is_wrong else OutageError

@@ -105,7 +105,7 @@ from selfwire.store.journal import Journal
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import TEAM, Library, Version, open_library
 from selfwire.tools.own import JournalledTools
-from selfwire.tools.ready import BENCHMARK
+from selfwire.tools.ready import BENCHMARK, IN_PYTHON
 
 TEST_COLUMNS = (
     Column[SystemSummary]("held-out tasks", lambda line: line.name),
@@ -281,8 +281,9 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
 
     def _name_tools(self, bench: Benchmark) -> dict[str, str]:
         """Name the tools as `load_tools` finds them again; empty without tools, or if they have no name."""
-        if self.request.tools or self.given.benchmark or not bench.toolbox:
-            return {"tools": self.request.tools} if self.request.tools else {}
+        tools = self.request.tools or ""
+        if tools or self.given.benchmark or not bench.toolbox:
+            return {"tools": tools} if tools and not tools.startswith(IN_PYTHON) else {}
         return {"tools": f"{BENCHMARK}:{self.request.benchmark}"}
 
 

@@ -4,6 +4,7 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import isclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 from urllib.parse import urlsplit
@@ -24,7 +25,7 @@ from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenMap, fingerprint
 from selfwire.evals.baselines import BASELINES
 from selfwire.evals.benchmarks.benchmark import Benchmark, TooFewTasksError, make_disjoint_loader, make_disjoint_splits
-from selfwire.evals.benchmarks.catalogue import IN_PYTHON, load_benchmark, make_own_benchmark
+from selfwire.evals.benchmarks.catalogue import TASKS_IN_PYTHON, load_benchmark, make_own_benchmark
 from selfwire.evals.graders import Grader
 from selfwire.evals.tasks import FORMS, OwnTasks, is_own_data, list_tasks, read_tasks, resolve_name
 from selfwire.graphs.machine import Ctx
@@ -41,7 +42,7 @@ from selfwire.runs.spec import Models, RunSpec, require_names
 from selfwire.store.journal import Journal
 from selfwire.store.library import TEAM, Library, Version, home_folder, open_library
 from selfwire.tools.own import find_missing_tools, give_tools, refuse_unusable_tools
-from selfwire.tools.ready import load_tools, make_toolbox
+from selfwire.tools.ready import IN_PYTHON, load_tools, make_toolbox
 
 Tasks = Sequence[Task | Mapping[str, Any]] | str | Path
 """Mappings with `input` and `reference`, Task objects, a file (JSONL, CSV, Parquet), "hf:owner/name", a benchmark."""
@@ -212,7 +213,11 @@ class CallOptions:
             ConfigError: it is a value of another kind; or as `find_team`.
         """
         if not isinstance(team, Team | Method | Runnable | StateGraph | str | Path):
-            raise ConfigError(f"a team is a Team, a method, a graph, a name or a file, not {team!r}")
+            way_out = f"; give an instance: {team.__name__}()" if isclass(team) and issubclass(team, Method) else ""
+            raise ConfigError(f"a team is a Team, a method, a graph, a name or a file, not {team!r}{way_out}")
+        if not isinstance(self.method, str | Method | None):
+            way_out = f"; give an instance: {self.method.__name__}()" if isclass(self.method) else ""
+            raise ConfigError(f"method is the name of a method or an instance of one, not {self.method!r}{way_out}")
         return find_team(team, self.home, method=self.method, evolves=evolves)
 
     def find_models(self, known: str = "") -> tuple[Models, dict[str, BaseChatModel]]:
@@ -285,9 +290,8 @@ class TaskSets:
                 f"there are no tasks; give dicts with input and reference, {FORMS}, or a benchmark's name"
             )
         others = [*given.values()][1:]
-        named = tools or None if isinstance(tools, str) or not tools else None
-        fields: dict[str, Any] = {"rubric": self.rubric, "tools": named}
         has_names = isinstance(tools, str) or not tools
+        fields: dict[str, Any] = {"rubric": self.rubric, "tools": (tools or None) if has_names else None}
         if has_names and not others and isinstance(self.grader, str) and isinstance(first, str | Path):
             name = resolve_name(str(first)) if is_own_data(str(first)) else str(first)
             return Data({**fields, "benchmark": name, "grader": self.grader}, None, {})
@@ -296,11 +300,13 @@ class TaskSets:
             tuple(task for own in read.values() for task in own.tasks),
             (*(note for own in read.values() for note in own.notes), *_describe_overlap(read)),
         )
-        name = f"{IN_PYTHON}{fingerprint([task.model_dump(mode='json') for task in whole.tasks])}"
+        name = f"{TASKS_IN_PYTHON}{fingerprint([task.model_dump(mode='json') for task in whole.tasks])}"
         if not others and isinstance(first, str | Path):
             name = resolve_name(str(first))
         load = _make_loader({split: own.tasks for split, own in read.items()})
         toolbox = CallOptions(tools=tools).toolbox
+        if not has_names:
+            fields["tools"] = ",".join(f"{IN_PYTHON}{name}" for name in sorted(toolbox))
         benchmark = make_own_benchmark(name, whole, load, self.grader, self.rubric, toolbox)
         sizes = {} if [*read] == ["train"] else {split: len(own.tasks) for split, own in read.items()}
         graded_by = self.grader if isinstance(self.grader, str) else benchmark.environment.name
@@ -492,7 +498,7 @@ def make_seed(method: Method[Any], ctx: Ctx[Any], bench: Benchmark) -> Team:
     Raises:
         ConfigError: something that the method needs is not installed.
     """
-    seed = bench.initial_teams.get(method.name) or method.seed(bench.tools, toolbox=tuple(ctx.tools))
+    seed = bench.initial_teams.get(method.name) or method.make_seed(bench.tools, toolbox=tuple(ctx.tools))
     method.check_learned(seed, ctx.embed.name)
     return method.adapt(give_tools(seed, bench.own_tools)) if bench.own_tools else seed
 

@@ -104,9 +104,7 @@ def get_runs_folder(home: str | Path | None) -> Path:
     """
     if "://" in str(home):
         raise ConfigError(f"runs lie in a folder, not at {str(home).partition('://')[0]}://; name one with --home")
-    if (folder := home_folder(home)).is_file():
-        raise ConfigError(f"{folder} is a file, and runs lie in a folder; choose another with --home")
-    return folder / "runs"
+    return home_folder(home) / "runs"
 
 
 def get_run_folder(home: str | Path | None, run: str) -> Path:
@@ -669,10 +667,7 @@ def raise_if_unanswered(run: OpenRun, error: BaseException) -> None:
     A run that is a part of another is left to that one.
     """
     if isinstance(error, RefusedError) and run.ledger.parent is None and run.spent.calls == 0:
-        why = str(error).partition("; it does not answer")[0]
-        raise UnansweredError(
-            f"{why}; nothing was answered, so no run is kept: start again with the right key, --model or --base-url"
-        ) from error
+        raise UnansweredError.of(error, "no run is kept: start again") from error
 
 
 STATUS = 400

@@ -15,7 +15,7 @@ from pydantic import (
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import DEFAULT_METHOD
 from selfwire.core.usage import Budget
-from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, is_id
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, WholeText, is_id
 from selfwire.evals.benchmarks.benchmark import TooFewTasksError
 from selfwire.evals.benchmarks.catalogue import GENERATED
 from selfwire.evals.readers import OwnData
@@ -162,7 +162,7 @@ class RunSpec(FrozenModel):
 
     benchmark: str
     grader: str = "exact"
-    rubric: str | None = None
+    rubric: WholeText | None = None
     tools: str | None = None
     own_data: OwnData = OwnData()
     models: Models = Models()

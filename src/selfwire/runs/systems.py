@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 
-from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError
+from selfwire.core.errors import ConfigError, JournalError, RefusedError, TaskBudgetError, UnansweredError
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
@@ -19,12 +19,12 @@ from selfwire.core.task import Question, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget, Usage
-from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, to_plain_json
+from selfwire.core.values import FrozenMap, FrozenModel, describe_half_character, fingerprint, to_plain_json
 from selfwire.evals.baselines import BASELINES, CUT, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method, find_method, make_method
+from selfwire.graphs.method import Method, check_result, find_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.models.budget import Ledger
 from selfwire.models.metered_chat import MeteredModel
@@ -145,7 +145,7 @@ def make_seed_team(name: str) -> Team:
     """
     if is_graph(name):
         raise ConfigError(f"{name!r} is a graph of your own, not a team; measure it with selfwire.evaluate or compare")
-    return (make_baseline(name) if name in BASELINES else make_method(name)).seed()
+    return (make_baseline(name) if name in BASELINES else make_method(name)).make_seed()
 
 
 async def load_team(ref: str | Path, home: str | Path | None) -> Team:
@@ -197,7 +197,7 @@ async def load_system_team(
     if find_kind(entry.target):
         method, ctx = parts.open(entry.target, entry.config)
         is_own = entry.target in method_names()
-        return LoadedTeam(workflow=make_seed(method, ctx, bench) if is_own else method.seed(bench.tools))
+        return LoadedTeam(workflow=make_seed(method, ctx, bench) if is_own else method.make_seed(bench.tools))
     if team := teams.get(entry.target):
         saved = LoadedTeam(workflow=team, learned=team.lineage.parent is not None)
     else:
@@ -347,7 +347,7 @@ class OpenQuestion:
             config: LangChain's, with callbacks, tags and metadata of traces.
 
         Raises:
-            ConfigError: the question is blank, or none.
+            ConfigError: the question is blank, or none; or a provider refuses its first calls.
             BudgetError, OutageError: it stopped; `partial_result` has the best answer until then, if there was one.
         """
         if isinstance(question, Task):
@@ -358,12 +358,21 @@ class OpenQuestion:
             if not question.strip():
                 raise ConfigError("the question is empty; write one")
             question = Question(id=fingerprint(question), input=question)
+        if why := describe_half_character(question.input):
+            raise ConfigError(f"the question {why}")
         ctx = self.ctx.where(Scope(run="run", seed=seed, phase="run"))
         answering = self.method.answer(self.team, question, ctx)
-        if config is None:
-            return await answering
-        with set_config_context(config) as context:
-            return await asyncio.create_task(answering, context=context)
+        try:
+            if config is None:
+                done = await answering
+            else:
+                with set_config_context(config) as context:
+                    done = await asyncio.create_task(answering, context=context)
+        except RefusedError as error:
+            if self.ledger.spent.calls:
+                raise
+            raise UnansweredError.of(error, "ask again") from error
+        return check_result(self.method, "answer", done, Trajectory)
 
 
 def open_question(
@@ -389,7 +398,7 @@ def open_question(
     method, ctx = SystemParts(chat, toolbox, models.embedder, budget.calls).open(found.method, config)
     team = found.team
     if team is None:
-        team = method.seed(tuple(sorted(toolbox)) if held is None else held, toolbox=tuple(toolbox))
+        team = method.make_seed(tuple(sorted(toolbox)) if held is None else held, toolbox=tuple(toolbox))
     else:
         refuse_unreadable_memory(method, ctx, team, found.title)
     if found.team is not None:

@@ -108,8 +108,15 @@ _WAY_OUT = "it is left as it is; move it away or choose another home with --home
 
 
 def home_folder(home: Path | str | None = None) -> Path:
-    """Return the folder of library and runs: the argument, else SELFWIRE_HOME, else `.selfwire` here."""
-    return Path(home or os.environ.get("SELFWIRE_HOME") or ".selfwire").expanduser()
+    """Return the folder of library and runs: the argument, else SELFWIRE_HOME, else `.selfwire` here.
+
+    Raises:
+        ConfigError: it is a file.
+    """
+    folder = Path(home or os.environ.get("SELFWIRE_HOME") or ".selfwire").expanduser()
+    if folder.is_file():
+        raise ConfigError(f"{folder} is a file, and teams and runs lie in a folder; choose another with --home")
+    return folder
 
 
 class ThreadedStore(BaseStore):

@@ -122,6 +122,8 @@ def make_failure(trajectory: Trajectory, blame: Blame) -> Failure:
 
 def render_answer(answer: str, own: Sequence[Step], length: int) -> str:
     """The line with a run's answer below an agent's own steps: where one of them wrote it, its name stands for it."""
+    if not answer.strip():
+        return "final answer: (there is none)"
     writer = next((step.node for step in own if step.output.strip() == answer.strip()), None)
     return f"final answer: {excerpt(answer.strip(), length) if writer is None else f'(the text of [{writer}])'}"
 

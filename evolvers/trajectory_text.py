@@ -89,17 +89,14 @@ class Described(Protocol):
 
 def describe_tools(names: Sequence[Id], team: Team, toolbox: Mapping[str, Described]) -> str:
     """Tools with their descriptions, one per line; those of the team's own are marked."""
-    own = team.tools_by_name
-    return "\n".join(
-        [
-            f"{name} (the team's own): {own[name].description}"
-            if name in own
-            else f"{name}: {toolbox[name].spec.description}"
-            if name in toolbox
-            else name
-            for name in names
-        ]
-    )
+    own, lines = team.tools_by_name, list[str]()
+    for name in names:
+        if name in own:
+            line = f"{name} (the team's own): {own[name].description}"
+        else:
+            line = f"{name}: {toolbox[name].spec.description}" if name in toolbox else name
+        lines.append(" ".join(line.split()))
+    return "\n".join(lines)
 
 
 def render_topology(topology: Topology) -> str:

@@ -1186,8 +1186,8 @@ async def compute_gradients(
     at_sink = loss.gradient
     if at_sink is None:
         return Backward(usage=loss.usage)
-    if (own := at_sink.system_prompt.strip()) not in at_sink.overall:
-        at_sink = at_sink.replace(overall=f"{at_sink.overall}\n{own}".strip())
+    own, overall = at_sink.system_prompt.strip(), at_sink.overall
+    at_sink = at_sink.replace(system_prompt="", overall=overall if own in overall else f"{overall}\n{own}".strip())
     if list_insertions(team):  # these have no place of their own in the chain of the source
         team = team.replace(topology=make_chain(*(step.node for step in run.steps)))
     found = await propagate_gradients(run, team, at_sink, critic, environment=True, toolbox=toolbox, scope=scope)

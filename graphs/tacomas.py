@@ -78,7 +78,7 @@ from selfwire.graphs.machine import (
     add_usage,
     run_graph,
 )
-from selfwire.graphs.method import FULL, CallEstimate, Calls, EvolveResult, Method, Variant, count_turn_calls
+from selfwire.graphs.method import FULL, LOOP, CallEstimate, Calls, EvolveResult, Method, Variant, count_turn_calls
 from selfwire.graphs.serve import make_server
 from selfwire.graphs.team import TeamContext, get_pending_messages, run_team
 
@@ -384,7 +384,7 @@ class Tacomas(Method[TacomasConfig]):
 
     @staticmethod
     def estimate_calls(config: TacomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
-        """Calls of the first team's rounds, each judged and coached; at most, every slow update adds an agent."""
+        """Calls of the first team's rounds, each judged and coached; at most, every slow update only adds agents."""
         asks = len(team.topology.nodes) if config.fast.judge_each else 1  # of contributions and of the coach, per round
         coached = asks * (config.capability and config.fast.refines)
         meta = coached + config.topology / config.interval
@@ -394,9 +394,11 @@ class Tacomas(Method[TacomasConfig]):
             return {"agent": rounds * count_turn_calls(team), "judge": judge, "meta": 1 + (rounds - 1) * meta}
 
         usual, most = count_calls(min(config.rounds, USUAL_ROUNDS)), count_calls(config.rounds)
-        births = config.topology * (config.rounds - 1) // config.interval
-        turns = births * config.rounds / 2  # who is born halfway works in half of the rounds
-        return CallEstimate(usual, gate_share=0, tokens=750, most={**most, "agent": most["agent"] + turns})
+        room = max(config.topology * (config.slow.nodes - len(team.topology.nodes)), 0)
+        births = config.slow.pairs if config.slow.budgeted else room
+        turns = sum(min(room, births * (number // config.interval)) for number in range(config.rounds))
+        calls = LOOP if any(agent.tools for agent in team.agents) else 1  # of a newborn in a round
+        return CallEstimate(usual, gate_share=0, tokens=750, most={**most, "agent": most["agent"] + calls * turns})
 
     @property
     def prompts(self) -> Prompts:

@@ -23,7 +23,8 @@ Departures from the paper (a test is named after each):
         replaces them. Where one stays, the new insight is left out. Alg. 3 prunes and never adds the new one.
     D4  A MERGE adds counts and joins sources.
     D5  A topology has one entry and one sink, which answers: where a plan has several starts, the decomposer is put
-        before them; where no step answers, the answer generator is added.
+        before them; where no step answers, the answer generator is added. In a mutation the agent that answers gives
+        its place to one that answers too, if the pool has another.
     D6  The group of mutated topologies is compared together with the group that failed; otherwise a mutation that
         always helps would teach nothing. There is one such group per question and evolution, in which each candidate
         runs once; literally, each would have a group of its own.

@@ -70,8 +70,9 @@ async def propose_mutations(
     if topology is None:
         return (), Usage()
     ends = topology.agents[topology.sink] == blame.agent
-    able = [agent for agent in list_able_agents(team.agents) if not ends or agent.kind == "aggregator"]
-    others = [agent for agent in able if agent.id != blame.agent]
+    others = [agent for agent in list_able_agents(team.agents) if agent.id != blame.agent]
+    if ends:
+        others = [agent for agent in others if agent.kind == "aggregator"] or others
     reply, usage = await orchestrator.ask_or(
         None,
         Mutation,

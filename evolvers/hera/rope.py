@@ -237,8 +237,9 @@ async def integrate_lesson(
 
 
 def _get_role(agent: Agent) -> str:
-    """An agent's role; "" where it says no more than the prompt, as of a program's text."""
-    return "" if agent.role.strip() in agent.prompt else agent.role
+    """An agent's role; "" where it is the prompt or parts of it, as of a program's text."""
+    role, prompt = " ".join(agent.role.split()), " ".join(agent.prompt.split())
+    return "" if all(part in prompt for part in role.split(" ... ")) else agent.role
 
 
 def _result(trajectory: Trajectory, agent: str) -> str:

@@ -4,7 +4,7 @@ The core says who the agent is and how it uses its tools; HERA never changes it 
 principles stand below it under fixed headings, one per line, so that people can read and edit the prompt as one text.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.hera.schemas import PromptDiff
@@ -77,30 +77,44 @@ def apply_prompt_diff(prompt: Prompt, wanted: PromptDiff, *, rules: int, length:
 
 
 def _reword(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]) -> Prompt:
-    rules, principles = list(prompt.rules), list(prompt.principles)
+    """Replace lines, all at once, and delete rules; what takes the place of a line is not deleted."""
+    before, wording = (*prompt.rules, *prompt.principles), dict[str, str]()
     for pair in wanted.replaced:
         old, new = to_plain_line(pair.old), to_plain_line(pair.new)
-        lines = next((some for some in (rules, principles) if old in some), None)
-        if lines is None or not new:
+        if old not in before or not new:
             left_out.append(f"{old} -> {new}: there is nothing to replace, or nothing to put in its place")
-            continue
-        if old != new and new in (*rules, *principles):  # one line takes the place of several
-            if lines is rules:
-                rules.remove(old)
-            else:
-                left_out.append(f"{old} -> {new}: only rules are deleted")
-            continue
-        reworded = [new if text == old else text for text in lines]
-        if lines is principles and len(new) > len(old) and _measure_without_rules(prompt, reworded) > length:
-            left_out.append(f"{old} -> {new}: no room for it")
-        else:
-            lines[:] = reworded
-    for text in map(to_plain_line, wanted.deleted):
-        if text in rules:
-            rules.remove(text)
-        else:
+        elif old != new:
+            wording.setdefault(old, new)
+    deleted = list(map(to_plain_line, wanted.deleted))
+    while fault := _find_fault(prompt, found := _replace_lines(prompt, wording, deleted), length):
+        old, reason = fault
+        left_out.append(f"{old} -> {wording.pop(old)}: {reason}")
+    for text in deleted:
+        if text in wording.values():
+            left_out.append(f"deletion of {text}: it takes the place of another line")
+        elif text not in before or text in found.principles:
             left_out.append(f"deletion of {text}: only rules are deleted")
-    return prompt.replace(rules=tuple(rules), principles=tuple(principles))
+    return found
+
+
+def _replace_lines(prompt: Prompt, wording: Mapping[str, str], deleted: Collection[str]) -> Prompt:
+    """The prompt with other lines and without the deleted rules; a rule that several become stands there once."""
+    principles = tuple(wording.get(text, text) for text in prompt.principles)
+    gone = {text for text in deleted if text not in wording and text not in wording.values()}
+    rules = [wording.get(text, text) for text in prompt.rules if text not in gone]
+    newest = list(dict.fromkeys(text for text in reversed(rules) if text not in principles))
+    return prompt.replace(rules=tuple(reversed(newest)), principles=principles)
+
+
+def _find_fault(prompt: Prompt, found: Prompt, length: int) -> tuple[str, str] | None:
+    """Find the last rewording of a principle that cannot be made: the principle, and why."""
+    full = _measure_without_rules(found, found.principles) > length
+    for old, new in zip(reversed(prompt.principles), reversed(found.principles), strict=True):
+        if old != new and found.principles.count(new) > 1:
+            return old, "only rules are deleted"
+        if full and len(new) > len(old):
+            return old, "no room for it"
+    return None
 
 
 def _extend(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]) -> Prompt:

@@ -33,7 +33,8 @@ Departures (a test is named after each):
     D8  A stop ends the run at once; proposals beside it are recorded and not made.
     D9  A round without an answer has no score, which does not count as 0, and the run goes on.
     D10 Messages to a dead agent are recorded as lost; every other message arrives, maybe rounds later.
-    D11 An edit that would leave the sink out of reach is refused.
+    D11 A change that would leave the sink out of reach waits for the rest of the update; where that does not help, it
+        is refused. A birth into a full team and an edge to an agent that is not there yet wait too.
     D12 After the last round nobody is scored or coached, and the team stays: no round would use it.
     D13 One call scores all agents, and one coaches those that need it: those with a contribution below 0.7, and the
         sink where the answer fails an item. The paper asks for every agent by itself; `judge_each` does so.

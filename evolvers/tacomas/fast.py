@@ -213,7 +213,7 @@ async def refine_agents(
             if agent is not None and agent not in taken:
                 taken[agent] = said
                 continue
-            reason = f"{agent} has advice already" if agent else f"only {', '.join(names)} are coached in this round"
+            reason = f"{agent} has advice already" if agent else f"this call coached {', '.join(names)} alone"
             refused.append(RefusedChange(change=shorten(f"advice for {said.agent}", 200), reason=reason))
         return taken, refused, usage
 

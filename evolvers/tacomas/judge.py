@@ -150,12 +150,14 @@ async def judge_answer(
         again, more = await _verdict(done, turned, meta_model, scope.at(node="judge-again"))
     if again is None:
         return Judgement(score=score, failed=failed, struck=struck, usage=usage + more)
-    turned, results, too = strike_items(turned, again.results, again.impossible, most=most - len(struck))
-    second = checklist_score(turned, results)
+    turned, again_results, too = strike_items(turned, again.results, again.impossible, most=most - len(struck))
+    results = tuple(result for item, result in zip(items, results, strict=False) if item in turned)
+    items = tuple(reversed(turned))  # what the second verdict strikes does not count in the first one either
+    first, second = checklist_score(items, results), checklist_score(turned, again_results)
     return Judgement(
-        score=min(score, second),
+        score=min(first, second),
         confirmed=second >= threshold,
-        failed=failed or list_failed_items(turned, results),
+        failed=list_failed_items(items, results) or list_failed_items(turned, again_results),
         struck=(*struck, *too),
         usage=usage + more,
     )

@@ -55,7 +55,7 @@ class Delta(FrozenModel):
 
     Args:
         workflow: after it; its lineage starts at the one before.
-        refused: proposals that were not made, in order.
+        refused: proposals that were not made: those beyond a budget first, those that waited for others after the rest.
         edges: explicit edge edits that were made, those that join a newborn to the team included.
         control: whether to go on as usual, to update again after the next round, or to stop.
     """
@@ -83,7 +83,7 @@ def enforce_budgets(
     """Eq. 4: T + dT with |dV| <= B_V and |dE| <= B_E; changes beyond a budget are dropped in order and recorded.
 
     Births and deaths come first, then edge edits, then feedback. A change that the team cannot bear yet, such as a
-    death that only a later edge makes harmless, is tried again after the others.
+    death that only a later edge makes harmless, is tried again after the others (D11).
 
     Args:
         prompts: with the text `newborn`.
@@ -224,7 +224,7 @@ class _TeamDraft:
             missing = edit.source if source is None else edit.target
             there = ", ".join(name_nodes(self.workflow).values())
             reason = f"there is no agent {missing!r} with a place in the team; agents are {there}"
-            self.refuse(_edge_text(edit), reason)
+            self.refuse(_edge_text(edit), reason, too_early=True)  # a birth that was put off may bring it
         elif edit.op == "edge_add":
             self.edges += self.attempt(AddEdge(source, target), operation="EDGE_ADD")
         else:

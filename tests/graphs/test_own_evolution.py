@@ -142,7 +142,8 @@ async def test_what_is_said_of_the_program_itself_is_heard_by_the_texts_whose_re
     )
     model = ScriptedModel(GlobalGradient=diagnosis, AgentGradient=share)
     failed = run(LINE).with_feedback(Feedback(score=0.0, solved=False, text="No."))
-    await compute_gradients(failed, LINE, meta_model(model), Scope(), {})
+    found = await compute_gradients(failed, LINE, meta_model(model), Scope(), {})
+    assert found.gradients[0].text == "team: The year is right.\nGive the year alone."
     last = model.shown("AgentGradient")[0]
     assert section(last, "successor_feedback") == "[end] The year is right.\nGive the year alone."
 

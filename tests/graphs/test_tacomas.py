@@ -381,6 +381,20 @@ def test_it_is_a_method() -> None:
     assert method.propose_pruning(method.seed(), {}) is None
 
 
+def test_the_largest_estimate_counts_who_may_be_born() -> None:
+    def count_most(**fields: Any) -> float:
+        config = TacomasConfig(slow=SlowConfig(**fields))
+        return Tacomas.estimate_calls(config, Tacomas().seed(tools), 1, 0).most["agent"]
+
+    tools = list[str]()
+    assert count_most(pairs=0) == count_most(nodes=5) == 50
+    assert count_most(pairs=1) == 50 + 2 * (1 + 2 + 3 + 4)
+    assert count_most() == 50 + 2 * (2 + 4 + 6 + 8)
+    assert count_most(nodes=7) == count_most(nodes=7, budgeted=False) == 50 + 2 * 8
+    tools.append("search")
+    assert count_most() - count_most(pairs=0) == 1.5 * 40
+
+
 def told(done: Trajectory) -> Any:
     rounds = [{**one, "usage": None} for one in done.notes["rounds"]]
     return done.answer, [step.output for step in done.steps], rounds, done.notes["figures"]

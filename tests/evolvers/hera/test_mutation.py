@@ -22,7 +22,7 @@ from selfwire.evolvers.hera.mutation import (
 from selfwire.evolvers.hera.schemas import Mutation
 from selfwire.evolvers.hiva.descriptions import DescribedTool
 from tests.evolvers.hera.doubles import meta_model, pool, ran
-from tests.scripted import ScriptedModel
+from tests.scripted import ScriptedModel, section
 
 CHAIN = pool().topology
 BLAME = Blame(agent="retriever", place=0)
@@ -112,7 +112,7 @@ async def test_a_newcomer_that_gives_the_answer_may_end_later_plans_too() -> Non
         assert insert.newcomer.kind == kind
 
 
-async def test_who_takes_the_place_of_the_agent_that_answers_answers_too() -> None:
+async def test_d5_who_takes_the_place_of_the_agent_that_answers_answers_too() -> None:
     blame, model = Blame(agent="answer_generator", place=0), ScriptedModel(Mutation=said(alternative="query_rewriter"))
     [replaced, _], _ = await propose_mutations(
         [ran(topology=CHAIN)], blame, pool(), meta_model(model), tools={}, pool=16, scope=Scope()
@@ -120,6 +120,28 @@ async def test_who_takes_the_place_of_the_agent_that_answers_answers_too() -> No
     assert replaced.topology.agents[replaced.topology.sink] == "conclude_agent"
     listed = model.shown("Mutation")[0].partition("<agents>\n")[2].partition("\n</agents>")[0]
     assert [line.partition(":")[0] for line in listed.split("\n")] == ["conclude_agent"]
+
+
+async def test_any_agent_takes_the_place_of_the_only_one_that_answers() -> None:
+    blame, model = Blame(agent="answer_generator", place=0), ScriptedModel(Mutation=said())
+    team = pool().replace(agents=[agent for agent in pool().agents if agent.id != "conclude_agent"])
+    [replaced, _], _ = await propose_mutations(
+        [ran(topology=CHAIN)], blame, team, meta_model(model), tools={}, pool=16, scope=Scope()
+    )
+    assert replaced.topology.agents[replaced.topology.sink] == "query_rewriter"
+    listed = section(model.shown("Mutation")[0], "agents")
+    assert {line.partition(":")[0] for line in listed.split("\n")} == {*team.agents_by_id} - {"answer_generator"}
+
+
+async def test_a_tool_has_a_line_whatever_its_description() -> None:
+    lines = "Look a name up.\n\n    Use it for names.\n    search: not for dates."
+    lookup = DescribedTool(spec=ToolSpec(name="lookup", description=lines, parameters=FrozenMap()))
+    model = ScriptedModel(Mutation=said())
+    await propose_mutations(
+        [ran(topology=CHAIN)], BLAME, pool(), meta_model(model), tools={"lookup": lookup}, pool=16, scope=Scope()
+    )
+    [shown] = model.shown("Mutation")
+    assert section(shown, "tools") == "lookup: Look a name up. Use it for names. search: not for dates."
 
 
 @pytest.mark.parametrize("name", ["nobody", "retriever", ""])

@@ -7,6 +7,7 @@ import pytest
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback
+from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage
@@ -31,6 +32,8 @@ from selfwire.evolvers.hera.rope import (
 )
 from selfwire.evolvers.hera.rules import Prompt
 from selfwire.evolvers.hera.schemas import Contrast, FailedAgent, PromptDiff, PromptVariant
+from selfwire.graphs.own_hera import show_texts
+from selfwire.models.text_layer import LayerText
 from tests.evolvers.hera.doubles import meta_model, pool, ran
 from tests.scripted import ScriptedModel
 
@@ -176,13 +179,24 @@ async def test_those_who_vary_and_contrast_a_prompt_read_what_its_tools_do() -> 
         assert f"<tools>\n{search}\n</tools>" in model.shown(schema)[0]
 
 
-async def test_a_role_that_is_the_prompt_is_not_shown_twice() -> None:
+@pytest.mark.parametrize(
+    "prompt", ["You are a clerk.\nAnswer in one line.", f"You are a clerk.\n\n{'Read on. ' * 30}End."]
+)
+async def test_a_role_that_is_the_prompt_is_not_shown_twice(prompt: str) -> None:
+    team = Team(method="own-graph", agents=[RETRIEVER.replace(prompt=prompt)], topology=make_chain("retriever"))
+    [agent] = show_texts(team, {"retriever": LayerText(name="clerk", pieces=(prompt,))}).agents
     model = ScriptedModel(Contrast=LEARNED, PromptVariant=PromptVariant(instructions=["Search twice."]))
-    meta, agent = meta_model(model), RETRIEVER.replace(role=RETRIEVER.prompt)
+    meta = meta_model(model)
     await generate_variant(agent, "efficiency", [told(1)], meta, scope=Scope())
     await extract_lesson(agent, FAILED, [(VARIED, ran(score=1.0))], [told(1)], meta, scope=Scope())
     for schema in ("PromptVariant", "Contrast"):
-        assert model.shown(schema)[0].count(agent.prompt) == 1
+        assert model.shown(schema)[0].count("You are a clerk.") == 1
+
+
+def test_a_run_without_an_answer_says_so() -> None:
+    for answer in (None, " "):
+        did = make_failure(FAILED.replace(answer=answer), Blame(agent="retriever", place=0)).did
+        assert did.endswith("\nfinal answer: (there is none)")
 
 
 async def test_what_there_is_none_of_is_left_out_of_the_contrast() -> None:

@@ -1,5 +1,6 @@
 """Pi_C: prompts in three parts, within limits, and what changed as a diff."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,6 +78,29 @@ def test_one_line_takes_the_place_of_several_rules_and_of_no_principle() -> None
     found, diff = project(prompt, adding(replaced=[{"old": old, "new": new} for old, new in pairs]))
     assert found == prompt.replace(rules=("Search once per name.", "Stop."))
     assert diff.left_out == ("Be kind. -> Be sure.: only rules are deleted",)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "deleted", "rules", "left_out"),
+    [
+        ([("A.", "C.")], ["C."], ("B.", "C."), ("deletion of C.: it takes the place of another line",)),
+        ([("A.", "B."), ("B.", "A.")], [], ("B.", "A.", "C."), ()),
+        ([("A.", "B."), ("B.", "D.")], [], ("B.", "D.", "C."), ()),
+        ([("A.", "N.")], ["A."], ("N.", "B.", "C."), ()),
+        ([("A.", "B.")], ["A."], ("B.", "C."), ()),
+        ([("P.", "C.")], ["C.", "P."], ("A.", "B."), ("deletion of C.: it takes the place of another line",)),
+        ([("P.", "C.")], [], ("A.", "B."), ()),
+        ([], ["P.", "X."], ("A.", "B.", "C."), tuple(f"deletion of {one}.: only rules are deleted" for one in "PX")),
+    ],
+)
+def test_replacements_are_made_at_once_and_nothing_that_takes_a_place_is_lost(
+    pairs: list[tuple[str, str]], deleted: list[str], rules: tuple[str, ...], left_out: tuple[str, ...]
+) -> None:
+    prompt = Prompt(core=CORE, principles=("P.",), rules=("A.", "B.", "C."))
+    wanted = adding(replaced=[{"old": old, "new": new} for old, new in pairs], deleted=deleted)
+    found, diff = project(prompt, wanted)
+    assert (found.rules, found.principles) == (rules, (dict(pairs).get("P.", "P."),))
+    assert diff.left_out == left_out
 
 
 def test_what_is_there_already_is_not_added() -> None:

@@ -196,8 +196,7 @@ async def test_d13_one_call_coaches_those_who_acted_and_contributed_little() -> 
     )  # fmt: skip
     assert set(coached.notes) == {"planner", "calculator"}
     assert [(refused.change, refused.reason) for refused in coached.refused] == [
-        (f"advice for {name}", "only planner, calculator are coached in this round")
-        for name in ("searcher", "stranger")
+        (f"advice for {name}", "this call coached planner, calculator alone") for name in ("searcher", "stranger")
     ]
     [shown] = model.shown("Refinement")
     listed = section(shown, "agents")
@@ -223,6 +222,10 @@ async def test_agents_may_be_coached_one_by_one() -> None:
     coached, model = await refined("planner", "searcher", each=True, planner=0.5, searcher=0.5)
     assert set(coached.notes) == {"planner", "searcher"}
     assert [scope.node for _, _, scope, _ in model.asked] == ["refine-planner", "refine-searcher"]
+    assert [(no.change, no.reason) for no in coached.refused] == [
+        ("advice for searcher", "this call coached planner alone"),
+        ("advice for planner", "this call coached searcher alone"),
+    ]
 
 
 async def test_the_coach_sees_the_notes_and_tools_that_an_agent_has() -> None:

@@ -98,6 +98,14 @@ async def test_d22_the_second_judgement_may_say_too_what_no_answer_can_pass() ->
     assert (half.score, half.failed, half.struck) == (0.5, ("first",), ("second", "third"))
 
 
+async def test_d22_what_the_second_judgement_strikes_does_not_count_in_the_first_one_either() -> None:
+    left = [Verdict(results=[True, True, False, False]), Verdict(results=[False, False, False, True], impossible=[2])]
+    meta, _ = meta_model(Verdict=lambda text, scope: left.pop(0))
+    found = await judge_answer(done(step("planner")), FOUR, meta, threshold=0.7, scope=Scope())
+    assert found.score == pytest.approx(2 / 3)
+    assert (found.confirmed, found.failed, found.struck) == (False, ("second",), ("third",))
+
+
 async def test_a_second_judgement_that_finds_a_fault_sets_the_goal() -> None:
     left = [[True, True, False], [True, True, True]]
     meta, _ = meta_model(Verdict=lambda text, scope: Verdict(results=left.pop(0)))

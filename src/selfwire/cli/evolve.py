@@ -253,7 +253,13 @@ def prune(
         evolution=EvolutionConfig(
             name=version.name if version else f"{team.method}-{shorten_name(benchmark)}",
             iterations=0,
-            pruning=PruningConfig(**{name: vars(pruning)[name] for name in PruningConfig.model_fields}),
+            pruning=PruningConfig(
+                iterations=pruning.iterations,
+                batch=pruning.batch,
+                checks=pruning.checks,
+                sentences=pruning.sentences,
+                margin=pruning.margin,
+            ),
             gate_tasks=pruning.gate_tasks,
             error=pruning.error,
             freeze=freeze or (),

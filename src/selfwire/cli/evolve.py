@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.error_handling import SAID, print_before_exit
+from selfwire.cli.error_handling import ExplainedInterrupt, print_before_exit
 from selfwire.cli.json_output import add_result
 from selfwire.cli.memory import TRAIN
 from selfwire.cli.progress import EvolutionProgress
@@ -364,10 +364,9 @@ def _run_with_answers(opened: Opened, home: str | None, details: bool, reopen: "
 
         try:
             answer = ask(question, answer)
-        except (typer.Abort, KeyboardInterrupt) as error:
+        except (typer.Abort, KeyboardInterrupt):
             typer.echo(f"\n{output.format_resume_line(run.command, run.run, home)}", err=True)
-            error.add_note(SAID)
-            raise
+            raise ExplainedInterrupt from None
         opened = reopen(run.run)
 
 

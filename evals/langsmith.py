@@ -63,7 +63,7 @@ def get_langsmith_address(without: str = f"{WITHOUT}: everything is measured her
     name, found = next(
         ((name, found) for name in ENDPOINTS if (found := os.environ.get(name, "").strip())), ("", HOSTED)
     )
-    if not found.startswith(("http://", "https://")):
+    if not found.lower().startswith(("http://", "https://")):
         raise ConfigError(f"{name}={found!r} is no address: it must begin with http:// or https://")
     return found
 
@@ -99,8 +99,7 @@ def translate_errors(client: Client, without: str = WITHOUT) -> Iterator[None]:
     try:
         yield
     except LangSmithConnectionError as error:
-        cut = error.__cause__ or error
-        reason = str(getattr(cut.args[0], "reason", cut)).rpartition(": ")[2]
+        reason = _describe_cut(error.__cause__ or error)
         raise ConfigError(
             f"LangSmith at {client.api_url} cannot be reached: {reason[:300]}; check LANGSMITH_ENDPOINT{way_out}"
         ) from None
@@ -115,6 +114,13 @@ def translate_errors(client: Client, without: str = WITHOUT) -> Iterator[None]:
             f"{client.api_url} does not answer as LangSmith does: {describe_unreadable(error)}; check "
             f"LANGSMITH_ENDPOINT{way_out}"
         ) from None
+
+
+def _describe_cut(error: BaseException) -> str:
+    """Describe in one line why a connection failed, by the innermost error of those that it carries."""
+    while carried := [part for part in (getattr(error, "reason", None), *error.args) if isinstance(part, Exception)]:
+        error = carried[-1]
+    return str(error).rpartition(": ")[2] or type(error).__name__
 
 
 def describe_unreadable(error: Exception) -> str:

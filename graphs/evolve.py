@@ -39,7 +39,7 @@ from selfwire.evolvers.gate import (
     name_outcome,
 )
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import EvolveResult, Method, check_result
+from selfwire.graphs.method import EvolveResult, Method, await_result
 from selfwire.graphs.pruning import PruningConfig, PruningRecord, list_model_changes, make_pruned
 from selfwire.graphs.rollouts import (
     RolloutContext,
@@ -339,7 +339,7 @@ class EvolutionLoop:
             objective=self.config.rule.objective if self.config.rule else Objective(),
         )
         method = self._choose_method(state)
-        proposed = check_result(method, "propose", await method.propose(team, trajectories, ctx), EvolveResult)
+        proposed = await await_result(method, "propose", method.propose(team, trajectories, ctx), EvolveResult)
         evolved = self._refuse_frozen(method, team, proposed)
         evolved = self._refuse_copies(method, team, evolved)
         evolved = self._refuse_rejected(method, team, evolved, state.get("rejected", {}))
@@ -448,7 +448,7 @@ class EvolutionLoop:
             if self.method.fits(candidate):
                 tasks = self.gate_batch(state["iteration"])
                 after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
-                return await self._conclude(verdict, await self.method.fit(candidate, after, self.ctx), after)
+                return await self._conclude(verdict, await self._fit(candidate, after), after)
         else:
             update = await self._compare(incumbent, draft, candidate, state)
             return {"draft": "", "drafted": [], **update, **self._count_outcome(update["verdict"], state)}
@@ -718,7 +718,7 @@ class EvolutionLoop:
         evolved = await self.journal.get_body(state["evolved"])
         if verdict.accepted and verdict.keeps_draft:
             candidate, evolved = self._choose_method(state).keep_memory(draft, candidate), {**evolved, "applied": []}
-        candidate = await self.method.fit(candidate, after, self.ctx)
+        candidate = await self._fit(candidate, after)
         if verdict.accepted:
             kept, undone = undo_untried(incumbent, candidate, after)
             drafts = [await self.journal.get_body(body) for body in state.get("drafted", ())]
@@ -758,6 +758,10 @@ class EvolutionLoop:
             update["draft"] = await self._put(candidate)
             update["drafted"] = [*state.get("drafted", ()), state["evolved"]]
         return update
+
+    async def _fit(self, team: Team, runs: Sequence[Trajectory]) -> Team:
+        """Fit the parameters of a team to held-out runs."""
+        return await await_result(self.method, "fit", self.method.fit(team, runs, self.ctx), Team)
 
     async def _conclude(
         self,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from inspect import getattr_static, isclass, iscoroutinefunction, signature
+from inspect import getattr_static, isawaitable, isclass, iscoroutinefunction, signature
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -514,11 +514,22 @@ def check_result(method: Method[Any], function: str, result: object, wanted: typ
     return result
 
 
+async def await_result(method: Method[Any], function: str, returned: object, wanted: type[Result]) -> Result:
+    """Await what an async function of a method has returned.
+
+    Raises:
+        ConfigError: it cannot be awaited, or its result is of another kind than is wanted.
+    """
+    if not isawaitable(returned):
+        raise ConfigError(f"{_name_class(method)}: {function} is written as `{CALLED[function]}`")
+    return check_result(method, function, await returned, wanted)
+
+
 def _check_functions(method: type[Method[Any]]) -> None:
     """Check that the functions of a method can be called; those that are no plain functions are left to the call.
 
     Raises:
-        ConfigError: one has other arguments, or is not async where it must be, or is where it must not.
+        ConfigError: one has other arguments, or `seed` is async.
     """
     for name, written in CALLED.items():
         function = getattr_static(method, name)
@@ -526,12 +537,12 @@ def _check_functions(method: type[Method[Any]]) -> None:
             continue
         try:
             if name == "seed":
-                signature(function).bind("self", "tools", toolbox=())
+                signature(function, follow_wrapped=False).bind("self", "tools", toolbox=())
             else:
-                signature(function).bind("self", "team", "runs", "ctx")
+                signature(function, follow_wrapped=False).bind("self", "team", "runs", "ctx")
         except TypeError as error:
             raise ConfigError(f"{_name_class(method)}: {name} is called as in `{written}`: {error}") from None
-        if iscoroutinefunction(function) != written.startswith("async"):
+        if name == "seed" and iscoroutinefunction(function):
             raise ConfigError(f"{_name_class(method)}: {name} is written as `{written}`")
 
 

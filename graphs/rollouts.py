@@ -5,6 +5,7 @@ import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -416,7 +417,10 @@ async def run_rollout(rollout_fn: RolloutFn, team: Team, question: Question, ctx
     """
 
     async def run() -> Sequence[Trajectory]:
-        done = await rollout_fn(team, question, ctx)
+        done: object = rollout_fn(team, question, ctx)
+        if not isawaitable(done):
+            raise ConfigError(f"method {team.method!r}: answer and explore are written as `async def`")
+        done = await done
         found = [done] if isinstance(done, Trajectory) else done
         if not (isinstance(found, list | tuple) and all(isinstance(each, Trajectory) for each in found)):
             what = "answer must return a Trajectory, and explore a list of them"

@@ -185,6 +185,13 @@ def test_a_run_goes_on_with_the_same_tools(tmp_path: Path) -> None:
         selfwire.run("single", "Who?", tools="python:area")
 
 
+def test_a_run_of_other_code_is_refused_for_its_code_before_its_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    selfwire.evaluate("single", SUMS, grade, run_name="old", limit=2)
+    monkeypatch.setattr("selfwire.runs.record.compute_code_hash", lambda: "new")
+    with pytest.raises(selfwire.errors.JournalError, match=r"goes on only under the code that began it.*code new"):
+        selfwire.evaluate("single", SUMS, "exact", run_name="old", limit=2)
+
+
 def test_a_run_on_tasks_of_python_says_how_it_goes_on(home: Path) -> None:
     from selfwire.runs.evolution import resume_evolution
 

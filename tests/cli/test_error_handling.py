@@ -1,3 +1,4 @@
+import traceback
 from pathlib import Path
 from typing import NoReturn
 
@@ -66,3 +67,9 @@ def test_how_to_go_on_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
         exit_on(stopped.value, ["evolve", "--resume", "first"], traceback=False)
     assert capsys.readouterr().err == "stopped\n"
+
+
+def test_the_traceback_of_an_error_ends_in_the_error() -> None:
+    with pytest.raises(KeyError) as found, print_before_exit(lambda finished: None, on_any_error=True):
+        raise KeyError("unexpected")
+    assert traceback.format_exception_only(found.value) == ["KeyError: 'unexpected'\n"]

@@ -3,16 +3,20 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from langsmith.utils import LangSmithConnectionError
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
+from urllib3.exceptions import ProtocolError
 
 import selfwire
 from selfwire.core.errors import ConfigError
 from selfwire.evals.baselines import make_baseline
+from selfwire.evals.langsmith import get_langsmith_address, translate_errors
 from selfwire.evals.tasks import read_tasks
 from selfwire.evals.traces import TraceRules, make_tasks
 from tests.commands import call
@@ -195,3 +199,23 @@ def test_a_server_that_is_no_langsmith_is_named_with_the_setting_that_names_it(
     monkeypatch.setenv("LANGSMITH_ENDPOINT", "nonsense")
     told = call(tmp_path, *commands[0], code=2).stderr
     assert told == "error: LANGSMITH_ENDPOINT='nonsense' is no address: it must begin with http:// or https://\n"
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (None, "LangSmithConnectionError"),
+        (ConnectionError(), "ConnectionError"),
+        (OSError(ProtocolError("cut", ConnectionResetError(104, "Reset by peer"))), "[Errno 104] Reset by peer"),
+    ],
+)
+def test_a_cut_connection_is_told_by_its_innermost_error(cause: Exception | None, reason: str) -> None:
+    client: Any = SimpleNamespace(api_url="http://desk")
+    with pytest.raises(ConfigError) as found, translate_errors(client):
+        raise LangSmithConnectionError from cause
+    assert str(found.value).startswith(f"LangSmith at http://desk cannot be reached: {reason}; check")
+
+
+def test_the_scheme_of_an_address_is_read_in_capitals_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGSMITH_ENDPOINT", "HTTPS://desk")
+    assert get_langsmith_address() == "HTTPS://desk"

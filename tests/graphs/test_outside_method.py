@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from functools import wraps
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -313,7 +314,7 @@ def prepare_nothing(self: object) -> None:
         ({"seed": seed_later}, r"seed is written as `def seed\(self, tools=\(\), \*, toolbox=\(\)\)`$"),
         ({"seed": seed_alone}, r"seed is called as in `def seed\(self, tools.*`: too many positional arguments$"),
         ({"propose": Method.propose}, "has no propose; write `async def propose.*`, which returns an EvolveResult"),
-        ({"propose": propose_now}, r"propose is written as `async def propose\(self, team, runs, ctx\)`$"),
+        ({"propose": propose_now}, r"propose is written as `async def propose\(self, team, runs, ctx\)`"),
         ({"propose": propose_nothing}, "propose must return an object of EvolveResult, not None"),
         ({"answer": answer_text}, r"answer must return a Trajectory, and explore a list of them, not \['4'\]"),
         ({"__init__": prepare_nothing}, r"its __init__ must call super\(\).__init__\(\), which makes its config$"),
@@ -326,6 +327,66 @@ def test_a_mistake_in_a_class_is_named_with_what_is_wanted(
     small: Any = {"iterations": 1, "batch": 2, "limit": 4, "gate": "off", "home": tmp_path}
     with pytest.raises(ConfigError, match=complaint):
         selfwire.evolve(type("Bare", (Bare,), changes)(), TASKS, "contains", **small)
+
+
+def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        return function(*given, **named)
+
+    return call
+
+
+def with_asked(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(self: Method[Any], team: Team, asked: Any, ctx: Any) -> Any:
+        return function(self, team, asked, ctx, "note")
+
+    return call
+
+
+class Delegating(Bare):
+    """A method whose functions hand on what is to be awaited."""
+
+    def answer(self, team: Team, question: Question, ctx: Any) -> Awaitable[Trajectory]:  # type: ignore[override]
+        return super().answer(team, question, ctx)
+
+    @logged
+    async def propose(self, team: Team, runs: object, ctx: object) -> EvolveResult:
+        return EvolveResult.of(team)
+
+    @with_asked
+    async def explore(self, team: Team, question: Question, ctx: Any, note: str) -> Sequence[Trajectory]:
+        return [await self.answer(team, question, ctx)]
+
+    @logged
+    async def fit(self, team: Team, runs: object, ctx: object) -> Team:
+        return team
+
+
+def test_functions_that_hand_on_what_is_to_be_awaited_are_called(install: Any, tmp_path: Path) -> None:
+    install()
+    assert selfwire.run(Delegating(), "What is 2 plus 2?", home=tmp_path).answer
+    small: Any = {"iterations": 1, "batch": 2, "gate": "mean", "home": tmp_path}
+    assert selfwire.evolve(Delegating(), TASKS, "contains", **small).versions
+    assert selfwire.evaluate(Delegating(), TASKS, "contains", limit=1, home=tmp_path).rows
+
+
+def answer_now(self: object, team: Team, question: Question, ctx: object) -> Trajectory:
+    return Trajectory(question=question, workflow=team.fingerprint, answer="4")
+
+
+def test_an_answer_that_cannot_be_awaited_is_refused_with_how_it_is_written(install: Any, tmp_path: Path) -> None:
+    install()
+    plain = type("Bare", (Bare,), {"answer": answer_now})
+    written = r"Bare of method 'bare': answer is written as `async def answer\(self, team, question, ctx\)`$"
+    with pytest.raises(ConfigError, match=written):
+        selfwire.run(plain(), "What is 2 plus 2?")
+    with pytest.raises(ConfigError, match=written):
+        selfwire.evaluate(plain(), TASKS, "contains", limit=1, home=tmp_path)
+    small: Any = {"iterations": 1, "batch": 2, "limit": 4, "gate": "off", "home": tmp_path}
+    with pytest.raises(ConfigError, match="method 'bare': answer and explore are written as `async def`"):
+        selfwire.evolve(type("Bare", (Bare,), {"explore": answer_now})(), TASKS, "contains", **small)
 
 
 def test_an_answer_of_another_kind_is_no_answer_of_a_single_question(install: Any) -> None:

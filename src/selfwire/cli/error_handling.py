@@ -19,8 +19,12 @@ from selfwire.core.values import mask_controls
 
 USAGE: Any = typer.BadParameter.__base__
 """Class of the faults of a command line, such as an unknown option; typer prints them and exits with code 2."""
-SAID = "how to go on is printed"
-"""Note on an error."""
+INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError, typer.Abort)
+"""Errors by which a person stops a command."""
+
+
+class ExplainedInterrupt(KeyboardInterrupt):
+    """A person has stopped a command, and how it goes on is printed."""
 
 
 def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> None:
@@ -42,8 +46,9 @@ def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> N
         print_error(format_usage_error(error), given, COMMANDS)
     else:
         print_error(ours, given, COMMANDS)
-    if isinstance(error, KeyboardInterrupt | asyncio.CancelledError | typer.Abort):
-        if any(part.partition("=")[0] == "--resume" for part in given) and SAID not in getattr(error, "__notes__", ()):
+    if isinstance(error, INTERRUPTS):
+        resumes = any(part.partition("=")[0] == "--resume" for part in given)
+        if resumes and not isinstance(error, ExplainedInterrupt):
             typer.echo(f"go on with: {mask_secrets(shlex.join(['selfwire', *given]))}", err=True)
         typer.echo("stopped", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -72,6 +77,7 @@ def print_before_exit(say: Callable[[bool], None], *, on_any_error: bool = False
     except BaseException as error:
         if on_any_error or isinstance(error, KeyboardInterrupt):
             say(False)
-            error.add_note(SAID)
+            if isinstance(error, INTERRUPTS):
+                raise ExplainedInterrupt from None
         raise
     say(True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.error_handling import SAID, print_before_exit
+from selfwire.cli.error_handling import ExplainedInterrupt, print_before_exit
 from selfwire.cli.json_output import add_result
 from selfwire.cli.memory import TRAIN
 from selfwire.cli.progress import EvolutionProgress
@@ -253,7 +253,13 @@ def prune(
         evolution=EvolutionConfig(
             name=version.name if version else f"{team.method}-{shorten_name(benchmark)}",
             iterations=0,
-            pruning=PruningConfig(**{name: vars(pruning)[name] for name in PruningConfig.model_fields}),
+            pruning=PruningConfig(
+                iterations=pruning.iterations,
+                batch=pruning.batch,
+                checks=pruning.checks,
+                sentences=pruning.sentences,
+                margin=pruning.margin,
+            ),
             gate_tasks=pruning.gate_tasks,
             error=pruning.error,
             freeze=freeze or (),
@@ -358,10 +364,9 @@ def _run_with_answers(opened: Opened, home: str | None, details: bool, reopen: "
 
         try:
             answer = ask(question, answer)
-        except (typer.Abort, KeyboardInterrupt) as error:
+        except (typer.Abort, KeyboardInterrupt):
             typer.echo(f"\n{output.format_resume_line(run.command, run.run, home)}", err=True)
-            error.add_note(SAID)
-            raise
+            raise ExplainedInterrupt from None
         opened = reopen(run.run)
 
 

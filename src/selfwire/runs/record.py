@@ -349,13 +349,14 @@ def refuse_changed_request(path: Path, began: RunSpec, request: RunSpec) -> None
     """Refuse to go on with a run by another request than that with which it began, but for what is `CHANGEABLE`.
 
     Raises:
-        JournalError: they differ; the message names the fields.
+        JournalError: they differ; the message names the fields, or the code where other code began the run.
     """
     then, now = (_list_fields(spec.model_dump(mode="json", exclude=CHANGEABLE)) for spec in (began, request))
     differ = [
         f"{name} {then.get(name)!r}, not {now.get(name)!r}" for name in then | now if then.get(name) != now.get(name)
     ]
     if differ:
+        refuse_other_request(path, began)  # other code may write the same request in another way
         raise JournalError(
             f"run {path.parent.name!r} began with {'; '.join(differ)}; give the same again, or name a new run"
         )

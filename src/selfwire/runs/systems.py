@@ -24,7 +24,7 @@ from selfwire.evals.baselines import BASELINES, CUT, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method, check_result, find_method, make_method
+from selfwire.graphs.method import Method, await_result, find_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.models.budget import Ledger
 from selfwire.models.metered_chat import MeteredModel
@@ -282,7 +282,7 @@ def _capped(method: Method[Any]) -> RolloutFn:
 
     async def rollout_fn(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
         try:
-            return await method.answer(team, question, ctx)
+            return await await_result(method, "answer", method.answer(team, question, ctx), Trajectory)
         except TaskBudgetError as error:
             if done := error.partial_result:
                 return done.replace(notes={**done.notes, CUT: True})
@@ -361,18 +361,16 @@ class OpenQuestion:
         if why := describe_half_character(question.input):
             raise ConfigError(f"the question {why}")
         ctx = self.ctx.where(Scope(run="run", seed=seed, phase="run"))
-        answering = self.method.answer(self.team, question, ctx)
+        answering = await_result(self.method, "answer", self.method.answer(self.team, question, ctx), Trajectory)
         try:
             if config is None:
-                done = await answering
-            else:
-                with set_config_context(config) as context:
-                    done = await asyncio.create_task(answering, context=context)
+                return await answering
+            with set_config_context(config) as context:
+                return await asyncio.create_task(answering, context=context)
         except RefusedError as error:
             if self.ledger.spent.calls:
                 raise
             raise UnansweredError.of(error, "ask again") from error
-        return check_result(self.method, "answer", done, Trajectory)
 
 
 def open_question(

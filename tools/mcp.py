@@ -69,7 +69,7 @@ class McpServer(FrozenModel):
         default=None, validation_alias=AliasChoices("transport", "type")
     )
     timeout: float = Field(default=30.0, gt=0, le=600)
-    start_timeout: float = Field(default=30.0, gt=0, le=600)
+    start_timeout: float = Field(default=60.0, gt=0, le=600)
     disabled: bool = False
 
     def find_fault(self) -> str:

@@ -96,6 +96,23 @@ def test_an_answer_to_a_question_that_another_thread_has_answered_is_not_lost_wi
     check_by_hand(home)
 
 
+@pytest.mark.usefixtures("home")
+def test_another_edit_of_a_question_is_told_as_not_used_and_the_same_one_is_not(run: str) -> None:
+    first = studio.go_on({"run": run})
+    assert first["question"]
+    name, text = next(iter(first["question"]["prompts"].items()))
+
+    def answer(words: str) -> Any:
+        edit = {"answer": "edit", "by": "ada", "prompts": {name: f"{text} {words}"}}
+        return studio.go_on({**first, "run": run, "answer": edit})
+
+    second = answer("Be short.")
+    assert (second["question"]["iteration"], second["question"]["fault"]) == (2, "")
+    told = "the question of iteration 1 was answered already as 'edit' by ada; your answer 'edit' was not used"
+    assert answer("Be long.")["question"] == {**second["question"], "fault": told}
+    assert answer("Be short.") == second
+
+
 def test_only_runs_that_ask_are_gone_on_with(home: Path) -> None:
     call(home, "evolve", "hiva", "--benchmark", "archive", *SMALL)
     [quiet] = list_run_names(home)

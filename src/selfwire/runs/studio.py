@@ -81,13 +81,15 @@ async def _find_other_answer(opened: OpenEvolution, asked: ApprovalQuestion, ans
     saved = [v for v in history.versions if (v.run, v.step) == (opened.run, asked.iteration)]
     used = dict(saved[-1].facts.get("approval", {})) if saved else {}
     try:
-        given = parse_answer(answer).model_dump(mode="json", exclude={"prompts"})
+        given = parse_answer(answer)
     except ConfigError:
         given = None
-    if used and used == given:
-        return ""
+    if given and used == given.model_dump(mode="json", exclude={"prompts"}):
+        kept = {agent.id: agent.prompt for agent in (await opened.library.load(saved[-1].ref)).agents}
+        if given.prompts.items() <= kept.items():
+            return ""
     other = f" as {used['answer']!r} by {used['by']}" if used else ""
-    word = given["answer"] if given else str(answer)[:100]
+    word = given.answer if given else str(answer)[:100]
     return f"the question of iteration {asked.iteration} was answered already{other}; your answer {word!r} was not used"
 
 

@@ -443,6 +443,7 @@ class Program:
         traced: what expressions stand for, as far as it is known.
         assigned: what methods assign to attributes of `self`, by class and attribute.
         asked: questions that are being answered; see `end_circles`.
+        ordered: names, with the keys of their surroundings, whose values are traced from the first on.
         listed: how often the elements of a collection are being listed.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
@@ -480,6 +481,7 @@ class Program:
         self.active: dict[Any, int] = {}
         self.asked: set[Any] = set()
         self.listed = Counter[Any]()
+        self.ordered: set[tuple[str, int]] = set()
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = sys.maxsize
         self.steps = self.lists = 0
@@ -671,6 +673,8 @@ class Program:
     def look_up(self, name: str, at: Surroundings, line: float = math.inf) -> Iterator[Traced]:
         """Find what a name is bound to at a line: expressions, definitions, arguments, files, or a name of others."""
         here = self._find_binding(name, at)
+        if here is not None:
+            self._trace_in_order(name, here)
         if here is None:
             stars = at.file.top.names.bound.get("*", [])
             yield from list(self._look_up_stars(name, at.file, stars)) or [Traced(Outside(name), at)]
@@ -678,8 +682,10 @@ class Program:
             yield from self._look_up_given(name, here, line if here is at else math.inf)
         else:
             first = self._find_first_line(name, at, here, line)
+            last = line if at is here and name not in self.rebound else math.inf
             for value in here.names.bound[name]:
-                if getattr(value, "lineno", math.inf) >= first:
+                is_later = isinstance(value, ast.expr) and value.lineno > last and self._is_sure(value, here)
+                if getattr(value, "lineno", math.inf) >= first and not is_later:
                     yield from self._open_binding(value, here)
             for value in here.names.added.get(name, ()):
                 if getattr(value, "lineno", math.inf) >= first:
@@ -688,6 +694,14 @@ class Program:
                 for value in self._list_added_inside(name, here):  # a function may read what it has added itself
                     yield value._replace(at=at) if value.at.owner is at.owner else value
             yield from self._look_up_stars(name, here.file, here.names.stars)
+
+    def _trace_in_order(self, name: str, here: Surroundings) -> None:
+        """Trace what `text = text + more` binds to a name many times from the first on, as the last is too deep."""
+        bound = here.names.bound.get(name, ())
+        if len(bound) > MOST_ROUNDS and (name, here.key) not in self.ordered:
+            self.ordered.add((name, here.key))
+            for value in bound:
+                self.trace(value, here)
 
     def _find_first_line(self, name: str, at: Surroundings, here: Surroundings, line: float) -> float:
         """Find the line from which on what binds a name matters to code at a line, or to a function behind it."""

@@ -50,6 +50,8 @@ NESTED = 4
 """Calls inside calls whose arguments are told apart; deeper ones are taken together with all other calls."""
 MOST_ROUNDS = 8
 """Rounds of a loop that are followed one after another."""
+MANY = 8
+"""Values of one name in one place from which on they are traced from the first on."""
 MOST_LISTS = 100_000
 """Collections whose elements are listed before a program is refused; ordinary ones have fewer than a hundred."""
 PATIENCE = 20_000
@@ -442,8 +444,7 @@ class Program:
         unread: files whose imports are not read yet.
         traced: what expressions stand for, as far as it is known.
         assigned: what methods assign to attributes of `self`, by class and attribute.
-        asked: questions that are being answered; see `end_circles`.
-        ordered: names, with the keys of their surroundings, whose values are traced from the first on.
+        asked: questions that are being answered; see `end_circles` and `_trace_in_order`.
         listed: how often the elements of a collection are being listed.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
@@ -481,7 +482,6 @@ class Program:
         self.active: dict[Any, int] = {}
         self.asked: set[Any] = set()
         self.listed = Counter[Any]()
-        self.ordered: set[tuple[str, int]] = set()
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = sys.maxsize
         self.steps = self.lists = 0
@@ -673,8 +673,8 @@ class Program:
     def look_up(self, name: str, at: Surroundings, line: float = math.inf) -> Iterator[Traced]:
         """Find what a name is bound to at a line: expressions, definitions, arguments, files, or a name of others."""
         here = self._find_binding(name, at)
-        if here is not None:
-            self._trace_in_order(name, here)
+        if here is not None and len(here.names.bound.get(name, ())) > MANY:
+            self._trace_in_order(name, here, line if here is at else math.inf)
         if here is None:
             stars = at.file.top.names.bound.get("*", [])
             yield from list(self._look_up_stars(name, at.file, stars)) or [Traced(Outside(name), at)]
@@ -695,13 +695,15 @@ class Program:
                     yield value._replace(at=at) if value.at.owner is at.owner else value
             yield from self._look_up_stars(name, here.file, here.names.stars)
 
-    def _trace_in_order(self, name: str, here: Surroundings) -> None:
-        """Trace what `text = text + more` binds to a name many times from the first on, as the last is too deep."""
-        bound = here.names.bound.get(name, ())
-        if len(bound) > MOST_ROUNDS and (name, here.key) not in self.ordered:
-            self.ordered.add((name, here.key))
-            for value in bound:
-                self.trace(value, here)
+    def _trace_in_order(self, name: str, here: Surroundings, line: float) -> None:
+        """Trace what `text = text + more` binds to a name before a line from the first on, as the last is too deep."""
+        key = (name, here.key)
+        if key not in self.asked:
+            self.asked.add(key)
+            for value in here.names.bound[name]:
+                if getattr(value, "lineno", math.inf) < line:
+                    self.trace(value, here)
+            self.asked.discard(key)
 
     def _find_first_line(self, name: str, at: Surroundings, here: Surroundings, line: float) -> float:
         """Find the line from which on what binds a name matters to code at a line, or to a function behind it."""

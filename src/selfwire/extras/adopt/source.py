@@ -879,12 +879,22 @@ class Program:
             yield from self._look_up_in_module(found.name, found.file)
 
     def _list_dispatched(self, function: Any) -> Iterator[Traced]:
-        """List the functions that `@function.register` gives `singledispatch`, one of which runs in its place."""
+        """List the functions that `@function.register` gives `singledispatch`, one of which runs in its place.
+
+        For a call in one of them, which has been asked for with the others, they are not listed anew.
+        """
         if {"singledispatch", "singledispatchmethod"} & set(list_decorators(function)):
+            others = list[Traced]()
             for found, decorator in self.decorated.get("register", ()):
                 owner = getattr(decorator.func if isinstance(decorator, ast.Call) else decorator, "value", None)
                 if get_last_name(owner) == function.name:
-                    yield found
+                    others.append(found)
+            together = [function, *(found.node for found in others)]
+            for (node, _), depth in self.active.items():
+                if any(self.is_inside(node, part) for part in together):
+                    self.cut = min(self.cut, depth)
+                    return
+            yield from others
 
     # tracing
 

@@ -1725,7 +1725,8 @@ class Program:
         inside = self.enter(of.node, of.at)
         for call in self.calls.get("__init__", ()):
             is_own = is_super_method(call.node) and call.at.outer is not None and call.at.outer.owner is of.node
-            if is_own and (value := get_keywords(call.node).get(name)) is not None:
+            value = get_keywords(call.node).get(name) if is_own else None
+            if value is not None and not self._is_taken_above(of, name):
                 yield Traced(value, self.enter_init(me, call.at.owner) or call.at)
         for method, value in self._read_assigned(of.node).get(name, ()):
             made: list[Surroundings | None] = [self.enter_init(me, method)] if method.name == "__init__" else []
@@ -1735,6 +1736,11 @@ class Program:
             elif method.name == "__post_init__" and isinstance(me.node, Instance) and me.node.call is not None:
                 made = [Surroundings(inside.file, method, inside, give_first(method, me))]
             yield from (Traced(value, at) for at in [*filter(None, made)] or self._list_around(value, method, inside))
+
+    def _is_taken_above(self, of: Traced, name: str) -> bool:
+        """Whether an `__init__` above a class has a parameter of a name, of which it may make something else."""
+        above = [self.enter(base.node, base.at).names.bound.get("__init__", ()) for base in self.list_mro(of)[1:]]
+        return any(name in list_parameters(init) for inits in above for init in inits if isinstance(init, Function))
 
     def _list_around(self, node: ast.expr, method: Any, at: Surroundings) -> list[Surroundings]:
         """List the surroundings of a node of a method; of one in a decorator those for each function it decorates."""

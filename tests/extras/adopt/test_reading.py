@@ -2664,3 +2664,38 @@ def test_texts_of_one_line_of_toml_are_found_behind_their_key(write: Write) -> N
         "be kind to all.": (3, line.index('"be') + 1),
         "Be brief with all.": (3, len(line) + 1),
     }
+
+
+PARTIALS = """
+from functools import partial, partialmethod
+
+
+def ask(text, *, tone):
+    return llm.invoke(text + tone)
+
+
+warm = partial(ask, tone="Be warm.")
+
+
+class Asking:
+    def ask(self, text, *, tone):
+        return llm.invoke(text + tone)
+
+    cold = partialmethod(ask, tone="Be cold.")
+
+
+HINT_a = "A hint."
+
+
+def chat(state):
+    warm("Greet.")
+    Asking().cold("Part.")
+    return {"messages": [llm.invoke(globals()["HINT_" + state["kind"]])]}
+"""
+
+
+def test_what_calls_of_a_partial_pass_and_sums_of_names_are_followed(write: Write) -> None:
+    head, _, graph = GRAPH.partition("\n\ngraph = ")
+    write("app.py", head.partition("def chat")[0] + PARTIALS + "\n\ngraph = " + graph)
+    texts = {"".join(text.pieces) for text in read_program("app:graph").texts if text.used_by}
+    assert texts == {"Be warm.", "Be cold.", "Greet.", "Part.", "A hint."}

@@ -1381,6 +1381,11 @@ class Program:
                 value = self._find_passed(argument, name, found, is_method=is_method) if self.is_live(found) else None
                 if value is not None or (not is_partial and self.is_live(found)):
                     yield value, found.node
+                if is_partial and found.node.args and get_last_name(found.node.args[0]) == name:
+                    for call, where in self._list_calls_of_partial(found.node):
+                        value = self._pick(function, argument.name, call, where.at, skip_first=is_method)
+                        if value is not None:
+                            yield value, where.node
         if isinstance(owner, ast.ClassDef) and name == "__init__":
             for found in self.calls.get("__init__", ()):
                 if self._is_super(found, owner):
@@ -1391,6 +1396,13 @@ class Program:
         for found in (call for part in (name, *PARTIALS) for call in self.calls.get(part, ())):
             if not (is_super_method(found.node) and self.is_inside(found.node, function)):  # a base class's method
                 yield found
+
+    def _list_calls_of_partial(self, partial: ast.Call) -> Iterator[tuple[ast.Call, Traced]]:
+        """List the calls of the names that `name = partial(function, ...)` has, behind what the partial passes."""
+        parent, skipped = self.parents.get(partial), [ast.Starred(part, ast.Load()) for part in partial.args[1:]]
+        for target in parent.targets if isinstance(parent, ast.Assign) else ():
+            for found in filter(self.is_live, self.calls.get(get_last_name(target), ())):
+                yield ast.Call(found.node.func, [*skipped, *found.node.args], found.node.keywords), found
 
     def _is_super(self, found: Traced, owner: Any) -> bool:
         """Whether a call is `super().__init__(...)` in a subclass of a class."""
@@ -2183,11 +2195,11 @@ class Program:
                 yield from self._list_made_of(kind, value, base.at)
 
     def _make_name_pattern(self, found: Traced) -> str:
-        """Make the pattern of the names that a text or an f-string may be; "" for another expression."""
-        if not isinstance(found.node, ast.JoinedStr):
+        """Make the pattern of the names that a text, an f-string or a sum may be; "" for another expression."""
+        if is_text(found.node) or not isinstance(found.node, ast.JoinedStr | ast.BinOp):
             return re.escape(found.node.value) if is_text(found.node) else ""
         texts = []
-        for part in found.node.values:
+        for part in list_summands(found.node):
             value = part.value if isinstance(part, ast.FormattedValue) else part
             if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not value.args:
                 value = value.func.value  # name.upper()
@@ -2680,6 +2692,13 @@ def _list_put(node: ast.Call, func: ast.Attribute) -> Iterator[tuple[ast.expr, a
         yield func.value, node.args[-1]
     elif func.attr == "setdefault" and len(node.args) > 1:
         yield func.value, ast.Dict([node.args[0]], [node.args[1]])
+
+
+def list_summands(node: ast.expr | None) -> list[ast.expr]:
+    """List the parts of a text that is put together by `+` or in an f-string."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [*list_summands(node.left), *list_summands(node.right)]
+    return node.values if isinstance(node, ast.JoinedStr) else [node] if node is not None else []
 
 
 def list_changed(node: ast.AST) -> Iterator[ast.expr]:

@@ -2699,3 +2699,26 @@ def test_what_calls_of_a_partial_pass_and_sums_of_names_are_followed(write: Writ
     write("app.py", head.partition("def chat")[0] + PARTIALS + "\n\ngraph = " + graph)
     texts = {"".join(text.pieces) for text in read_program("app:graph").texts if text.used_by}
     assert texts == {"Be warm.", "Be cold.", "Greet.", "Part.", "A hint."}
+
+
+PAYING = """
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langgraph.types import interrupt
+
+
+@tool
+def pay(bill: str) -> str:
+    "Pay a bill."
+    return interrupt(bill)
+
+
+def chat(state):
+    return create_agent(llm, [pay]).invoke(state)
+"""
+
+
+def test_a_node_waits_where_a_tool_of_its_agent_does(write: Write) -> None:
+    head, _, graph = GRAPH.partition("\n\ngraph = ")
+    write("app.py", head.partition("def chat")[0] + PAYING + "\n\ngraph = " + graph)
+    assert [(pause.node, pause.kind) for pause in read_program("app:graph").interrupts] == [("chat", "interrupt")]

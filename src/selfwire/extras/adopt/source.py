@@ -1376,20 +1376,26 @@ class Program:
         if isinstance(owner, ast.ClassDef) and name == "__init__":
             names = [owner.name, *(below.node.name for below in self.list_below(owner))]
         for name in names:
-            for found in self._list_callers(function, name):
-                is_partial = get_last_name(found.node.func) in PARTIALS
-                value = self._find_passed(argument, name, found, is_method=is_method) if self.is_live(found) else None
-                if value is not None or (not is_partial and self.is_live(found)):
-                    yield value, found.node
-                if is_partial and found.node.args and get_last_name(found.node.args[0]) == name:
-                    for call, where in self._list_calls_of_partial(found.node):
-                        value = self._pick(function, argument.name, call, where.at, skip_first=is_method)
-                        if value is not None:
-                            yield value, where.node
+            for found in filter(self.is_live, self._list_callers(function, name)):
+                yield from self._list_passed_by(found, argument, name, is_method=is_method)
         if isinstance(owner, ast.ClassDef) and name == "__init__":
             for found in self.calls.get("__init__", ()):
                 if self._is_super(found, owner):
                     yield self._pick(function, argument.name, found.node, found.at, skip_first=True), found.node
+
+    def _list_passed_by(
+        self, found: Traced, argument: Argument, name: str, *, is_method: bool
+    ) -> Iterator[tuple[Traced | None, ast.Call]]:
+        """Find what a call of a function passes, or what `partial(function, ...)` and the calls of its result pass."""
+        call: ast.Call = found.node
+        if get_last_name(call.func) not in PARTIALS:
+            yield self._pick(argument.function, argument.name, call, found.at, skip_first=is_method), call
+        elif call.args and get_last_name(call.args[0]) == name:
+            made = ast.Call(call.func, call.args[1:], call.keywords)
+            for inner, at, passing in ((made, found.at, call), *self._list_calls_of_partial(call)):
+                value = self._pick(argument.function, argument.name, inner, at, skip_first=is_method)
+                if value is not None:
+                    yield value, passing
 
     def _list_callers(self, function: Function, name: str) -> Iterator[Traced]:
         """List the calls that may be of a function of a name."""
@@ -1397,12 +1403,13 @@ class Program:
             if not (is_super_method(found.node) and self.is_inside(found.node, function)):  # a base class's method
                 yield found
 
-    def _list_calls_of_partial(self, partial: ast.Call) -> Iterator[tuple[ast.Call, Traced]]:
+    def _list_calls_of_partial(self, partial: ast.Call) -> Iterator[tuple[ast.Call, Surroundings, ast.Call]]:
         """List the calls of the names that `name = partial(function, ...)` has, behind what the partial passes."""
         parent, skipped = self.parents.get(partial), [ast.Starred(part, ast.Load()) for part in partial.args[1:]]
         for target in parent.targets if isinstance(parent, ast.Assign) else ():
             for found in filter(self.is_live, self.calls.get(get_last_name(target), ())):
-                yield ast.Call(found.node.func, [*skipped, *found.node.args], found.node.keywords), found
+                made = ast.Call(found.node.func, [*skipped, *found.node.args], found.node.keywords)
+                yield made, found.at, found.node
 
     def _is_super(self, found: Traced, owner: Any) -> bool:
         """Whether a call is `super().__init__(...)` in a subclass of a class."""
@@ -1420,14 +1427,6 @@ class Program:
         while at is not None and isinstance(at.owner, ast.Lambda | ast.ClassDef):
             at = at.outer
         return self.live is None or at is None or isinstance(at.owner, ast.Module) or at.owner in self.live
-
-    def _find_passed(self, argument: Argument, name: str, found: Traced, *, is_method: bool) -> Traced | None:
-        call: ast.Call = found.node
-        if get_last_name(call.func) in PARTIALS:
-            if not call.args or get_last_name(call.args[0]) != name:
-                return None
-            call = ast.Call(call.func, call.args[1:], call.keywords)
-        return self._pick(argument.function, argument.name, call, found.at, skip_first=is_method)
 
     def _trace_attribute(self, node: ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         found = False

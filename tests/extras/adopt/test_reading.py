@@ -2545,3 +2545,180 @@ def test_a_class_has_what_it_gives_its_base_class_and_a_tool_the_arguments_of_a_
     used = {"{}".join(text.pieces): text.used_by[0] for text in found.texts}
     agent = dict.fromkeys(("Look for {}.", "wine", "Name a city.", "Walk on."), "node agent")
     assert used == agent | {"Plan it.": "node plan", "Solve it.": "node solve"}
+
+
+REBOUND = "prompt = 'Text 0.'\n" + "".join(f"    prompt = prompt + ' Text {n}.'\n" for n in range(1, 41))
+NODES = [f"n{n}" for n in range(20)]
+REBUILT = "".join(
+    f'builder = builder.add_node("{name}", chat)\nbuilder = builder.add_edge("{before}", "{name}")\n'
+    for before, name in zip(["__start__", *NODES], NODES, strict=False)
+)
+
+
+def test_a_name_that_is_bound_anew_many_times_keeps_all_its_texts_and_nodes(write: Write) -> None:
+    program = GRAPH.replace("return {", f"{REBOUND}    return {{").replace("PROMPT", "prompt").partition("graph =")[0]
+    write("app.py", f"{program}builder = StateGraph(MessagesState)\n{REBUILT}graph = builder.compile()\n")
+    found = read_program("app:graph")
+    assert {"".join(text.pieces).strip() for text in found.texts} == {f"Text {n}." for n in range(41)}
+    assert [node.name for node in found.nodes] == NODES
+    assert len(found.edges) == len(NODES)
+
+
+PRINTER = """
+from functools import singledispatch
+
+
+@singledispatch
+def show(part):
+    return "Any."
+
+
+""" + "".join(
+    f"@show.register\ndef _(part: T{n}):\n    return 'Show {n}.' + ''.join(show(inner) for inner in part.inner)\n\n\n"
+    for n in range(24)
+)
+
+
+def test_functions_of_singledispatch_that_call_each_other_are_read_once(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("app.py", PRINTER + GRAPH.replace("PROMPT", "show(state['tree'])"))
+    assert count_steps(monkeypatch) < 5_000
+    found = read_program("app:graph")
+    assert {"".join(text.pieces) for text in found.texts} == {"Any.", *(f"Show {n}." for n in range(24))}
+
+
+MADE_ABOVE = """
+from langchain.agents import create_agent
+from langchain_core.tools import BaseTool
+
+TEXTS = {"plan": "Plan the trip."}
+
+
+class Step:
+    def __init__(self, prompt, tone):
+        self.prompt = TEXTS[prompt]
+        self.tone = tone.upper()
+
+    def __call__(self, state):
+        return {"messages": [llm.invoke(self.prompt + self.tone)]}
+
+
+class Plan(Step):
+    def __init__(self):
+        super().__init__(prompt="plan", tone="Be strict.")
+
+
+class Switch(BaseTool):
+    name: str = "switch"
+    description: str = "Switch the light."
+
+    def _run(self):
+        return ""
+
+    def disable(self):
+        self.description = "It is off."
+
+
+class Named(BaseTool):
+    name: str = "named"
+    description: str = ""
+
+    def __init__(self, description):
+        super().__init__(description=description)
+
+    def _run(self):
+        return ""
+
+
+class Look(Named):
+    def __init__(self):
+        super().__init__(description="Look for wine.")
+
+
+agent = create_agent(llm, [Switch(), Look()])
+builder = StateGraph(MessagesState).add_node("plan", Plan()).add_node("agent", agent)
+graph = builder.add_edge(START, "plan").add_edge("plan", "agent").compile()
+"""
+
+
+def test_a_base_class_of_the_program_makes_of_an_argument_what_it_likes_and_a_tool_is_described_as_it_is_made(
+    write: Write,
+) -> None:
+    write("app.py", GRAPH.partition("def chat")[0] + MADE_ABOVE)
+    found = read_program("app:graph")
+    assert [tool.description for tool in found.tools] == ["Switch the light.", "Look for wine."]
+    texts = {"".join(text.pieces) for text in found.texts if text.used_by}
+    assert texts == {"Plan the trip.", "BE STRICT.", "Switch the light.", "Look for wine."}
+
+
+def test_texts_of_one_line_of_toml_are_found_behind_their_key(write: Write) -> None:
+    toml = 'title = "Be kind to all."\n# Be brief with all.\nhints = ["Now be kind to all.", "be kind to all.", '
+    write("texts.toml", toml + '"Be brief with all."]\n')
+    load = "import tomllib\nfrom pathlib import Path\nTEXTS = tomllib.loads(Path('texts.toml').read_text())\n"
+    write("app.py", load + GRAPH.replace("PROMPT", "' '.join(TEXTS['hints'])"))
+    columns = {"".join(text.pieces): (text.line, text.column) for text in read_program("app:graph").texts}
+    line = toml.splitlines()[-1]
+    assert columns == {
+        "Now be kind to all.": (3, line.index("Now")),
+        "be kind to all.": (3, line.index('"be') + 1),
+        "Be brief with all.": (3, len(line) + 1),
+    }
+
+
+PARTIALS = """
+from functools import partial, partialmethod
+
+
+def ask(text, *, tone):
+    return llm.invoke(text + tone)
+
+
+warm = partial(ask, tone="Be warm.")
+
+
+class Asking:
+    def ask(self, text, *, tone):
+        return llm.invoke(text + tone)
+
+    cold = partialmethod(ask, tone="Be cold.")
+
+
+HINT_a = "A hint."
+
+
+def chat(state):
+    warm("Greet.")
+    Asking().cold("Part.")
+    return {"messages": [llm.invoke(globals()["HINT_" + state["kind"]])]}
+"""
+
+
+def test_what_calls_of_a_partial_pass_and_sums_of_names_are_followed(write: Write) -> None:
+    head, _, graph = GRAPH.partition("\n\ngraph = ")
+    write("app.py", head.partition("def chat")[0] + PARTIALS + "\n\ngraph = " + graph)
+    texts = {"".join(text.pieces) for text in read_program("app:graph").texts if text.used_by}
+    assert texts == {"Be warm.", "Be cold.", "Greet.", "Part.", "A hint."}
+
+
+PAYING = """
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langgraph.types import interrupt
+
+
+@tool
+def pay(bill: str) -> str:
+    "Pay a bill."
+    return interrupt(bill)
+
+
+def chat(state):
+    return create_agent(llm, [pay]).invoke(state)
+"""
+
+
+def test_a_node_waits_where_a_tool_of_its_agent_does(write: Write) -> None:
+    head, _, graph = GRAPH.partition("\n\ngraph = ")
+    write("app.py", head.partition("def chat")[0] + PAYING + "\n\ngraph = " + graph)
+    assert [(pause.node, pause.kind) for pause in read_program("app:graph").interrupts] == [("chat", "interrupt")]

@@ -646,6 +646,9 @@ class GraphReader:
             for found, call in list(code.graphs):
                 if get_last_name(getattr(found.node, "func", None)) not in ("create_agent", "create_react_agent"):
                     self._read_subgraph(draft.name, "call", found, call.node, call.at, draft.graph)
+                elif (agent := self.makers.read_agent(found)) is not None:
+                    for pause in (pause for tool in agent.tool_drafts for pause in self._list_pauses(tool)):
+                        self._add_interrupt(draft.name, "interrupt", draft.graph, pause.node, pause.at)
             for task in code.tasks:
                 self._add_task(draft, task, code)
         self._read_handoffs(draft)
@@ -666,12 +669,16 @@ class GraphReader:
         """Read where a tool waits for a person that no node is known to run."""
         known = {(pause.file, pause.line) for pause in self.interrupts}
         for tool in self.makers.tools.values():
-            for code in tool.body.list_reached() if tool.body is not None else ():
-                for jump in code.jumps:
-                    if get_last_name(jump.node.func) == "interrupt":
-                        place = place_of(jump.node, jump.at)
-                        if (place["file"], place["line"]) not in known:
-                            self._add_interrupt(tool.name, "interrupt in a tool", "", jump.node, jump.at)
+            for pause in self._list_pauses(tool):
+                place = place_of(pause.node, pause.at)
+                if (place["file"], place["line"]) not in known:
+                    self._add_interrupt(tool.name, "interrupt in a tool", "", pause.node, pause.at)
+
+    @staticmethod
+    def _list_pauses(tool: ToolDraft) -> Iterator[Traced]:
+        """List the calls by which a tool waits for a person."""
+        for code in tool.body.list_reached() if tool.body is not None else ():
+            yield from (jump for jump in code.jumps if get_last_name(jump.node.func) == "interrupt")
 
     def _read_command(self, draft: NodeDraft, jump: Traced, code: Code, source: str, shown_by: str = "command") -> None:
         named = get_keywords(jump.node)

@@ -26,6 +26,7 @@ from selfwire.extras.adopt.source import (
     Surroundings,
     Traced,
     end_circles,
+    find_method,
     get_docstring,
     get_keywords,
     get_last_name,
@@ -620,7 +621,8 @@ class MakerReader:
             [text for value in names for text in find_strings(self.program, value.node, value.at).values][:1]
         )
         draft = self._add_tool(name or of.name, "class", node, where)
-        for value in descriptions[-1:]:  # what `__init__` gives comes behind the default
+        first = [value for value in descriptions if not self._is_later(value)]
+        for value in (first or descriptions)[-1:]:  # what `__init__` gives comes behind the default
             self._describe(draft, value.node, value.at, None)
         for value in schemas[:1]:
             self._read_args_schema(value.node, value.at, draft)
@@ -632,6 +634,12 @@ class MakerReader:
                         self._read_argument_texts(member.node.function, member.at, draft)
                     self._read_results(member.node.function, member.at, draft)
         return draft
+
+    @staticmethod
+    def _is_later(value: Traced) -> bool:
+        """Whether a method that does not make the object assigns a value."""
+        method = find_method(value.at)
+        return method is not None and method.owner.name not in ("__init__", "__post_init__", "model_post_init")
 
     def _read_made_tool(self, node: ast.Call, at: Surroundings) -> ToolDraft | None:
         """Read `StructuredTool.from_function(...)`, `Tool(...)`, `tool(f)` and `create_handoff_tool(...)`."""

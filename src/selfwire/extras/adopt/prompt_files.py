@@ -532,15 +532,18 @@ def _list_toml(value: Any, keys: tuple[Any, ...], path: Path, text: str, name: s
 
 def find_toml_text(source: str, name: str, value: str) -> tuple[int, int]:
     """Find the begin and the end of a text in TOML, behind its key and with or without escapes."""
-    start = _find_toml_key(source, name)
-    for written in (value.strip(), escape_toml(value.strip())):
-        if (begin := source.find(written, start)) >= 0:
-            return begin, begin + len(written)
+    text, key = value.strip(), name
+    while (start := _find_toml_key(source, key)) < 0:  # of a list or a table of one line, the key is that of the whole
+        key = key.rpartition(".")[0]
+    for written in (text, escape_toml(text)):
+        for mark in ('"', "'", "") if key != name else ("",):  # inside a whole, a text may be part of another
+            if (begin := source.find(f"{mark}{written}{mark}", start)) >= 0:
+                return begin + len(mark), begin + len(mark) + len(written)
     return start, start
 
 
 def _find_toml_key(source: str, name: str) -> int:
-    """Find where the line of a key begins; 0 if it is written in another way, as in a table of one line."""
+    """Find where the line of a key begins; 0 for no key, -1 if it has no line, as in a table of one line."""
     at, table, numbers = 0, "", Counter[str]()
     for line in source.splitlines(keepends=True):
         if header := TABLE.match(line):
@@ -549,7 +552,7 @@ def _find_toml_key(source: str, name: str) -> int:
         elif name == table + line.partition("=")[0].strip().replace('"', ""):
             return at
         at += len(line)
-    return 0
+    return -1 if name else 0
 
 
 def escape_toml(text: str) -> str:

@@ -50,6 +50,8 @@ NESTED = 4
 """Calls inside calls whose arguments are told apart; deeper ones are taken together with all other calls."""
 MOST_ROUNDS = 8
 """Rounds of a loop that are followed one after another."""
+MANY = 8
+"""Values of one name in one place from which on they are traced from the first on."""
 MOST_LISTS = 100_000
 """Collections whose elements are listed before a program is refused; ordinary ones have fewer than a hundred."""
 PATIENCE = 20_000
@@ -442,7 +444,7 @@ class Program:
         unread: files whose imports are not read yet.
         traced: what expressions stand for, as far as it is known.
         assigned: what methods assign to attributes of `self`, by class and attribute.
-        asked: questions that are being answered; see `end_circles`.
+        asked: questions that are being answered; see `end_circles` and `_trace_in_order`.
         listed: how often the elements of a collection are being listed.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
@@ -671,6 +673,8 @@ class Program:
     def look_up(self, name: str, at: Surroundings, line: float = math.inf) -> Iterator[Traced]:
         """Find what a name is bound to at a line: expressions, definitions, arguments, files, or a name of others."""
         here = self._find_binding(name, at)
+        if here is not None and len(here.names.bound.get(name, ())) > MANY:
+            self._trace_in_order(name, here, line if here is at else math.inf)
         if here is None:
             stars = at.file.top.names.bound.get("*", [])
             yield from list(self._look_up_stars(name, at.file, stars)) or [Traced(Outside(name), at)]
@@ -678,8 +682,10 @@ class Program:
             yield from self._look_up_given(name, here, line if here is at else math.inf)
         else:
             first = self._find_first_line(name, at, here, line)
+            last = line if at is here and name not in self.rebound else math.inf
             for value in here.names.bound[name]:
-                if getattr(value, "lineno", math.inf) >= first:
+                is_later = isinstance(value, ast.expr) and value.lineno > last and self._is_sure(value, here)
+                if getattr(value, "lineno", math.inf) >= first and not is_later:
                     yield from self._open_binding(value, here)
             for value in here.names.added.get(name, ()):
                 if getattr(value, "lineno", math.inf) >= first:
@@ -688,6 +694,16 @@ class Program:
                 for value in self._list_added_inside(name, here):  # a function may read what it has added itself
                     yield value._replace(at=at) if value.at.owner is at.owner else value
             yield from self._look_up_stars(name, here.file, here.names.stars)
+
+    def _trace_in_order(self, name: str, here: Surroundings, line: float) -> None:
+        """Trace what `text = text + more` binds to a name before a line from the first on, as the last is too deep."""
+        key = (name, here.key)
+        if key not in self.asked:
+            self.asked.add(key)
+            for value in here.names.bound[name]:
+                if getattr(value, "lineno", math.inf) < line:
+                    self.trace(value, here)
+            self.asked.discard(key)
 
     def _find_first_line(self, name: str, at: Surroundings, here: Surroundings, line: float) -> float:
         """Find the line from which on what binds a name matters to code at a line, or to a function behind it."""
@@ -863,12 +879,22 @@ class Program:
             yield from self._look_up_in_module(found.name, found.file)
 
     def _list_dispatched(self, function: Any) -> Iterator[Traced]:
-        """List the functions that `@function.register` gives `singledispatch`, one of which runs in its place."""
+        """List the functions that `@function.register` gives `singledispatch`, one of which runs in its place.
+
+        For a call in one of them, which has been asked for with the others, they are not listed anew.
+        """
         if {"singledispatch", "singledispatchmethod"} & set(list_decorators(function)):
+            others = list[Traced]()
             for found, decorator in self.decorated.get("register", ()):
                 owner = getattr(decorator.func if isinstance(decorator, ast.Call) else decorator, "value", None)
                 if get_last_name(owner) == function.name:
-                    yield found
+                    others.append(found)
+            together = [function, *(found.node for found in others)]
+            for (node, _), depth in self.active.items():
+                if any(self.is_inside(node, part) for part in together):
+                    self.cut = min(self.cut, depth)
+                    return
+            yield from others
 
     # tracing
 
@@ -1350,21 +1376,40 @@ class Program:
         if isinstance(owner, ast.ClassDef) and name == "__init__":
             names = [owner.name, *(below.node.name for below in self.list_below(owner))]
         for name in names:
-            for found in self._list_callers(function, name):
-                is_partial = get_last_name(found.node.func) in PARTIALS
-                value = self._find_passed(argument, name, found, is_method=is_method) if self.is_live(found) else None
-                if value is not None or (not is_partial and self.is_live(found)):
-                    yield value, found.node
+            for found in filter(self.is_live, self._list_callers(function, name)):
+                yield from self._list_passed_by(found, argument, name, is_method=is_method)
         if isinstance(owner, ast.ClassDef) and name == "__init__":
             for found in self.calls.get("__init__", ()):
                 if self._is_super(found, owner):
                     yield self._pick(function, argument.name, found.node, found.at, skip_first=True), found.node
+
+    def _list_passed_by(
+        self, found: Traced, argument: Argument, name: str, *, is_method: bool
+    ) -> Iterator[tuple[Traced | None, ast.Call]]:
+        """Find what a call of a function passes, or what `partial(function, ...)` and the calls of its result pass."""
+        call: ast.Call = found.node
+        if get_last_name(call.func) not in PARTIALS:
+            yield self._pick(argument.function, argument.name, call, found.at, skip_first=is_method), call
+        elif call.args and get_last_name(call.args[0]) == name:
+            made = ast.Call(call.func, call.args[1:], call.keywords)
+            for inner, at, passing in ((made, found.at, call), *self._list_calls_of_partial(call)):
+                value = self._pick(argument.function, argument.name, inner, at, skip_first=is_method)
+                if value is not None:
+                    yield value, passing
 
     def _list_callers(self, function: Function, name: str) -> Iterator[Traced]:
         """List the calls that may be of a function of a name."""
         for found in (call for part in (name, *PARTIALS) for call in self.calls.get(part, ())):
             if not (is_super_method(found.node) and self.is_inside(found.node, function)):  # a base class's method
                 yield found
+
+    def _list_calls_of_partial(self, partial: ast.Call) -> Iterator[tuple[ast.Call, Surroundings, ast.Call]]:
+        """List the calls of the names that `name = partial(function, ...)` has, behind what the partial passes."""
+        parent, skipped = self.parents.get(partial), [ast.Starred(part, ast.Load()) for part in partial.args[1:]]
+        for target in parent.targets if isinstance(parent, ast.Assign) else ():
+            for found in filter(self.is_live, self.calls.get(get_last_name(target), ())):
+                made = ast.Call(found.node.func, [*skipped, *found.node.args], found.node.keywords)
+                yield made, found.at, found.node
 
     def _is_super(self, found: Traced, owner: Any) -> bool:
         """Whether a call is `super().__init__(...)` in a subclass of a class."""
@@ -1382,14 +1427,6 @@ class Program:
         while at is not None and isinstance(at.owner, ast.Lambda | ast.ClassDef):
             at = at.outer
         return self.live is None or at is None or isinstance(at.owner, ast.Module) or at.owner in self.live
-
-    def _find_passed(self, argument: Argument, name: str, found: Traced, *, is_method: bool) -> Traced | None:
-        call: ast.Call = found.node
-        if get_last_name(call.func) in PARTIALS:
-            if not call.args or get_last_name(call.args[0]) != name:
-                return None
-            call = ast.Call(call.func, call.args[1:], call.keywords)
-        return self._pick(argument.function, argument.name, call, found.at, skip_first=is_method)
 
     def _trace_attribute(self, node: ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         found = False
@@ -1699,7 +1736,8 @@ class Program:
         inside = self.enter(of.node, of.at)
         for call in self.calls.get("__init__", ()):
             is_own = is_super_method(call.node) and call.at.outer is not None and call.at.outer.owner is of.node
-            if is_own and (value := get_keywords(call.node).get(name)) is not None:
+            value = get_keywords(call.node).get(name) if is_own else None
+            if value is not None and not self._is_taken_above(of, name):
                 yield Traced(value, self.enter_init(me, call.at.owner) or call.at)
         for method, value in self._read_assigned(of.node).get(name, ()):
             made: list[Surroundings | None] = [self.enter_init(me, method)] if method.name == "__init__" else []
@@ -1709,6 +1747,11 @@ class Program:
             elif method.name == "__post_init__" and isinstance(me.node, Instance) and me.node.call is not None:
                 made = [Surroundings(inside.file, method, inside, give_first(method, me))]
             yield from (Traced(value, at) for at in [*filter(None, made)] or self._list_around(value, method, inside))
+
+    def _is_taken_above(self, of: Traced, name: str) -> bool:
+        """Whether an `__init__` above a class has a parameter of a name, of which it may make something else."""
+        above = [self.enter(base.node, base.at).names.bound.get("__init__", ()) for base in self.list_mro(of)[1:]]
+        return any(name in list_parameters(init) for inits in above for init in inits if isinstance(init, Function))
 
     def _list_around(self, node: ast.expr, method: Any, at: Surroundings) -> list[Surroundings]:
         """List the surroundings of a node of a method; of one in a decorator those for each function it decorates."""
@@ -2151,11 +2194,11 @@ class Program:
                 yield from self._list_made_of(kind, value, base.at)
 
     def _make_name_pattern(self, found: Traced) -> str:
-        """Make the pattern of the names that a text or an f-string may be; "" for another expression."""
-        if not isinstance(found.node, ast.JoinedStr):
+        """Make the pattern of the names that a text, an f-string or a sum may be; "" for another expression."""
+        if is_text(found.node) or not isinstance(found.node, ast.JoinedStr | ast.BinOp):
             return re.escape(found.node.value) if is_text(found.node) else ""
         texts = []
-        for part in found.node.values:
+        for part in list_summands(found.node):
             value = part.value if isinstance(part, ast.FormattedValue) else part
             if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not value.args:
                 value = value.func.value  # name.upper()
@@ -2648,6 +2691,13 @@ def _list_put(node: ast.Call, func: ast.Attribute) -> Iterator[tuple[ast.expr, a
         yield func.value, node.args[-1]
     elif func.attr == "setdefault" and len(node.args) > 1:
         yield func.value, ast.Dict([node.args[0]], [node.args[1]])
+
+
+def list_summands(node: ast.expr | None) -> list[ast.expr]:
+    """List the parts of a text that is put together by `+` or in an f-string."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [*list_summands(node.left), *list_summands(node.right)]
+    return node.values if isinstance(node, ast.JoinedStr) else [node] if node is not None else []
 
 
 def list_changed(node: ast.AST) -> Iterator[ast.expr]:

@@ -39,6 +39,7 @@ from selfwire.extras.adopt.source import (
     list_decorators,
     list_items,
     list_positional,
+    list_summands,
 )
 
 WIDTH = 100
@@ -1249,10 +1250,7 @@ def list_values(node: ast.expr | None) -> list[ast.expr]:
 
 def is_curly(mark: ast.expr | None) -> bool:
     """Whether a word that code replaces is a computed name between two braces, as `"{{" + key + "}}"`."""
-    parts = mark.values if isinstance(mark, ast.JoinedStr) else []
-    while isinstance(mark, ast.BinOp) and isinstance(mark.op, ast.Add):
-        parts, mark = [mark.right, *parts], mark.left
-    parts = parts if isinstance(mark, ast.JoinedStr) else [mark, *parts] if mark is not None else []
+    parts = list_summands(mark)
     ends = [part.value.strip() for part in (*parts[:1], *parts[-1:]) if is_text(part)]
     return len(parts) > 1 and ends == ["{{", "}}"]
 

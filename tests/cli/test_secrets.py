@@ -66,7 +66,7 @@ def test_a_server_that_repeats_a_secret_is_not_quoted(tmp_path: Path, server: Wi
     model = ("--model", "openai:mine", "--base-url", whole(server), "--embedder", "hashing", "--retries", "0")
     keyed = ("--model", "openai:a", "--base-url", f"http://me:{USER}@?key={KEY}")
     shown = [
-        call(tmp_path, "run", "dytopo", "Who?", *model, code=STOPPED),
+        call(tmp_path, "run", "dytopo", "Who?", *model, code=WRONG),
         call(tmp_path, "eval", "dytopo", "--benchmark", "archive", "--tasks", "2", *model, code=WRONG),
         call(tmp_path, "run", "dytopo", "Who?", *keyed, code=WRONG),
     ]

@@ -212,6 +212,6 @@ def test_an_address_without_a_path_is_doubted_before_anything_is_sent(home: Path
     with WireServer(NUMBER) as server:
         bare = server.url.removesuffix("/v1")
         asked = ("run", "hiva", "Who?", "--model", "openai:mine", "--retries", "0", "--embedder", "hashing")
-        told = call(home, *asked, "--base-url", bare, code=STOPPED).stderr
+        told = call(home, *asked, "--base-url", bare, code=WRONG).stderr
         assert f"--base-url {bare} has no path; most servers answer at {server.url}" in told
         assert "has no path" not in call(home, *asked, "--base-url", server.url).stderr

@@ -83,8 +83,10 @@ def _reword(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]
         old, new = to_plain_line(pair.old), to_plain_line(pair.new)
         if old not in before or not new:
             left_out.append(f"{old} -> {new}: there is nothing to replace, or nothing to put in its place")
+        elif wording.get(old, new) != new:
+            left_out.append(f"{old} -> {new}: the line has another replacement")
         elif old != new:
-            wording.setdefault(old, new)
+            wording[old] = new
     deleted = list(map(to_plain_line, wanted.deleted))
     while fault := _find_fault(prompt, found := _replace_lines(prompt, wording, deleted), length):
         old, reason = fault

@@ -87,6 +87,7 @@ def test_one_line_takes_the_place_of_several_rules_and_of_no_principle() -> None
         ([("A.", "B."), ("B.", "A.")], [], ("B.", "A.", "C."), ()),
         ([("A.", "B."), ("B.", "D.")], [], ("B.", "D.", "C."), ()),
         ([("A.", "N.")], ["A."], ("N.", "B.", "C."), ()),
+        ([("A.", "N."), ("A.", "M.")], [], ("N.", "B.", "C."), ("A. -> M.: the line has another replacement",)),
         ([("A.", "B.")], ["A."], ("B.", "C."), ()),
         ([("P.", "C.")], ["C.", "P."], ("A.", "B."), ("deletion of C.: it takes the place of another line",)),
         ([("P.", "C.")], [], ("A.", "B."), ()),

@@ -436,7 +436,7 @@ class Method(Generic[Config]):
 
     async def explore(self, team: Team, question: Question, ctx: Ctx[Config]) -> Sequence[Trajectory]:
         """Put a train question to the team, as a group of samples or, by default, once; raises as `answer`."""
-        return [await self.answer(team, question, ctx)]
+        return [await await_result(self, "answer", self.answer(team, question, ctx), Trajectory)]
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Config]) -> EvolveResult:
         """Rewire the team after graded runs of it; those with an error teach nothing.

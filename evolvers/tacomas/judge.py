@@ -153,10 +153,10 @@ async def judge_answer(
     turned, again_results, too = strike_items(turned, again.results, again.impossible, most=most - len(struck))
     results = tuple(result for item, result in zip(items, results, strict=False) if item in turned)
     items = tuple(reversed(turned))  # what the second verdict strikes does not count in the first one either
-    first, second = checklist_score(items, results), checklist_score(turned, again_results)
+    score = min(checklist_score(items, results), checklist_score(turned, again_results))
     return Judgement(
-        score=min(first, second),
-        confirmed=second >= threshold,
+        score=score,
+        confirmed=score >= threshold,
         failed=list_failed_items(items, results) or list_failed_items(turned, again_results),
         struck=(*struck, *too),
         usage=usage + more,

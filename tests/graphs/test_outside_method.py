@@ -379,12 +379,14 @@ def answer_now(self: object, team: Team, question: Question, ctx: object) -> Tra
 def test_an_answer_that_cannot_be_awaited_is_refused_with_how_it_is_written(install: Any, tmp_path: Path) -> None:
     install()
     plain = type("Bare", (Bare,), {"answer": answer_now})
-    written = r"Bare of method 'bare': answer is written as `async def answer\(self, team, question, ctx\)`$"
+    written = r"Bare of method 'bare': answer is written as `async def answer\(self, team, question, ctx\)`"
     with pytest.raises(ConfigError, match=written):
         selfwire.run(plain(), "What is 2 plus 2?")
     with pytest.raises(ConfigError, match=written):
         selfwire.evaluate(plain(), TASKS, "contains", limit=1, home=tmp_path)
     small: Any = {"iterations": 1, "batch": 2, "limit": 4, "gate": "off", "home": tmp_path}
+    with pytest.raises(ConfigError, match=written):
+        selfwire.evolve(plain(), TASKS, "contains", **small)
     with pytest.raises(ConfigError, match="method 'bare': answer and explore are written as `async def`"):
         selfwire.evolve(type("Bare", (Bare,), {"explore": answer_now})(), TASKS, "contains", **small)
 

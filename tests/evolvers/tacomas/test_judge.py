@@ -106,6 +106,13 @@ async def test_d22_what_the_second_judgement_strikes_does_not_count_in_the_first
     assert (found.confirmed, found.failed, found.struck) == (False, ("second",), ("third",))
 
 
+async def test_an_answer_is_confirmed_only_where_the_first_judgement_holds_without_what_the_second_strikes() -> None:
+    left = [Verdict(results=[True, True, True, True]), Verdict(results=[False, False, True, True], impossible=[2])]
+    meta, _ = meta_model(Verdict=lambda text, scope: left.pop(0))
+    found = await judge_answer(done(step("planner")), FOUR, meta, threshold=0.7, scope=Scope())
+    assert (found.score, found.confirmed) == (pytest.approx(2 / 3), False)
+
+
 async def test_a_second_judgement_that_finds_a_fault_sets_the_goal() -> None:
     left = [[True, True, False], [True, True, True]]
     meta, _ = meta_model(Verdict=lambda text, scope: Verdict(results=left.pop(0)))

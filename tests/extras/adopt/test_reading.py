@@ -2636,7 +2636,22 @@ class Look(Named):
         super().__init__(description="Look for wine.")
 
 
-agent = create_agent(llm, [Switch(), Look()])
+class Ring(BaseTool):
+    name: str = "ring"
+    description: str = "Ring a bell."
+
+    def __init__(self):
+        super().__init__()
+        self.tune()
+
+    def tune(self):
+        self.description = "Ring the church bell."
+
+    def _run(self):
+        return ""
+
+
+agent = create_agent(llm, [Switch(), Look(), Ring()])
 builder = StateGraph(MessagesState).add_node("plan", Plan()).add_node("agent", agent)
 graph = builder.add_edge(START, "plan").add_edge("plan", "agent").compile()
 """
@@ -2647,9 +2662,10 @@ def test_a_base_class_of_the_program_makes_of_an_argument_what_it_likes_and_a_to
 ) -> None:
     write("app.py", GRAPH.partition("def chat")[0] + MADE_ABOVE)
     found = read_program("app:graph")
-    assert [tool.description for tool in found.tools] == ["Switch the light.", "Look for wine."]
+    described = [tool.description for tool in found.tools]
+    assert described == ["Switch the light.", "Look for wine.", "Ring the church bell."]
     texts = {"".join(text.pieces) for text in found.texts if text.used_by}
-    assert texts == {"Plan the trip.", "BE STRICT.", "Switch the light.", "Look for wine."}
+    assert texts == {"Plan the trip.", "BE STRICT.", *described}
 
 
 def test_texts_of_one_line_of_toml_are_found_behind_their_key(write: Write) -> None:
@@ -2699,6 +2715,35 @@ def test_what_calls_of_a_partial_pass_and_sums_of_names_are_followed(write: Writ
     write("app.py", head.partition("def chat")[0] + PARTIALS + "\n\ngraph = " + graph)
     texts = {"".join(text.pieces) for text in read_program("app:graph").texts if text.used_by}
     assert texts == {"Be warm.", "Be cold.", "Greet.", "Part.", "A hint."}
+
+
+RUNNING = """
+import subprocess
+from functools import partial
+
+
+def ask(text):
+    return llm.invoke(text)
+
+
+def report(warm):
+    warm("Begun.")
+
+
+def chat(state):
+    run = partial(ask)
+    warm = partial(ask)
+    subprocess.run("ls /tmp")
+    report(print)
+    return {"messages": [run("Run it."), warm("Warm up.")]}
+"""
+
+
+def test_only_calls_of_the_name_that_holds_a_partial_pass_it_something(write: Write) -> None:
+    head, _, graph = GRAPH.partition("\n\ngraph = ")
+    write("app.py", head.partition("def chat")[0] + RUNNING + "\n\ngraph = " + graph)
+    texts = {"".join(text.pieces) for text in read_program("app:graph").texts if text.used_by}
+    assert texts == {"Run it.", "Warm up."}
 
 
 PAYING = """

@@ -621,7 +621,7 @@ class MakerReader:
             [text for value in names for text in find_strings(self.program, value.node, value.at).values][:1]
         )
         draft = self._add_tool(name or of.name, "class", node, where)
-        first = [value for value in descriptions if not self._is_later(value)]
+        first = [value for value in descriptions if not is_later(value, of)]
         for value in (first or descriptions)[-1:]:  # what `__init__` gives comes behind the default
             self._describe(draft, value.node, value.at, None)
         for value in schemas[:1]:
@@ -634,12 +634,6 @@ class MakerReader:
                         self._read_argument_texts(member.node.function, member.at, draft)
                     self._read_results(member.node.function, member.at, draft)
         return draft
-
-    @staticmethod
-    def _is_later(value: Traced) -> bool:
-        """Whether a method that does not make the object assigns a value."""
-        method = find_method(value.at)
-        return method is not None and method.owner.name not in ("__init__", "__post_init__", "model_post_init")
 
     def _read_made_tool(self, node: ast.Call, at: Surroundings) -> ToolDraft | None:
         """Read `StructuredTool.from_function(...)`, `Tool(...)`, `tool(f)` and `create_handoff_tool(...)`."""
@@ -729,6 +723,20 @@ def list_elements(program: Program, node: Any, at: Surroundings) -> list[Traced]
         elif found.node is not node:
             elements.append(found)
     return elements
+
+
+MAKING = ("__init__", "__post_init__", "model_post_init")
+"""Methods that make an object."""
+
+
+def is_later(value: Traced, of: ast.ClassDef) -> bool:
+    """Whether a method assigns a value that does not make the object, and that none of those that do calls."""
+    method = find_method(value.at)
+    if method is None or method.owner.name in MAKING:
+        return False
+    makers = [part for part in of.body if isinstance(part, ast.FunctionDef) and part.name in MAKING]
+    calls = [part for maker in makers for part in ast.walk(maker) if isinstance(part, ast.Call)]
+    return method.owner.name not in map(get_last_name, (call.func for call in calls))
 
 
 def _list_parts(program: Program, found: Traced) -> list[Traced] | None:

@@ -1407,9 +1407,17 @@ class Program:
         """List the calls of the names that `name = partial(function, ...)` has, behind what the partial passes."""
         parent, skipped = self.parents.get(partial), [ast.Starred(part, ast.Load()) for part in partial.args[1:]]
         for target in parent.targets if isinstance(parent, ast.Assign) else ():
+            is_member = isinstance(target, ast.Attribute) or isinstance(self.parents.get(parent), ast.ClassDef)
             for found in filter(self.is_live, self.calls.get(get_last_name(target), ())):
-                made = ast.Call(found.node.func, [*skipped, *found.node.args], found.node.keywords)
-                yield made, found.at, found.node
+                call = found.node
+                if isinstance(call.func, ast.Name):
+                    called = self.look_up(call.func.id, found.at, call.lineno)
+                    is_of_partial = any(value.node is partial for value in called)
+                else:
+                    is_of_partial = is_member
+                if is_of_partial:
+                    made = ast.Call(call.func, [*skipped, *call.args], call.keywords)
+                    yield made, found.at, call
 
     def _is_super(self, found: Traced, owner: Any) -> bool:
         """Whether a call is `super().__init__(...)` in a subclass of a class."""

@@ -486,7 +486,8 @@ class _Connection:
     def _describe(self, error: BaseException | None) -> str:
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        reason = _clean(f"{type(error).__name__}: {error}")
+        text = str(error) or "Connection closed"  # anyio's errors of a stream that has ended are without a word
+        reason = _clean(f"{type(error).__name__}: {text}")
         said = b"" if self._said is None else os.pread(self._said.fileno(), 4000, 0)
         last = _clean(said.decode(errors="replace")).strip().rpartition("\n")[2]
         return f"{reason[:300]}; the last line of its errors is {last[-300:]!r}" if last else reason[:300]

@@ -41,9 +41,12 @@ def evolve(home: Path, method: str, *more: str, code: int = 0) -> tuple[dict[str
     return heard, done
 
 
-@pytest.mark.parametrize(("method", "seed"), [("hiva", "0"), ("hera", "7")])  # in which each of them is asked
-def test_every_critic_and_rewriter_hears_the_guide_and_no_agent_does(tmp_path: Path, method: str, seed: str) -> None:
-    heard, _ = evolve(tmp_path, method, "--guide", WISH, "--seed", seed)
+@pytest.mark.parametrize(("method", "seeds"), [("hiva", "0"), ("hera", "37")])  # in which each of them is asked
+def test_every_critic_and_rewriter_hears_the_guide_and_no_agent_does(tmp_path: Path, method: str, seeds: str) -> None:
+    heard = defaultdict[str, list[str]](list)
+    for seed in seeds:
+        for kind, texts in evolve(tmp_path / seed, method, "--guide", WISH, "--seed", seed)[0].items():
+            heard[kind] += texts
     said = f"What the owner of the team asks of every change: {WISH}"
     shares = {kind: sum(said in text for text in texts) / len(texts) for kind, texts in heard.items()}
     assert {kind for kind, share in shares.items() if share == 1} >= LEARNING[method]

@@ -316,7 +316,7 @@ def prepare_nothing(self: object) -> None:
         ({"propose": Method.propose}, "has no propose; write `async def propose.*`, which returns an EvolveResult"),
         ({"propose": propose_now}, r"propose is written as `async def propose\(self, team, runs, ctx\)`"),
         ({"propose": propose_nothing}, "propose must return an object of EvolveResult, not None"),
-        ({"answer": answer_text}, r"answer must return a Trajectory, and explore a list of them, not \['4'\]"),
+        ({"answer": answer_text}, "answer must return an object of Trajectory, not '4'"),
         ({"__init__": prepare_nothing}, r"its __init__ must call super\(\).__init__\(\), which makes its config$"),
     ],
 )

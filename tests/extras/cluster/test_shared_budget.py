@@ -187,8 +187,3 @@ def test_a_database_of_an_earlier_version_learns_when_a_pool_was_used(server: po
         used = "SELECT 1 FROM selfwire_pools WHERE name = 'second' AND touched > now() - INTERVAL '1 day'"
         wait_until(lambda: connection.execute(used).fetchone() is not None)
         run.reserve(CALL, "a")
-
-
-def test_an_address_that_is_neither_file_nor_postgresql_is_refused() -> None:
-    with pytest.raises(ConfigError, match="in a file or at a postgresql:// address, not redis://"):
-        open_ledger("redis://host/1")

@@ -16,7 +16,7 @@ TOLD = 500
 DECISIONS = "decisions"
 """Name of a trajectory's note with its `DecisionCount`."""
 CUT = "cut"
-"""Name of a trajectory's note: the cap of calls ended the run or a sample, so that its calls are not in the trajectory."""
+"""Name of a trajectory's note: the cap of calls ended the run or a sample, whose calls are not in the trajectory."""
 OFFERED = "offered"
 """Name of a trajectory's note: agents without a step whose prompts were sent beside that of another, by the other.
 

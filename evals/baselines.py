@@ -19,7 +19,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology, make_chain
-from selfwire.core.trajectory import Message, Step, Trajectory
+from selfwire.core.trajectory import CUT, Message, Step, Trajectory
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evals.graders import to_ballot
 from selfwire.evals.instructions import paraphrases
@@ -27,9 +27,6 @@ from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.graphs.machine import DETACHED, Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.team import TeamContext, run_team
-
-CUT = "cut"
-"""Name of the trajectory's note that the cap of calls ended a sample, so that its calls are not in the trajectory."""
 
 
 def load_prompt(name: str) -> str:

@@ -28,9 +28,8 @@ from pydantic import Field, ValidationError
 from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.task import Question, Task
 from selfwire.core.team import Team
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import CUT, Trajectory
 from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, to_plain_json
-from selfwire.evals.baselines import CUT
 from selfwire.evals.table import CAPPED, make_task_row
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.rollouts import Keep, RolloutContext, RolloutFn, get_fault, make_task_config, stream_rollouts

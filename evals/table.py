@@ -22,7 +22,7 @@ from pydantic import AliasChoices, Field, ValidationError
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Question
-from selfwire.core.trajectory import DecisionCount, Trajectory, sum_decisions
+from selfwire.core.trajectory import CUT, DecisionCount, Trajectory, sum_decisions
 from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.evals.statistics import (
@@ -49,6 +49,7 @@ class TaskRow(FrozenModel):
         solved: None if it ended as an error.
         error: why it could not be answered or graded; neither solved nor unsolved.
         capped: whether its calls were used up before it had an answer: unsolved, with score 0.
+        cut: whether its cap of calls stopped it before it was done, with an answer or without.
         dollars: None if a price is not known.
         seconds: its calls took together; they overlap.
         rounds: that a method with rounds took.
@@ -67,6 +68,7 @@ class TaskRow(FrozenModel):
     solved: bool | None
     error: str | None = None
     capped: bool = False
+    cut: bool = False
     calls: int = Field(ge=0)
     input_tokens: int = Field(ge=0)
     output_tokens: int = Field(ge=0)
@@ -150,6 +152,7 @@ def make_task_row(target: str, question: Question, done: Trajectory, spent: Usag
         solved=False if capped else feedback.solved if feedback else None,
         error=None if feedback or capped else done.error,
         capped=capped,
+        cut=capped or bool(done.notes.get(CUT)),
         calls=spent.calls,
         input_tokens=spent.input_tokens,
         output_tokens=spent.output_tokens,
@@ -261,6 +264,7 @@ class SystemSummary:
     Attributes:
         scores: by task, in the order of the rows; None for an error.
         capped: tasks whose calls were used up before there was an answer; they score 0.
+        cut: tasks that the cap of calls stopped before the system was done, those of `capped` too.
         rounds: of all tasks together; None for a system without rounds.
         judged, agreed: graded tasks on which the system's own judge spoke, and where it was right.
         decisions: of the system's router in all runs; None where none learns.
@@ -272,6 +276,7 @@ class SystemSummary:
     scores: dict[str, float | None] = field(default_factory=dict)
     solved: int = 0
     capped: int = 0
+    cut: int = 0
     rounds: int | None = None
     judged: int = 0
     agreed: int = 0
@@ -287,6 +292,7 @@ class SystemSummary:
         self.scores[row.task] = row.score
         self.solved += bool(row.solved)
         self.capped += row.capped
+        self.cut += row.cut
         self.fault = self.fault or row.error or ""
         self._spend.add(row)
         if row.rounds is not None:
@@ -369,6 +375,7 @@ class SystemSummary:
             "tasks": self.tasks,
             "errors": self.errors,
             "capped": self.capped,
+            "cut": self.cut,
             "spend": self.spend,
             "fault": self.fault,
         }
@@ -481,6 +488,7 @@ CALLS = Column[SystemSummary]("calls/task", lambda line: f"{line.calls_per_task:
 TOKENS = Column[SystemSummary]("tokens/task", lambda line: f"{line.spend.tokens / max(line.tasks, 1):,.0f}")
 DECISIONS = Column[SystemSummary]("free decisions", lambda line: str(line.decisions or "-"), silent="-")
 ERRORS = Column[SystemSummary]("errors", lambda line: str(line.errors))
+CUT_SHORT = Column[SystemSummary]("cut", lambda line: str(line.cut), silent="0")
 OVER_CAP = Column[SystemSummary]("over cap", lambda line: str(line.capped), silent="0")
 PER_HUNDRED_CALLS = Column[SystemSummary](
     "score per 100 calls", lambda line: "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}"
@@ -505,6 +513,7 @@ def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
         SOLVED,
         Column("difference [95 %]", lambda line: format_difference(compute_difference(line, against)), silent="-"),
         ERRORS,
+        CUT_SHORT,
         OVER_CAP,
         CALLS,
         TOKENS,
@@ -597,6 +606,7 @@ def merge_lines(lines: Sequence[SystemSummary]) -> SystemSummary:
         scores={f"{place} {task}": score for place, line in enumerate(lines) for task, score in line.scores.items()},
         solved=sum(line.solved for line in lines),
         capped=sum(line.capped for line in lines),
+        cut=sum(line.cut for line in lines),
         decisions=sum_decisions(line.decisions for line in lines),
     )
     for line in lines:
@@ -628,6 +638,7 @@ def list_seed_columns() -> tuple[Column[SeedSummary], ...]:
         Column("solved", _format_solved, silent=""),
         Column("difference [95 %]", lambda found: format_difference(found.difference), silent="-"),
         of_whole(ERRORS),
+        of_whole(CUT_SHORT),
         of_whole(OVER_CAP),
         of_whole(CALLS),
         of_whole(TOKENS),
@@ -690,7 +701,7 @@ class KeptHead(FrozenModel):
 
 
 class KeptSystem(FrozenModel):
-    """The scores of a system, None for an error; `solved` and `capped` are places of tasks."""
+    """The scores of a system, None for an error; `solved`, `capped` and `cut` are places of tasks."""
 
     info: SystemInfo
     scores: tuple[float | None, ...]
@@ -698,6 +709,7 @@ class KeptSystem(FrozenModel):
     tokens: tuple[tuple[int, int], ...]
     solved: tuple[int, ...] = ()
     capped: tuple[int, ...] = ()
+    cut: tuple[int, ...] = ()
     dollars: tuple[float | None, ...] = ()
     decisions: DecisionCount | None = None
 
@@ -719,6 +731,7 @@ class KeptSystem(FrozenModel):
                 solved=None if score is None else at in self.solved,
                 error="an error" if score is None else None,
                 capped=at in self.capped,
+                cut=at in self.cut,
                 calls=calls,
                 input_tokens=read,
                 output_tokens=written,
@@ -785,6 +798,7 @@ def _keep(info: SystemInfo, rows: Sequence[TaskRow]) -> KeptSystem:
         tokens=tuple((row.input_tokens, row.output_tokens) for row in rows),
         solved=tuple(at for at, row in enumerate(rows) if row.solved),
         capped=tuple(at for at, row in enumerate(rows) if row.capped),
+        cut=tuple(at for at, row in enumerate(rows) if row.cut),
         dollars=() if free else tuple(row.dollars for row in rows),
         decisions=summary.decisions,
     )

@@ -9,11 +9,10 @@ from selfwire.core.errors import ConfigError, ModelError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
-from selfwire.core.trajectory import Message, Step, Trajectory
+from selfwire.core.trajectory import CUT, Message, Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evals.baselines import (
     BASELINES,
-    CUT,
     VOTE,
     Baseline,
     Single,

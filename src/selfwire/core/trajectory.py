@@ -15,6 +15,8 @@ TOLD = 500
 """Most characters of an error that the user is told."""
 DECISIONS = "decisions"
 """Name of a trajectory's note with its `DecisionCount`."""
+CUT = "cut"
+"""Name of a trajectory's note: the cap of calls ended the run or a sample, whose calls are not in the trajectory."""
 OFFERED = "offered"
 """Name of a trajectory's note: agents without a step whose prompts were sent beside that of another, by the other.
 

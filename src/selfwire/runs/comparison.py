@@ -173,6 +173,8 @@ def _remarks(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> Iterator[st
             yield f"{line.info.name}: {format_count(line.errors, 'error')}, such as {shorten(line.fault, FAULT)}"
         if line.capped:
             yield f"{line.info.name}: {format_count(line.capped, 'task')} over the cap of calls, scored 0"
+        if with_answer := line.cut - line.capped:
+            yield f"{line.info.name}: {format_count(with_answer, 'task')} cut short by the cap of calls, with an answer"
     for line in lines:
         means = line.figures
         if figures := [f"{name} {means[name]:.3f}" for name in run.benchmark.figures if name in means]:

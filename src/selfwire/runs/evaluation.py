@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 from selfwire.core.errors import ConfigError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import CUT, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.evals.baselines import CUT
 from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
 from selfwire.evals.graders import GradedEnvironment
 from selfwire.evals.table import TRIVIAL, Header, ResultsFile, SystemSummary, TaskRow, make_task_row
@@ -49,7 +48,7 @@ from selfwire.runs.record import (
     track_status,
     with_changes,
 )
-from selfwire.runs.spec import LEAST, EvaluateSpec, GivenSizes, fit_sizes
+from selfwire.runs.spec import LEAST, EvaluateSpec, GivenSizes, PreEvolutionSpec, fit_sizes
 from selfwire.runs.systems import (
     LoadedTeam,
     MeasuredSystem,
@@ -610,9 +609,15 @@ def load_request_tasks(
 ) -> tuple[Benchmark, tuple[Task, ...]]:
     """Load the benchmark, and the tasks of the split that no system has learned from, in their order.
 
+    A comparison in which nobody is evolved sets tasks aside for evolutions too, where there are enough, so that the
+    tasks of a seed do not depend on who takes part.
+
     Raises:
         ConfigError: there are not enough tasks.
     """
+    if request.command == "compare" and request.evolving is None:
+        with suppress(ConfigError):
+            return _tasks(request.replace(evolving=PreEvolutionSpec()), known, known.tasks, given)
     with suppress(ConfigError):
         return _tasks(request, known, known.tasks, given)
     return _tasks(request, known, 0, given)

@@ -17,10 +17,10 @@ from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
 from selfwire.core.team import Team
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import CUT, Trajectory
 from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenMap, FrozenModel, describe_half_character, fingerprint, to_plain_json
-from selfwire.evals.baselines import BASELINES, CUT, make_baseline
+from selfwire.evals.baselines import BASELINES, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
 from selfwire.graphs.machine import Ctx

@@ -210,7 +210,8 @@ def test_errors_are_no_zeros_in_a_chart() -> None:
 
 
 def test_a_comparison_shows_differences_and_what_methods_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = call(tmp_path, "compare", "single", "dytopo", "--benchmark", "archive", "--tasks", "4", "--evolve", "none")
+    asked = ("--benchmark", "archive", "--tasks", "4", "--evolve", "none", "--calls-per-task", "12")
+    result = call(tmp_path, "compare", "single", "dytopo", *asked)
     assert result.exit_code == 0, result.output
     (folder,) = (tmp_path / "runs").iterdir()
     result = call(tmp_path, "report", folder.name)
@@ -218,6 +219,7 @@ def test_a_comparison_shows_differences_and_what_methods_noted(tmp_path: Path, m
     page = (folder / "report.html").read_text()
     assert [one["key"] for one in read_data(page, "runs")] == ["dytopo", "single", "trivial"]
     assert re.search(r'<th scope="row">dytopo</th>.*?[+-]\d\.\d\d \[[+-]\d\.\d\d, [+-]\d\.\d\d\]', page)
+    assert '<th scope="col" class="number">cut</th>' in page
     noted = [text for chunk in read_trails(page) for done in chunk for text in done["notes"]]
     assert len(noted) >= 4
     assert 'id="team"' not in page

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import Result
@@ -12,10 +13,10 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Budget, Usage
 from selfwire.evals.statistics import compute_paired_interval
 from selfwire.evals.table import Column, SystemInfo, SystemSummary, build_table, compute_difference, read_results
-from selfwire.runs.evaluation import OpenEvaluation, validate_request
+from selfwire.runs.evaluation import OpenEvaluation, load_request_tasks, validate_request
 from selfwire.runs.pre_evolution import compute_left
-from selfwire.runs.record import find_contaminated_tasks
-from selfwire.runs.spec import STAMP, EvaluateSpec, SystemSpec
+from selfwire.runs.record import ContaminatedTasks, find_contaminated_tasks
+from selfwire.runs.spec import STAMP, EvaluateSpec, PreEvolutionSpec, SystemSpec
 from tests.commands import call
 
 SIZES = ("--gate", "mean", "--iterations", "1", "--batch", "3", "--gate-tasks", "3", "--train", "6", "--gate-size", "6")
@@ -44,7 +45,33 @@ def test_a_method_in_rounds_gives_the_answer_of_the_rounds_that_its_calls_suffic
     _, rows = read_results(tmp_path / "o.jsonl")
     cut = [row for row in rows if row.target == "dytopo" and row.calls == 12]
     assert cut, "the third round needs more"
-    assert all(row.rounds == 2 and row.answer and not row.capped for row in cut)
+    assert all(row.rounds == 2 and row.answer and row.cut and not row.capped for row in cut)
+
+
+@pytest.mark.parametrize("seeds", ["1", "2"])
+def test_runs_that_the_cap_cuts_short_stand_in_the_table_of_a_seed_and_of_all(tmp_path: Path, seeds: str) -> None:
+    asked = ("dytopo", "cot", "--benchmark", "archive", "--tasks", "2", "--calls-per-task", "12", "--seeds", seeds)
+    result = call(tmp_path, "compare", *asked)
+    head = next(line for line in result.stdout.splitlines()[::-1] if line.lstrip().startswith("system"))
+    last = next(line for line in result.stdout.splitlines()[::-1] if line.lstrip().startswith("dytopo "))
+    assert " cut " in head, "a table that says nothing of runs that were cut"
+    assert last[head.index(" cut") + 1 :].split()[0] == seeds
+
+
+@pytest.mark.parametrize("benchmark", ["archive", "shelfmarks"])
+def test_the_tasks_of_a_seed_do_not_depend_on_who_takes_part(benchmark: str) -> None:
+    def deal(**given: Any) -> list[str]:
+        request = EvaluateSpec(
+            command="compare",
+            benchmark=benchmark,
+            tasks=6,
+            seed=3,
+            entries=(SystemSpec(name="cot", target="cot"),),
+            **given,
+        )
+        return [task.id for task in load_request_tasks(request, ContaminatedTasks())[1]]
+
+    assert deal() == deal(evolving=PreEvolutionSpec(names=("cot",))) == deal(evolving=PreEvolutionSpec())
 
 
 @pytest.mark.slow

@@ -240,7 +240,7 @@ def _format_methods(page: Path, given: Mapping[str, str]) -> str:
 
         return format_gain
 
-    priced = [column for column in list_seed_columns() if column.name in ("calls/task", "tokens/task", "over cap")]
+    priced = [column for column in list_seed_columns() if column.name in ("cut", "calls/task", "tokens/task")]
     columns = (
         Column[str]("system", str),
         Column("before", show(BEFORE)),

@@ -15,7 +15,11 @@ State = Literal["error", "wrong", "right", "open"]
 
 
 class Outcome(FrozenModel):
-    """How a team did on one task."""
+    """How a team did on one task.
+
+    Args:
+        cut: whether the cap of calls stopped it before it was done.
+    """
 
     task: str
     sample: int = 0
@@ -24,6 +28,7 @@ class Outcome(FrozenModel):
     calls: int
     tokens: int
     dollars: float | None = None
+    cut: bool = False
 
 
 class Place(FrozenModel):
@@ -148,6 +153,7 @@ class SystemLine(FrozenModel):
     Args:
         calls, tokens, dollars: per task; None where they are not known.
         tasks: how many tasks, or seeds.
+        cut: tasks that the cap of calls stopped before the system was done.
         gain: its difference from the one that all are compared with.
         note: stands beside the difference, or for it.
         main: whether the page is about it.
@@ -162,6 +168,7 @@ class SystemLine(FrozenModel):
     dollars: float | None = None
     tasks: int
     errors: int = 0
+    cut: int = 0
     gain: IntervalEstimate | None = None
     note: str = ""
     main: bool = False

@@ -50,6 +50,7 @@ def _make_outcome(row: TaskRow) -> Outcome:
         calls=row.calls,
         tokens=row.input_tokens + row.output_tokens,
         dollars=row.dollars,
+        cut=row.cut,
     )
 
 

@@ -295,4 +295,5 @@ def make_system_line(name: str, place: Place) -> SystemLine:
         dollars=None if dollars is None else dollars / many,
         tasks=len(place.outcomes),
         errors=sum(outcome.state == "error" for outcome in place.outcomes),
+        cut=sum(outcome.cut for outcome in place.outcomes),
     )

@@ -821,7 +821,7 @@ class EvolutionLoop:
             earlier: finished trajectories by task; these tasks are not run again.
         """
         done, side, ctx = list(earlier.values()), scope.run.partition("/")[2], self.ctx.where(scope)
-        rollout_fn = self.method.explore if explores else self.method.answer
+        rollout_fn = self.method.get_samples if explores else self.method.get_answer
         rollout_context = replace(self.rollout_context, samples=self.method.samples if explores else 1)
 
         def progress(trajectory: Trajectory) -> None:

@@ -708,7 +708,7 @@ async def run_single_agent(run: OpenEvolution, tasks: Sequence[Task], calls: flo
     scope = Scope(run=f"{run.run}/single", seed=run.config.seed, phase="baseline")
     ctx = single.make_ctx(run.ctx.model, run.ctx.get_tools(seed), run.ctx.embed, at=scope)
     return await collect_rollouts(
-        replace(run.rollout_context, runner=None), single.answer, single.seed(tools), tasks, ctx
+        replace(run.rollout_context, runner=None), single.get_answer, single.seed(tools), tasks, ctx
     )
 
 
@@ -728,7 +728,7 @@ async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], samples
     first = dict(zip((task.id for task in tasks), await get_test_trajectories(run, "before", tasks), strict=True))
 
     async def answer(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-        others = [await run.method.answer(team, question, ctx.where(sample=number)) for number in range(1, samples)]
+        others = [await run.method.get_answer(team, question, ctx.where(sample=number)) for number in range(1, samples)]
         return merge_samples([first[question.id].replace(feedback=None), *others])
 
     scope = Scope(run=f"{run.run}/votes", seed=run.config.seed, phase="baseline")

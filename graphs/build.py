@@ -144,7 +144,7 @@ class MethodFactory(Generic[Config]):
         model.refuse_unnamed(team.agents)
         return team
 
-    def find_team(self, initial: Team | str | Path | None, name: str, library: "Library | None") -> Team:
+    def find_initial_team(self, initial: Team | str | Path | None, name: str, library: "Library | None") -> Team:
         """Find the team that a graph starts from; arguments as `build_graph`.
 
         Raises:
@@ -158,9 +158,9 @@ class MethodFactory(Generic[Config]):
             # without a library every name but a file's is one of the method's own
             if initial in seeds.names or (library is None and not initial.endswith(".json")):
                 initial = self.make_seed(initial)
-        return self.check(run_sync(self._find_team(initial, name, library)))
+        return self.check(run_sync(self._load_initial_team(initial, name, library)))
 
-    async def _find_team(self, initial: Team | str | Path | None, name: str, library: "Library | None") -> Team:
+    async def _load_initial_team(self, initial: Team | str | Path | None, name: str, library: "Library | None") -> Team:
         if isinstance(initial, Team):
             return initial
         if initial is not None and str(initial).endswith(".json"):
@@ -300,7 +300,7 @@ def build_graph(
         options.get("models", {}),
     )
     library, name = options.get("library"), options.get("name") or method.name
-    begin = factory.find_team(options.get("initial"), name, library)
+    begin = factory.find_initial_team(options.get("initial"), name, library)
 
     async def choose(choices: RunContext, thread_team: Team | None) -> Team:
         if not (chosen := await factory.load_first_team(choices, library)):

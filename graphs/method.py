@@ -405,8 +405,8 @@ class Method(Generic[Config]):
         Raises:
             ConfigError: `seed` makes something else.
         """
-        is_named = named is not None and self.seeds is not None
-        made = self.seeds.make(self, tools, named) if is_named else self.seed(tools, toolbox=toolbox)
+        seeds = None if named is None else self.seeds
+        made = seeds.make(self, tools, named) if seeds else self.seed(tools, toolbox=toolbox)
         return check_result(self, "seed", made, Team).replace(method=self.name)
 
     def adapt(self, team: Team) -> Team:

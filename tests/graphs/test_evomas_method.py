@@ -23,7 +23,8 @@ from selfwire.evolvers.router.decisions import Episode, to_router_episode
 from selfwire.extras.offline.faults import Faults
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import evomas as served
-from selfwire.graphs.evomas import Evomas, EvomasCtx
+from selfwire.graphs.evomas import Evomas
+from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import find_method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.limits import CallSettings
@@ -38,7 +39,7 @@ def begun(evomas: Evomas) -> Team:
     return evomas.seed(BENCH.tools, toolbox=tuple(BENCH.toolbox))
 
 
-def given(evomas: Evomas, model: MeteredModel | None = None, *, seed: int = 0) -> EvomasCtx:
+def given(evomas: Evomas, model: MeteredModel | None = None, *, seed: int = 0) -> Ctx[EvomasConfig]:
     model = model or MeteredModel(OfflineChat(critic_error_rate=0.0, error_rate=0.0))
     return evomas.make_ctx(model, BENCH.toolbox, HashingEmbedder(64), at=Scope(run="r", seed=seed))
 

@@ -441,7 +441,11 @@ def test_a_class_that_inherits_a_seed_gives_the_answers_itself(install: Any, tmp
     elif verb == "compare":
         both: Any = {"mine": Careful(), "theirs": "hiva"}
         compared = selfwire.compare(both, TASKS, grade_careful, limit=2, home=tmp_path)
-        assert {name: score and score.value for name, score in compared.scores.items()} == {"trivial": 0, "mine": 1, "theirs": 0}
+        assert {name: score and score.value for name, score in compared.scores.items()} == {
+            "trivial": 0,
+            "mine": 1,
+            "theirs": 0,
+        }
     else:
         change: Any = selfwire.evolve if verb == "evolve" else selfwire.prune
         options = {"gate": "mean", "limit": 4} if verb == "evolve" else {"margin": 0.5, "limit": 30}

@@ -69,6 +69,7 @@ from selfwire.runs.open import (
     choose_team_name,
     describe_lending,
     find_kind,
+    find_team,
     load_models,
     make_seed,
     refuse_missing_tools,
@@ -761,7 +762,7 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, options: CallOptions, con
     """
 
     def prepare() -> AbstractContextManager[OpenEvolution]:
-        found = options.find_team(team, evolves=True)
+        found = find_team(team, options.home, method=options.method, evolves=True)
         if config["iterations"] or not config["pruning"]:
             refuse_method_that_learns_nothing(found.method)
         data = tasks.find(options.tools)

@@ -37,6 +37,7 @@ from selfwire.runs.open import (
     describe_lending,
     describe_other_model,
     find_kind,
+    find_team,
     load_models,
     load_saved,
     make_seed,
@@ -411,7 +412,7 @@ async def ask_team(
     """Put one question to a team; see `selfwire.run`."""
 
     def opened() -> OpenQuestion:
-        found = options.find_team(team)
+        found = find_team(team, options.home, method=options.method)
         names, given = options.find_models(found.model)
         models = load_models(names, options.folder, given)
         return open_question(found, models, toolbox=options.toolbox, budget=options.limits, config=found.config)

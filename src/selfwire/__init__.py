@@ -123,7 +123,6 @@ def _in_python(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corouti
 
 def _make_sync(verb: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """The sync form of a verb: it runs on a background event loop, so that it works in notebooks too."""
-
     call: Callable[P, Coroutine[Any, Any, T]] = verb.__wrapped__  # type: ignore[attr-defined]
 
     @wraps(verb)

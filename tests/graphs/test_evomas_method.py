@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
 from selfwire.core.agent import Agent
@@ -20,7 +21,6 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.router.config import ROUTER, TrainConfig, paper_training
 from selfwire.evolvers.router.decisions import Episode, to_router_episode
-from selfwire.extras.offline.faults import Faults
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import evomas as served
 from selfwire.graphs.evomas import Evomas
@@ -230,8 +230,15 @@ async def test_what_a_rejected_candidate_has_learned_is_kept() -> None:
     assert await evomas.fit(start, [], given(evomas)) == start
 
 
+class DownChat(OfflineChat):
+    """A model whose server gives no answer."""
+
+    def _reply(self, *args: Any, **kwargs: Any) -> AIMessage:
+        raise TimeoutError("the server is down")
+
+
 async def test_a_model_that_fails_outside_the_team_ends_the_trajectory_as_an_error() -> None:
-    model = MeteredModel(OfflineChat(faults=Faults(server_error=1.0, times=None)), policy=CallSettings(retries=0))
+    model = MeteredModel(DownChat(), policy=CallSettings(retries=0))
     evomas = Evomas(adapter="random")
     done = await evomas.answer(begun(evomas), ASKED, given(evomas, model))
     assert done.answer is None

@@ -455,7 +455,8 @@ def test_a_class_that_inherits_a_seed_gives_the_answers_itself(install: Any, tmp
 
 def test_a_graph_of_a_class_that_inherits_a_seed_runs_its_teams(install: Any, tmp_path: Path) -> None:
     install()
-    for given in (Careful, type("Coder", (Dytopo,), {"name": "coder"})):
+    kinds: list[type[Method[Any]]] = [Careful, type("Coder", (Dytopo,), {"name": "coder"})]
+    for given in kinds:
         named: Any = {"initial": "math"} if given.seeds else {}
         done = build_graph(given, **named).compile().invoke({"question": "What is 2 plus 2?"})
         assert Team.model_validate(done["workflow"]).method == given.name

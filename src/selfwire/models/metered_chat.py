@@ -636,7 +636,7 @@ class MeteredChat(BaseChatModel):
             unsent: whether nothing of the request was sent, or all of it refused.
         """
         since, probe = time.monotonic(), request._replace(messages=[PROBE], tools=(), schema=None, call=None)
-        tokens = self._estimate_most(probe.messages, probe).tokens
+        tokens = self._estimate_most(probe).tokens
         for pause in (self.policy.backoff, 0.0):
             async with throttle.take_place(tokens) as start:
                 answer = await self._send_once(probe)

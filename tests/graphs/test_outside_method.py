@@ -25,6 +25,7 @@ from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
 from selfwire.extras.contestants.aflow.method import Aflow
+from selfwire.extras.pages.page import write_report
 from selfwire.graphs import method
 from selfwire.graphs.build import build_graph
 from selfwire.graphs.dytopo import Dytopo
@@ -468,6 +469,16 @@ def test_a_saved_team_of_a_method_that_is_not_here_names_the_way_out(install: An
     with pytest.raises(ConfigError, match=r"unknown method 'bare'; .* as an instance of its class \(method=MINE\(\)\)"):
         selfwire.run("mine", "What is 2 plus 2?", home=tmp_path)
     assert selfwire.run("mine", "What is 2 plus 2?", home=tmp_path, method=Bare()).answer
+
+
+def test_what_a_method_has_left_is_shown_by_a_process_that_does_not_have_it(install: Any, tmp_path: Path) -> None:
+    install()
+    small: Any = {"iterations": 1, "batch": 2, "limit": 4, "gate": "off", "home": tmp_path}
+    selfwire.evolve(Careful(), TASKS, grade_careful, name="mine", run_name="first", **small)
+    install()
+    assert selfwire.load("mine", home=tmp_path).method == "careful"
+    page = write_report(tmp_path, "first", tmp_path / "page.html")
+    assert "careful" in page.read_text()
 
 
 async def test_a_served_team_without_an_answer_says_how_to_retry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,20 @@ class ApprovalAnswer(FrozenModel):
     why: str = Field(default="", max_length=1000)
     prompts: Mapping[str, str] = Field(default_factory=dict, max_length=100)
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """The answer as it is saved with the team that it makes, which has its prompts."""
+        return self.model_dump(mode="json", exclude={"prompts"})
+
+    def list_same(self, team: Team) -> tuple[str, ...]:
+        """The agents whose prompts in the answer are those that they have."""
+        known = {agent.id: agent.prompt for agent in team.agents}
+        return tuple(name for name, text in self.prompts.items() if known.get(name) == text)
+
+    def has_made(self, team: Team, record: Mapping[str, Any]) -> bool:
+        """Whether this is the answer with which a team was saved."""
+        return record == self.record and len(self.list_same(team)) == len(self.prompts)
+
 
 def parse_answer(given: Any) -> ApprovalAnswer:
     """Parse an answer, which may be its first word alone.
@@ -103,8 +117,7 @@ def edit_by_hand(
     Raises:
         ConfigError: an agent is unknown, a prompt is blank or the old one, or `check` raises it.
     """
-    known = {agent.id: agent.prompt for agent in team.agents}
-    if same := [name for name, text in answer.prompts.items() if known.get(name) == text]:
+    if same := answer.list_same(team):
         raise ConfigError(f"the prompt of {same[0]!r} is as it was; approve it, or give another one")
     edits = [RewritePrompt(name, text) for name, text in answer.prompts.items()]
     rewiring = Rewiring(*edits, why=answer.why or "changed by hand", operation=BY_HAND, by=answer.by)

@@ -85,9 +85,10 @@ class MethodFactory(Generic[Config]):
         """Name of the embedder that the graph was built with."""
         return self._made["", ""][1].name
 
-    def make_seed(self, tools: Sequence[str] = ()) -> Team:
-        """Make the initial team, whose agents hold these tools."""
-        return self.method.make_seed(tools, toolbox=tuple(self.toolbox))
+    def make_seed(self, name: str | None = None) -> Team:
+        """Make the initial team, with all tools; of a name, where the method has named ones."""
+        tools = tuple(self.toolbox)
+        return self.method.make_seed(tools, toolbox=tools, named=name)
 
     async def open(self, start: RunStart, choices: RunContext, spent: Usage) -> Ctx[Config]:
         """Make the context of a run with a user's choices; its budget pays for the run.
@@ -143,7 +144,7 @@ class MethodFactory(Generic[Config]):
         model.refuse_unnamed(team.agents)
         return team
 
-    def find_team(self, initial: Team | str | Path | None, name: str, library: "Library | None") -> Team:
+    def find_initial_team(self, initial: Team | str | Path | None, name: str, library: "Library | None") -> Team:
         """Find the team that a graph starts from; arguments as `build_graph`.
 
         Raises:
@@ -156,15 +157,10 @@ class MethodFactory(Generic[Config]):
         if seeds and isinstance(initial, str):
             # without a library every name but a file's is one of the method's own
             if initial in seeds.names or (library is None and not initial.endswith(".json")):
-                initial = self.make_named_seed(initial)
-        return self.check(run_sync(self._find_team(initial, name, library)))
+                initial = self.make_seed(initial)
+        return self.check(run_sync(self._load_initial_team(initial, name, library)))
 
-    def make_named_seed(self, name: str | None) -> Team:
-        """Make the initial team of a name, with all tools; by default, and for a method without names, its own."""
-        seeds, tools = self.method_type.seeds, tuple(self.toolbox)
-        return seeds.make(self.method, tools, name) if seeds else self.make_seed(tools)
-
-    async def _find_team(self, initial: Team | str | Path | None, name: str, library: "Library | None") -> Team:
+    async def _load_initial_team(self, initial: Team | str | Path | None, name: str, library: "Library | None") -> Team:
         if isinstance(initial, Team):
             return initial
         if initial is not None and str(initial).endswith(".json"):
@@ -172,7 +168,7 @@ class MethodFactory(Generic[Config]):
 
             return await asyncio.to_thread(read_team, Path(initial))
         if initial is None and (library is None or name not in await library.names()):
-            return self.make_seed(tuple(self.toolbox))
+            return self.make_seed()
         if library is None:
             raise ConfigError(f"seed {str(initial)!r} cannot be looked up: pass its library, a team or a .json file")
         return await library.load(str(initial or name))
@@ -304,12 +300,12 @@ def build_graph(
         options.get("models", {}),
     )
     library, name = options.get("library"), options.get("name") or method.name
-    begin = factory.find_team(options.get("initial"), name, library)
+    begin = factory.find_initial_team(options.get("initial"), name, library)
 
     async def choose(choices: RunContext, thread_team: Team | None) -> Team:
         if not (chosen := await factory.load_first_team(choices, library)):
             if method.seeds and (wanted := getattr(choices, method.seeds.setting)):
-                chosen = factory.check(factory.make_named_seed(wanted))
+                chosen = factory.check(factory.make_seed(wanted))
             else:
                 chosen = factory.check(thread_team) if thread_team else begin
         return factory.refuse_unnamed_models(chosen, choices)

@@ -68,8 +68,6 @@ from selfwire.graphs.method import FULL, CallEstimate, Calls, EvolveResult, Meth
 from selfwire.graphs.serve import make_server
 from selfwire.models.sync import run_sync
 
-DytopoCtx = Ctx[DytopoConfig]
-
 
 class DytopoContext(RunContext):
     """Choices per run; each field's description says what it does."""
@@ -124,7 +122,7 @@ class DytopoState(State):
         return choose_answer(self.domain, [finished.in_order for finished in self.rounds])
 
 
-async def begin(state: DytopoState, ctx: DytopoCtx) -> Update:
+async def begin(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
     """Take a new question; the task is the goal of round 0."""
     question, team, scope = await ctx.begin(state)
     return state.update(
@@ -142,7 +140,7 @@ async def begin(state: DytopoState, ctx: DytopoCtx) -> Update:
     )
 
 
-async def workers(state: DytopoState, ctx: DytopoCtx) -> Update:
+async def workers(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
     """Every worker speaks once (phase 1)."""
     names = get_workers(state.workflow)
     run = RoundRun(make_agents(state, ctx), make_round_input(state, ctx))
@@ -150,13 +148,13 @@ async def workers(state: DytopoState, ctx: DytopoCtx) -> Update:
     return {"said": [done["_said"][name] for name in names]}
 
 
-async def induce_topology(state: DytopoState, ctx: DytopoCtx) -> Update:
+async def induce_topology(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
     """Induce the graph of the round (phases 2 and 3)."""
     setting, at = get_current_setting(state.workflow, ctx.options), ctx.at.at(node="topology")
     return state.update(graph=await induce_round_graph(state.said, ctx.options, setting, ctx.embed, scope=at))
 
 
-async def deliver(state: DytopoState, ctx: DytopoCtx) -> Update:
+async def deliver(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
     """The barrier: private messages along the graph, memories for the next round (phase 4)."""
     done = update_memories(
         state.memories,
@@ -181,7 +179,7 @@ async def deliver(state: DytopoState, ctx: DytopoCtx) -> Update:
     return state.update(memories=done.memories, rounds=rounds, stopped=stopped)
 
 
-async def manager(state: DytopoState, ctx: DytopoCtx) -> Update:
+async def manager(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
     """Halt, or set the next goal (phase 5)."""
     *before, last = state.rounds
     given = make_round_input(state, ctx.where(node=MANAGER, visit=last.number))
@@ -192,7 +190,7 @@ async def manager(state: DytopoState, ctx: DytopoCtx) -> Update:
     return state.update(goal=managed.goal, rounds=rounds, stopped="complete" if managed.complete else "")
 
 
-async def conclude(state: DytopoState, ctx: DytopoCtx) -> Update:
+async def conclude(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
     """Take the answer from the last global state.
 
     Raises:
@@ -205,12 +203,12 @@ async def conclude(state: DytopoState, ctx: DytopoCtx) -> Update:
     return state.update(answer=answer, error=error)
 
 
-def manager_or_next(state: DytopoState, ctx: DytopoCtx) -> str:
+def manager_or_next(state: DytopoState, ctx: Ctx[DytopoConfig]) -> str:
     """The manager, unless it is off or no round can follow (D11)."""
     return "manager" if ctx.options.manager and not state.stopped else workers_or_conclude(state, ctx)
 
 
-def workers_or_conclude(state: DytopoState, ctx: DytopoCtx) -> str:
+def workers_or_conclude(state: DytopoState, ctx: Ctx[DytopoConfig]) -> str:
     """Another round, unless the run is complete or out of rounds."""
     return "conclude" if state.stopped else "workers"
 
@@ -229,12 +227,12 @@ USUAL_ROUNDS = 4
 STEPS_PER_ROUND = 4
 
 
-def make_agents(state: DytopoState, ctx: DytopoCtx) -> DytopoAgents:
+def make_agents(state: DytopoState, ctx: Ctx[DytopoConfig]) -> DytopoAgents:
     """The models with DyTopo's prompts and the team's tools."""
     return DytopoAgents(ctx.model, ctx.prompts, ctx.get_tools(state.workflow), ctx.options)
 
 
-def make_round_input(state: DytopoState, ctx: DytopoCtx) -> RoundInput:
+def make_round_input(state: DytopoState, ctx: Ctx[DytopoConfig]) -> RoundInput:
     """Input of the current round, with the needs of the last finished one where anything is delivered at all (D12)."""
     mode, needs = ctx.options.topology, dict[Id, str]()
     last = state.rounds[-1] if state.rounds else None
@@ -442,7 +440,7 @@ class Dytopo(Method[DytopoConfig]):
             raise ConfigError(str(error)) from None
         return team
 
-    async def answer(self, team: Team, question: Question, ctx: DytopoCtx) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: Ctx[DytopoConfig]) -> Trajectory:
         """Run the team on a question until it is done or out of rounds.
 
         Raises:
@@ -452,7 +450,7 @@ class Dytopo(Method[DytopoConfig]):
         report = await self.run(team, question, ctx)
         return report.trajectory(question, team.fingerprint, ctx.at.sample)
 
-    async def run(self, team: Team, question: Question, ctx: DytopoCtx) -> Report:
+    async def run(self, team: Team, question: Question, ctx: Ctx[DytopoConfig]) -> Report:
         """Run the team as `answer` does, and report everything that happened."""
 
         def build_partial_result(state: DytopoState) -> Trajectory | None:
@@ -472,7 +470,7 @@ class Dytopo(Method[DytopoConfig]):
         )
         return Report.of(final.channels)
 
-    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: DytopoCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[DytopoConfig]) -> EvolveResult:
         """Fit tau and K_in: other settings are tried on the same questions, and the gate decides."""
         grade = ctx.grade_run
         assert grade is not None, "a method that makes runs as it learns is given their grader"

@@ -489,12 +489,12 @@ class EvolutionLoop:
         if kinds and {*kinds} <= {*always}:
             answer = ApprovalAnswer(answer="approve", by=f"an earlier answer, always for {', '.join(kinds)}")
             verdict = apply_answer(decision, answer).model_dump(mode="json")
-            return {"verdict": verdict, "approval": answer.model_dump(mode="json")}
+            return {"verdict": verdict, "approval": answer.record}
         question = await self._make_question(state, before, after, kinds)
         answer, kept, by_hand = ask_person(question, after, self._check_by_hand)
         update = EvolutionState(
             verdict=apply_answer(decision, answer).model_dump(mode="json"),
-            approval=answer.model_dump(mode="json", exclude={"prompts"}),
+            approval=answer.record,
             weight=state.get("weight", 1.0) / 2,
         )
         if answer.answer == "reject":
@@ -821,7 +821,7 @@ class EvolutionLoop:
             earlier: finished trajectories by task; these tasks are not run again.
         """
         done, side, ctx = list(earlier.values()), scope.run.partition("/")[2], self.ctx.where(scope)
-        rollout_fn = self.method.explore if explores else self.method.answer
+        rollout_fn = self.method.get_samples if explores else self.method.get_answer
         rollout_context = replace(self.rollout_context, samples=self.method.samples if explores else 1)
 
         def progress(trajectory: Trajectory) -> None:

@@ -92,7 +92,6 @@ from selfwire.graphs.team import TeamContext, run_team
 from selfwire.nodes.ensemble import make_ensemble_runner
 from selfwire.tools.search import with_pages
 
-EvomasCtx = Ctx[EvomasConfig]
 NOTHING_PLANNED = "the planner left nothing to do"
 
 
@@ -135,7 +134,7 @@ class EvomasState(State):
         return self.scope.at(visit=len(self.stages))
 
 
-async def begin(state: EvomasState, ctx: EvomasCtx) -> Update:
+async def begin(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     """Set s_0, an objective and nothing else; the thread's earlier question is forgotten."""
     question, team, scope = await ctx.begin(state)
     return state.update(
@@ -155,7 +154,7 @@ async def begin(state: EvomasState, ctx: EvomasCtx) -> Update:
     )
 
 
-async def plan(state: EvomasState, ctx: EvomasCtx) -> Update:
+async def plan(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     """Bring the plan up to date; without a task state the task is its only subtask."""
     number, task, pool = len(state.stages), state.task, state.pool
     idle = find_masked_agents(task, pool.agents) | {EARLY_EXIT}
@@ -185,7 +184,7 @@ async def plan(state: EvomasState, ctx: EvomasCtx) -> Update:
     return state.update(task=planned.state, stage=stage, status=status, usage=usage)
 
 
-async def adapt(state: EvomasState, ctx: EvomasCtx) -> Update:
+async def adapt(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     """Draw this stage's layers from the task state (the Team Adapter)."""
     stage, agents = state.present, state.pool.agents
     rows = to_rows(state.task, whole=ctx.options.task_state)
@@ -200,7 +199,7 @@ async def adapt(state: EvomasState, ctx: EvomasCtx) -> Update:
     return state.update(stage=stage.replace(rows=rows, agents=tuple(agent.id for agent in agents), layered=layered))
 
 
-async def layers(state: EvomasState, ctx: EvomasCtx) -> Update:
+async def layers(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     """Run the drawn layers as a team on the active subtask."""
     stage, pool, whole = state.present, state.pool, ctx.options.task_state
     question = state.get_question()
@@ -221,7 +220,7 @@ async def layers(state: EvomasState, ctx: EvomasCtx) -> Update:
     )
 
 
-async def evaluate(state: EvomasState, ctx: EvomasCtx) -> Update:
+async def evaluate(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     """Judge the outcome of the active subtask; without an outcome no model is asked."""
     stage, pool, usage, checks = state.present, state.pool, Usage(), ""
     if stage.outcome is None:
@@ -247,7 +246,7 @@ async def evaluate(state: EvomasState, ctx: EvomasCtx) -> Update:
     return state.update(stage=stage.replace(usage=stage.usage + usage), usage=state.usage + usage)
 
 
-async def update_state(state: EvomasState, ctx: EvomasCtx) -> Update:
+async def update_state(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     """Compute s_{t+1}; the stage is over, and perhaps the run."""
     stage, task, options, ran = state.present, state.task, ctx.options, state.present.layers_to_run
     if ran and stage.assessment is not None:
@@ -257,7 +256,7 @@ async def update_state(state: EvomasState, ctx: EvomasCtx) -> Update:
     return state.update(task=task, stages=stages, status=find_stop_reason(stages, limit=options.stages) or "")
 
 
-async def conclude(state: EvomasState, ctx: EvomasCtx) -> Update:
+async def conclude(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     """Write the answer by the closing call; without any outcome the run is an error."""
     stages, fallback = state.stages, get_best_outcome(state.stages)
     if fallback is None:
@@ -276,17 +275,17 @@ async def conclude(state: EvomasState, ctx: EvomasCtx) -> Update:
     return state.update(answer=answer, error=None, usage=state.usage + usage)
 
 
-def adapt_or_conclude(state: EvomasState, ctx: EvomasCtx) -> str:
+def adapt_or_conclude(state: EvomasState, ctx: Ctx[EvomasConfig]) -> str:
     """A workflow for the active subtask; the end where the planner left none."""
     return "conclude" if state.status else "adapt"
 
 
-def run_or_evaluate(state: EvomasState, ctx: EvomasCtx) -> str:
+def run_or_evaluate(state: EvomasState, ctx: Ctx[EvomasConfig]) -> str:
     """The team of the drawn layers, unless Early-exit alone was drawn."""
     return "layers" if state.present.layers_to_run else "evaluate"
 
 
-def plan_or_conclude(state: EvomasState, ctx: EvomasCtx) -> str:
+def plan_or_conclude(state: EvomasState, ctx: Ctx[EvomasConfig]) -> str:
     """Another stage, unless the run is over."""
     return "conclude" if state.status else "plan"
 
@@ -305,7 +304,7 @@ STEPS_PER_STAGE = 5
 EVOMAS = figure.compile(METHOD)
 
 
-async def load_router(state: EvomasState, ctx: EvomasCtx) -> Team:
+async def load_router(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Team:
     """The workflow whose router the run began with; the state holds its fingerprint alone.
 
     Raises:
@@ -323,7 +322,7 @@ async def load_router(state: EvomasState, ctx: EvomasCtx) -> Team:
     return source
 
 
-def make_runners(pool: Team, ctx: EvomasCtx) -> dict[str, AgentRunner]:
+def make_runners(pool: Team, ctx: Ctx[EvomasConfig]) -> dict[str, AgentRunner]:
     """Make the runners of a pool's agents by kind."""
     ensemble = make_ensemble_runner(ctx.model, load_prompts("nodes"), temperature=ctx.options.temperature)
     return {"worker": ctx.make_runner(pool), "ensemble": ensemble}
@@ -432,7 +431,7 @@ class Evomas(Method[EvomasConfig]):
         """
         refuse_unusable(team, self.config.routing, embedder)
 
-    async def answer(self, team: Team, question: Question, ctx: EvomasCtx) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: Ctx[EvomasConfig]) -> Trajectory:
         """Run up to T stages on a question.
 
         Returns:
@@ -458,7 +457,7 @@ class Evomas(Method[EvomasConfig]):
         """Episodes of a train question."""
         return self.config.samples
 
-    async def explore(self, team: Team, question: Question, ctx: EvomasCtx) -> Sequence[Trajectory]:
+    async def explore(self, team: Team, question: Question, ctx: Ctx[EvomasConfig]) -> Sequence[Trajectory]:
         """Run `samples` times; the runs differ by what is drawn."""
 
         async def run(place: Scope) -> Trajectory:
@@ -467,7 +466,7 @@ class Evomas(Method[EvomasConfig]):
         blank = Trajectory(question=question, workflow=team.fingerprint)
         return await explore_samples(run, blank, self.samples, scope=ctx.at)
 
-    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: EvomasCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[EvomasConfig]) -> EvolveResult:
         """Train the router on one batch by REINFORCE; agents and topology stay.
 
         Nothing is learned where the runs do not use the trained head, nor from trajectories that ended with an error.

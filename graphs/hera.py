@@ -112,7 +112,6 @@ from selfwire.graphs.serve import make_server
 from selfwire.graphs.team import TeamContext, run_team
 from selfwire.nodes.agent import make_agent_runner
 
-HeraCtx = Ctx[HeraConfig]
 REPLAY_TEMPERATURE = 0.0  # so that the prompt makes the difference
 CONTROL = "original"  # names the replay with the unchanged prompt, beside the axes
 LEARNED = (insight_library.MEMORY, credit.MEMORY, mutation.MEMORY)
@@ -169,7 +168,7 @@ EMPTY_STEP = HeraState.update(**dict.fromkeys(_LISTS, ()), counted=0, reflection
 """Channels that a new question of a thread empties."""
 
 
-async def begin(state: HeraState, ctx: HeraCtx) -> Update:
+async def begin(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Take a new question."""
     evolve = isinstance(ctx.choices, HeraContext) and ctx.choices.evolve
     if evolve and (ctx.start is None or ctx.start.grader is None):
@@ -183,7 +182,7 @@ async def begin(state: HeraState, ctx: HeraCtx) -> Update:
     return EMPTY_STEP | state.update(scope=scope, **fresh)
 
 
-async def characterize(state: HeraState, ctx: HeraCtx) -> Update:
+async def characterize(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Find c, the profile of the question (Alg. 4, line 2), where insights can be retrieved by it (D22)."""
     if not (ctx.options.library and get_library(state.workflow)):
         return state.update(brief=Brief())
@@ -191,7 +190,7 @@ async def characterize(state: HeraState, ctx: HeraCtx) -> Update:
     return state.update(brief=Brief(profile=profile, usage=usage))
 
 
-async def retrieve_insights(state: HeraState, ctx: HeraCtx) -> Update:
+async def retrieve_insights(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Find E_rel, insights from similar questions (Alg. 4, lines 3 to 8); none in "w/o experience library"."""
     if state.brief.profile is None:
         return {}
@@ -200,7 +199,7 @@ async def retrieve_insights(state: HeraState, ctx: HeraCtx) -> Update:
     return state.update(brief=state.brief.replace(insights=insights))
 
 
-async def sample_topologies(state: HeraState, ctx: HeraCtx) -> Update:
+async def sample_topologies(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Plan one topology, or G for a group (Alg. 4, line 9); a member of a group whose plan fails ends as an error.
 
     Raises:
@@ -230,7 +229,7 @@ async def sample_topologies(state: HeraState, ctx: HeraCtx) -> Update:
     return state.update(planned=[run for run, _ in planned])
 
 
-async def rollout(state: HeraState, ctx: HeraCtx) -> Update:
+async def rollout(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Execute the planned runs, those of a group side by side.
 
     Raises:
@@ -259,7 +258,7 @@ async def rollout(state: HeraState, ctx: HeraCtx) -> Update:
     )
 
 
-async def rank(state: HeraState, ctx: HeraCtx) -> Update:
+async def rank(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Rank the groups, update utilities of the insights that were shown, add newcomers that helped to the pool."""
     success_at, team, done = ctx.options.success_at, state.workflow, state.trajectories
     if ctx.options.library:
@@ -276,7 +275,7 @@ async def rank(state: HeraState, ctx: HeraCtx) -> Update:
     )
 
 
-async def mutate_topology(state: HeraState, ctx: HeraCtx) -> Update:
+async def mutate_topology(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Plan candidates for every group that scored nothing and had no second chance yet (Alg. 6)."""
     due = list_due(state, ctx)
     found = await gather_all(plan_mutations(group, state, ctx) for group in due)
@@ -288,7 +287,7 @@ async def mutate_topology(state: HeraState, ctx: HeraCtx) -> Update:
     )
 
 
-async def reflect(state: HeraState, ctx: HeraCtx) -> Update:
+async def reflect(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Draw insights from the groups with successes and failures (Alg. 2)."""
     found = await gather_all(learn_from_group(group, state, ctx) for group in state.groups if group.outcome == "mixed")
     return state.update(
@@ -297,7 +296,7 @@ async def reflect(state: HeraState, ctx: HeraCtx) -> Update:
     )
 
 
-async def consolidate_experience(state: HeraState, ctx: HeraCtx) -> Update:
+async def consolidate_experience(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Update the library by every group's insights, one group after the other (Alg. 3)."""
     library, changes, spent = get_library(state.workflow), list(state.changes), state.reflection
     orchestrator = get_orchestrator(ctx)
@@ -316,7 +315,7 @@ async def consolidate_experience(state: HeraState, ctx: HeraCtx) -> Update:
     return state.update(workflow=with_library(state.workflow, library), changes=changes, reflection=spent)
 
 
-async def identify_failed_agent(state: HeraState, ctx: HeraCtx) -> Update:
+async def identify_failed_agent(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Find the agent to blame for the best-ranked failed trajectory of each group."""
     blames = {blame.place: blame for blame in state.blames}
     places = [group.failed for group in state.groups if group.failed is not None]
@@ -332,7 +331,7 @@ async def identify_failed_agent(state: HeraState, ctx: HeraCtx) -> Update:
     )
 
 
-async def rope(state: HeraState, ctx: HeraCtx) -> Update:
+async def rope(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Vary the prompts of the agents that are blamed most, replay their failures and contrast the results (Alg. 5)."""
     team, config = state.workflow, ctx.options.prompts
     buffers = get_buffers(team)
@@ -353,7 +352,7 @@ async def rope(state: HeraState, ctx: HeraCtx) -> Update:
     )
 
 
-async def consolidate_prompt(state: HeraState, ctx: HeraCtx) -> Update:
+async def consolidate_prompt(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Pi_C: apply the lessons of the contrasts as prompt diffs."""
     agents, orchestrator, config = state.workflow.agents_by_id, get_orchestrator(ctx), ctx.options.prompts
     found = await gather_all(
@@ -370,7 +369,7 @@ async def consolidate_prompt(state: HeraState, ctx: HeraCtx) -> Update:
     )
 
 
-async def keep(state: HeraState, ctx: HeraCtx) -> Update:
+async def keep(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Set the lineage from the team that ran, and save what differs from it."""
     runs = [state.trajectories[tried.place] for tried in state.tried]
     graded = {done.question.id for done in runs if get_score(done) is not None}
@@ -383,17 +382,17 @@ async def keep(state: HeraState, ctx: HeraCtx) -> Update:
     return state.update(workflow=now)
 
 
-def ask_or_learn(state: HeraState, ctx: HeraCtx) -> str:
+def ask_or_learn(state: HeraState, ctx: Ctx[HeraConfig]) -> str:
     """A question is answered, and graded runs are learned from."""
     return "rank" if ctx.start is None else "begin"
 
 
-def rank_or_end(state: HeraState, ctx: HeraCtx) -> str:
+def rank_or_end(state: HeraState, ctx: Ctx[HeraConfig]) -> str:
     """Groups that are to teach something are ranked."""
     return "rank" if state.aim == "learn" else END
 
 
-def choose_after_rank(state: HeraState, ctx: HeraCtx) -> str:
+def choose_after_rank(state: HeraState, ctx: Ctx[HeraConfig]) -> str:
     """A second group for questions that scored nothing, insights from mixed groups, or prompts at once."""
     if list_due(state, ctx):
         return "mutate_topology"
@@ -401,7 +400,7 @@ def choose_after_rank(state: HeraState, ctx: HeraCtx) -> str:
     return "reflect" if ctx.options.library and mixed else choose_prompts(state, ctx)
 
 
-def choose_prompts(state: HeraState, ctx: HeraCtx) -> str:
+def choose_prompts(state: HeraState, ctx: Ctx[HeraConfig]) -> str:
     """Prompts evolve where a group has a failure."""
     failed = any(group.failed is not None for group in state.groups)
     return "identify_failed_agent" if ctx.options.rope and failed and "prompts" not in ctx.frozen else "keep"
@@ -422,12 +421,12 @@ figure.add_edge("keep", END)
 HERA = figure.compile(METHOD)
 
 
-def get_orchestrator(ctx: HeraCtx) -> PromptedModel:
+def get_orchestrator(ctx: Ctx[HeraConfig]) -> PromptedModel:
     """The meta model with HERA's prompts; a passage stands in a prompt once."""
     return replace(ctx.critic, quotes_once=True)
 
 
-def get_explorer(ctx: HeraCtx) -> PromptedModel:
+def get_explorer(ctx: Ctx[HeraConfig]) -> PromptedModel:
     """The orchestrator as it samples the topologies of a group."""
     return replace(get_orchestrator(ctx), temperature=ctx.options.explore_temperature)
 
@@ -436,7 +435,7 @@ async def execute(
     run: PlannedRun,
     team: Team,
     temperature: float,
-    ctx: HeraCtx,
+    ctx: Ctx[HeraConfig],
     *,
     agents: Mapping[str, Agent] | None = None,
     config: RunnableConfig | None = DETACHED,
@@ -458,7 +457,7 @@ async def execute(
     return await run_team(run.topology, context, config=config)
 
 
-async def run_planned(run: PlannedRun, team: Team, ctx: HeraCtx) -> Trajectory:
+async def run_planned(run: PlannedRun, team: Team, ctx: Ctx[HeraConfig]) -> Trajectory:
     """Execute a run of a group, and have it graded where groups are learned from.
 
     A run that could not be planned, or that the calls of its task do not suffice for, ends as an error.
@@ -476,7 +475,7 @@ async def run_planned(run: PlannedRun, team: Team, ctx: HeraCtx) -> Trajectory:
     return await grade(done.replace(notes=run.notes, overhead=run.overhead), scoped)
 
 
-async def grade(done: Trajectory, ctx: HeraCtx) -> Trajectory:
+async def grade(done: Trajectory, ctx: Ctx[HeraConfig]) -> Trajectory:
     """Add the feedback of the environment, if there is one, to a trajectory with an answer."""
     if ctx.grade_run is not None:
         return await ctx.grade_run(done, ctx.at)
@@ -499,7 +498,7 @@ def get_best_answer(done: Sequence[Trajectory]) -> str:
     return done[rank_trajectories(done, graded)[0]].answer or ""
 
 
-async def learn_from_group(group: Group, state: HeraState, ctx: HeraCtx) -> tuple[tuple[Insight, ...], Usage]:
+async def learn_from_group(group: Group, state: HeraState, ctx: Ctx[HeraConfig]) -> tuple[tuple[Insight, ...], Usage]:
     """The insights of a group, whose question is characterised by now (D22)."""
     best, orchestrator = state.trajectories[group.order[0]], get_orchestrator(ctx)
     profile, usage = await find_profile(best, ctx)
@@ -510,7 +509,7 @@ async def learn_from_group(group: Group, state: HeraState, ctx: HeraCtx) -> tupl
     return insights, usage + more
 
 
-async def find_profile(done: Trajectory, ctx: HeraCtx) -> tuple[Profile, Usage]:
+async def find_profile(done: Trajectory, ctx: Ctx[HeraConfig]) -> tuple[Profile, Usage]:
     """Find the profile of a trajectory's question; it is characterised now where it was not before."""
     if profile := get_profile(done):
         return profile, Usage()
@@ -518,7 +517,7 @@ async def find_profile(done: Trajectory, ctx: HeraCtx) -> tuple[Profile, Usage]:
     return await characterize_query(done.question, plain, scope=ctx.at, catch=ModelError)
 
 
-async def recall_insights(failed: Trajectory, team: Team, ctx: HeraCtx) -> tuple[tuple[Insight, ...], Usage]:
+async def recall_insights(failed: Trajectory, team: Team, ctx: Ctx[HeraConfig]) -> tuple[tuple[Insight, ...], Usage]:
     """Find insights from questions like that of a failure for variants of a prompt; none where plans get them."""
     library = get_library(team)
     if ctx.ask_graph is None or not (ctx.options.library and library):
@@ -527,12 +526,14 @@ async def recall_insights(failed: Trajectory, team: Team, ctx: HeraCtx) -> tuple
     return await select_insights(library, profile, ctx.embed, ctx.options.experience), usage
 
 
-def list_due(state: HeraState, ctx: HeraCtx) -> list[Group]:
+def list_due(state: HeraState, ctx: Ctx[HeraConfig]) -> list[Group]:
     """Groups whose topologies are to be mutated."""
     return find_hopeless(state.groups, {*get_mutated(state.ran), *state.mutated}) if ctx.options.mutation else []
 
 
-async def plan_mutations(group: Group, state: HeraState, ctx: HeraCtx) -> tuple[list[PlannedRun], Blame | None, Usage]:
+async def plan_mutations(
+    group: Group, state: HeraState, ctx: Ctx[HeraConfig]
+) -> tuple[list[PlannedRun], Blame | None, Usage]:
     """Plan a run for each mutation of the best topology of a group, around the agent that is to blame."""
     members, scope = [state.trajectories[place] for place in group.order], ctx.at.at(task=group.question)
     best, team, orchestrator = members[0], state.workflow, get_orchestrator(ctx)
@@ -566,7 +567,9 @@ async def plan_mutations(group: Group, state: HeraState, ctx: HeraCtx) -> tuple[
     return planned, blame, usage + more
 
 
-async def vary_prompt(blame: Blame, buffer: tuple[Failure, ...], state: HeraState, ctx: HeraCtx) -> tuple[Rope, Usage]:
+async def vary_prompt(
+    blame: Blame, buffer: tuple[Failure, ...], state: HeraState, ctx: Ctx[HeraConfig]
+) -> tuple[Rope, Usage]:
     """Replay a failure with variants of the blamed agent's prompt and with the prompt itself, and contrast the runs."""
     newcomers = [tried.candidate.newcomer for tried in state.tried]
     pool = {**{agent.id: agent for agent in newcomers if agent}, **state.workflow.agents_by_id}
@@ -698,7 +701,7 @@ class Hera(Method[HeraConfig]):
         """Read everything that the team has learned; raises as `Method.check_learned`."""
         get_library(team), get_buffers(team), get_mutated(team), list_pool(team)
 
-    async def answer(self, team: Team, question: Question, ctx: HeraCtx) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: Ctx[HeraConfig]) -> Trajectory:
         """Characterise, retrieve, plan once at the temperature of evaluations, execute.
 
         Raises:
@@ -713,7 +716,7 @@ class Hera(Method[HeraConfig]):
         """G, the size of a group."""
         return self.config.group
 
-    async def explore(self, team: Team, question: Question, ctx: HeraCtx) -> Sequence[Trajectory]:
+    async def explore(self, team: Team, question: Question, ctx: Ctx[HeraConfig]) -> Sequence[Trajectory]:
         """Run a group: one profile and one retrieval, then G plans and teams side by side.
 
         Each member's notes hold `profile` (where there are insights), `insights` (those in its prompt), `topology`,
@@ -723,7 +726,7 @@ class Hera(Method[HeraConfig]):
         final = await run_graph(HERA, HeraState, ctx.with_question(team, question), aim="explore")
         return final.trajectories
 
-    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HeraCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[HeraConfig]) -> EvolveResult:
         """Learn from the graded groups of a batch in a pass from rank to keep; `note_learning` says what is noted."""
         given: dict[str, Any] = {"scope": ctx.at, "ran": team, "workflow": team, "trajectories": runs}
         final = await run_graph(HERA, HeraState, ctx, aim="learn", **given)

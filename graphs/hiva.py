@@ -110,8 +110,6 @@ METHOD = "hiva"
 SOURCE, AGGREGATOR = "source", "aggregator"
 TOOLS = "Use your tools where they help."  # said to a source that holds some
 
-HivaCtx = Ctx[HivaConfig]
-
 
 class HivaContext(RunContext):
     """Choices of a user for one run; each field's description says what it does."""
@@ -165,7 +163,7 @@ class HivaState(State):
 # A question (Alg. 2)
 
 
-async def begin(state: HivaState, ctx: HivaCtx) -> Update:
+async def begin(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     """Take a new question."""
     question, team, scope = await ctx.begin(state, state.workflow if "workflow" in state else None)
     ctx.edit(team)  # refused before anything is paid
@@ -177,13 +175,13 @@ async def begin(state: HivaState, ctx: HivaCtx) -> Update:
     )
 
 
-async def characterize(state: HivaState, ctx: HivaCtx) -> Update:
+async def characterize(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     """Name the task's concepts, once, where the bandit has a choice to make (D21)."""
     concepts, usage = await name_concepts(state.get_question(), state.workflow, ctx)
     return state.update(concepts=concepts, overhead=usage, usage=state.usage + usage)
 
 
-async def forward(state: HivaState, ctx: HivaCtx) -> Update:
+async def forward(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     """Run the current team once; KABB, or a trained router, chooses the successors that get each answer.
 
     Raises:
@@ -218,7 +216,7 @@ async def forward(state: HivaState, ctx: HivaCtx) -> Update:
 # Learning from graded runs (Alg. 1): those that the outer evolution hands in, or the run of this question
 
 
-async def environment(state: HivaState, ctx: HivaCtx) -> Update:
+async def environment(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     """Have the answer graded; without a grader, and in "w/o Env", the aggregator criticises itself in `loss`."""
     called = record_tool_calls(state.workflow, state.trajectories)
     if ctx.start is None or ctx.start.grader is None or not ctx.options.environment:
@@ -230,7 +228,7 @@ async def environment(state: HivaState, ctx: HivaCtx) -> Update:
     )
 
 
-async def loss(state: HivaState, ctx: HivaCtx) -> Update:
+async def loss(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     """Compute the textual loss of every run, and its gradient at the aggregator."""
     critic, graded = get_critic(ctx), ctx.options.environment
     losses = await gather_all(
@@ -249,7 +247,7 @@ async def loss(state: HivaState, ctx: HivaCtx) -> Update:
     )
 
 
-async def backward(state: HivaState, ctx: HivaCtx) -> Update:
+async def backward(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     """Apply the textual chain rule in every run that was not solved."""
     critic, graded = get_critic(ctx), ctx.options.environment
 
@@ -266,7 +264,7 @@ async def backward(state: HivaState, ctx: HivaCtx) -> Update:
     return state.update(passes=passes, reflection=usage)
 
 
-async def evolve_semantics(state: HivaState, ctx: HivaCtx) -> Update:
+async def evolve_semantics(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     """f_P: change tools by the feedback on them; then, with these, rewrite prompts by what is left of it."""
     now, critic, trial = state.workflow, get_critic(ctx), ToolTrial(ctx.tools)
     tools = await evolve_tools(now, state.gradients, state.trajectories, critic, ctx.options, trial=trial, scope=ctx.at)
@@ -286,7 +284,7 @@ async def evolve_semantics(state: HivaState, ctx: HivaCtx) -> Update:
     )
 
 
-async def evolve_topology(state: HivaState, ctx: HivaCtx) -> Update:
+async def evolve_topology(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     """f_G: decide on one edit per node, and apply the edits in reverse topological order."""
     team, options = state.workflow, ctx.options
     asked = list_parallel_tasks(team, state.gradients, options)
@@ -311,7 +309,7 @@ async def evolve_topology(state: HivaState, ctx: HivaCtx) -> Update:
     )
 
 
-async def update_beliefs(state: HivaState, ctx: HivaCtx) -> Update:
+async def update_beliefs(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     """Update beliefs, synergy and knowledge once by the whole batch."""
     passes = state.passes or [None] * len(state.losses)
     lessons = [
@@ -328,7 +326,7 @@ async def update_beliefs(state: HivaState, ctx: HivaCtx) -> Update:
     return state.update(workflow=learn_lessons(state.workflow, lessons, config=ctx.options.routing))
 
 
-async def repair(state: HivaState, ctx: HivaCtx) -> Update:
+async def repair(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     """Apply RepairTopology, whose changes are recorded as rewirings; then the lineage from the team that ran."""
     found = repair_topology(state.workflow, ctx.options)
     team, applied, saved = fit_memory(found.workflow), [*state.applied, *found.rewirings], state.saved
@@ -343,27 +341,27 @@ async def repair(state: HivaState, ctx: HivaCtx) -> Update:
 # Decisions
 
 
-def enter(state: HivaState, ctx: HivaCtx) -> str:
+def enter(state: HivaState, ctx: Ctx[HivaConfig]) -> str:
     """A question is answered; graded runs, which begin without one, are learned from."""
     return "begin" if ctx.start else "loss"
 
 
-def characterize_or_forward(state: HivaState, ctx: HivaCtx) -> str:
+def characterize_or_forward(state: HivaState, ctx: Ctx[HivaConfig]) -> str:
     """The task's concepts come first where the bandit needs them and does not know them yet."""
     return "characterize" if state.concepts is None and needs_concepts(state.workflow, ctx.options) else "forward"
 
 
-def learn_or_end(state: HivaState, ctx: HivaCtx) -> str:
+def learn_or_end(state: HivaState, ctx: Ctx[HivaConfig]) -> str:
     """A question teaches only where a user has chosen so."""
     return "environment" if get_choices(ctx).evolve else END
 
 
-def rewrite_or_keep(state: HivaState, ctx: HivaCtx) -> str:
+def rewrite_or_keep(state: HivaState, ctx: Ctx[HivaConfig]) -> str:
     """On success nothing is rewritten (D2)."""
     return "backward" if any(found.gradient for found in state.losses) else "update_beliefs"
 
 
-def again_or_end(state: HivaState, ctx: HivaCtx) -> str:
+def again_or_end(state: HivaState, ctx: Ctx[HivaConfig]) -> str:
     """The changed team has another try at a question that it did not solve, while rounds are left."""
     left = state.iteration < get_choices(ctx).iterations
     return characterize_or_forward(state, ctx) if state.solved is False and left else END
@@ -504,7 +502,7 @@ class Hiva(Method[HivaConfig]):
         """Read everything that the team has learned; raises as `Method.check_learned`."""
         HivaMemory.of(team)
 
-    async def answer(self, team: Team, question: Question, ctx: HivaCtx) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: Ctx[HivaConfig]) -> Trajectory:
         """Put a question to the team once.
 
         Raises:
@@ -514,7 +512,7 @@ class Hiva(Method[HivaConfig]):
         [done] = (await run_graph(HIVA, HivaState, ctx.with_question(team, question))).trajectories
         return done
 
-    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HivaCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[HivaConfig]) -> EvolveResult:
         """Rewire the team by one pass from loss to repair over graded runs.
 
         Its notes hold the declined proposals, the first gradients as they flowed back, the number of unsolved tasks,
@@ -544,7 +542,7 @@ class Hiva(Method[HivaConfig]):
         """Where the bandit has a choice, which omega weighs."""
         return self.config.environment and needs_concepts(team, self.config)
 
-    async def fit(self, team: Team, runs: Sequence[Trajectory], ctx: HivaCtx) -> Team:
+    async def fit(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[HivaConfig]) -> Team:
         """Refit omega to held-out runs; never in "w/o Env", which has no verdicts to fit to."""
         if not self.config.environment:
             return team
@@ -564,18 +562,18 @@ class Hiva(Method[HivaConfig]):
         return propose_least_helpful_removal(team, worth)
 
 
-def get_critic(ctx: HivaCtx) -> PromptedModel:
+def get_critic(ctx: Ctx[HivaConfig]) -> PromptedModel:
     """The meta model with HiVA's prompts, which repeat no long line."""
     return replace(ctx.critic, quotes_once=True)
 
 
-def get_choices(ctx: HivaCtx) -> HivaContext:
+def get_choices(ctx: Ctx[HivaConfig]) -> HivaContext:
     """A user's choices for this run; the defaults where the package runs the graph."""
     return ctx.choices if isinstance(ctx.choices, HivaContext) else HivaContext()
 
 
 async def name_concepts(
-    question: Question, team: Team, ctx: HivaCtx, named: Collection[str] = ()
+    question: Question, team: Team, ctx: Ctx[HivaConfig], named: Collection[str] = ()
 ) -> tuple[TaskConcepts, Usage]:
     """Name a task's concepts, and say what that has cost; the tools are those that the team holds."""
     held = {tool for agent in team.agents for tool in agent.tools}

@@ -396,13 +396,18 @@ class Method(Generic[Config]):
         """
         raise ConfigError(f"{_name_class(self)} has no seed; write `{CALLED['seed']}`, which returns a Team")
 
-    def make_seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
-        """Make the first team by `seed`.
+    def make_seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = (), named: str | None = None) -> Team:
+        """Make the first team, which belongs to this method even if `seed` is inherited from another one.
+
+        Args:
+            named: name of one of `seeds`; by default the team of `seed`.
 
         Raises:
-            ConfigError: it makes something else.
+            ConfigError: `seed` makes something else.
         """
-        return check_result(self, "seed", self.seed(tools, toolbox=toolbox), Team)
+        seeds = None if named is None else self.seeds
+        made = seeds.make(self, tools, named) if seeds else self.seed(tools, toolbox=toolbox)
+        return check_result(self, "seed", made, Team).replace(method=self.name)
 
     def adapt(self, team: Team) -> Team:
         """An existing team as the method can run and rewire it; by default unchanged.
@@ -436,7 +441,27 @@ class Method(Generic[Config]):
 
     async def explore(self, team: Team, question: Question, ctx: Ctx[Config]) -> Sequence[Trajectory]:
         """Put a train question to the team, as a group of samples or, by default, once; raises as `answer`."""
-        return [await await_result(self, "answer", self.answer(team, question, ctx), Trajectory)]
+        return [await self.get_answer(team, question, ctx)]
+
+    async def get_answer(self, team: Team, question: Question, ctx: Ctx[Config]) -> Trajectory:
+        """The trajectory of `answer`.
+
+        Raises:
+            ConfigError: `answer` gives something else.
+        """
+        return await await_result(self, "answer", self.answer(team, question, ctx), Trajectory)
+
+    async def get_samples(self, team: Team, question: Question, ctx: Ctx[Config]) -> Sequence[Trajectory]:
+        """The trajectories of `explore`.
+
+        Raises:
+            ConfigError: `explore` gives something else.
+        """
+        found = await await_result(self, "explore", self.explore(team, question, ctx), object)
+        return [
+            check_result(self, "explore", sample, Trajectory)
+            for sample in (found if isinstance(found, list | tuple) else [found])
+        ]
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Config]) -> EvolveResult:
         """Rewire the team after graded runs of it; those with an error teach nothing.

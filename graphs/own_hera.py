@@ -20,7 +20,7 @@ from selfwire.core.trajectory import Message, Trajectory
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.rules import PRINCIPLES, RULES, Prompt
 from selfwire.evolvers.trajectory_text import shorten
-from selfwire.graphs.hera import HERA, LEARNED, Hera, HeraCtx, HeraState, note_learning
+from selfwire.graphs.hera import HERA, LEARNED, Hera, HeraState, note_learning
 from selfwire.graphs.machine import Ctx, GraphRunner, run_graph
 from selfwire.graphs.method import parse_config
 from selfwire.models.text_layer import LayerText
@@ -78,7 +78,7 @@ async def learn_by_hera(
         ]
         return await ask(team.replace(agents=tuple(written)), question, here)
 
-    made: HeraCtx = hera.make_ctx(
+    made: Ctx[HeraConfig] = hera.make_ctx(
         ctx.model,
         ctx.tools,
         ctx.embed,

@@ -427,7 +427,7 @@ class Pruning(Method[Any]):
         async def run(question: Question) -> Trajectory:
             here = ctx.where(phase="rollout", task=question.id)
             assert ctx.grade_run is not None, "the outer loop grades"
-            return await ctx.grade_run(await self.answer(smaller, question, here), here.at)
+            return await ctx.grade_run(await self.get_answer(smaller, question, here), here.at)
 
         return await gather_all(map(run, questions))
 

@@ -5,7 +5,6 @@ import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
-from inspect import isawaitable
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -49,7 +48,7 @@ Keep = Callable[[Task, Sequence[Trajectory]], Awaitable[None]]
 """Keeps a task's graded trajectories as soon as they are ready."""
 
 RolloutFn = Callable[[Team, Question, Ctx[Any]], Awaitable[Trajectory | Sequence[Trajectory]]]
-"""A way to put a question to a team: `Method.answer`, or `explore`, whose trajectories differ by `sample`."""
+"""A way to put a question to a team: `Method.get_answer`, or `get_samples`, whose trajectories differ by `sample`."""
 
 RolloutRunner = Callable[["RolloutContext", RolloutFn, Team, Sequence[Task], Ctx[Any], Keep], Awaitable[None]]
 """Runs and grades tasks: `rollouts.stream_rollouts` in this process, or a replacement on workers."""
@@ -417,15 +416,8 @@ async def run_rollout(rollout_fn: RolloutFn, team: Team, question: Question, ctx
     """
 
     async def run() -> Sequence[Trajectory]:
-        done: object = rollout_fn(team, question, ctx)
-        if not isawaitable(done):
-            raise ConfigError(f"method {team.method!r}: answer and explore are written as `async def`")
-        done = await done
-        found = [done] if isinstance(done, Trajectory) else done
-        if not (isinstance(found, list | tuple) and all(isinstance(each, Trajectory) for each in found)):
-            what = "answer must return a Trajectory, and explore a list of them"
-            raise ConfigError(f"method {team.method!r}: {what}, not {done!r:.80}")
-        return found
+        done = await rollout_fn(team, question, ctx)
+        return [done] if isinstance(done, Trajectory) else done
 
     return await _record_failure(Trajectory(question=question, workflow=team.fingerprint), run)
 

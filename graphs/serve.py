@@ -101,7 +101,7 @@ class Service:
                     return Current(await library.load(wanted), library, name, wanted)
         if wanted == own_name:
             named = settings.get(seeds.setting) if seeds else None
-            return Current(await asyncio.to_thread(factory.make_named_seed, named), libraries[0], own_name)
+            return Current(await asyncio.to_thread(factory.make_seed, named), libraries[0], own_name)
         return Current(await libraries[0].load(wanted), libraries[0], own_name, wanted)
 
     def _load_settings(self) -> "tuple[MethodFactory[Any], Library | None]":

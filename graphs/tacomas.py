@@ -126,15 +126,14 @@ YOURSELF, BEST = "yourself, in the round before", "the team, its best answer so 
 RECALLED = 4_000
 """Most characters of each."""
 
-TacomasCtx = Ctx[TacomasConfig]
-Coach = Callable[[TacomasState, TacomasCtx], Awaitable[Update]]
+Coach = Callable[[TacomasState, Ctx[TacomasConfig]], Awaitable[Update]]
 
 
 def end_on_failure(step: Coach) -> Coach:
     """Make a step that coaches end the run, where its model fails, with what was answered until then."""
 
     @wraps(step)
-    async def guarded(state: TacomasState, ctx: TacomasCtx) -> Update:
+    async def guarded(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
         try:
             return await step(state, ctx)
         except ModelError as error:
@@ -145,7 +144,7 @@ def end_on_failure(step: Coach) -> Coach:
     return guarded
 
 
-async def init_graph(state: TacomasState, ctx: TacomasCtx) -> Update:
+async def init_graph(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
     """G_0, uniform weights, and the checklist; capability memory of the question before is gone."""
     question, team, scope = await ctx.begin(state)
     team = ctx.edit(team)
@@ -171,7 +170,7 @@ async def init_graph(state: TacomasState, ctx: TacomasCtx) -> Update:
     )
 
 
-async def round(state: TacomasState, ctx: TacomasCtx) -> Update:
+async def round(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
     """Run the team once, with refinements in its agents' memory and inboxes weighed (D1).
 
     After a slow update the team is another than the drawn one.
@@ -188,7 +187,7 @@ async def round(state: TacomasState, ctx: TacomasCtx) -> Update:
     )
 
 
-async def judge(state: TacomasState, ctx: TacomasCtx) -> Update:
+async def judge(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
     """s_t and c_v, and which round is the best so far."""
     config, done, (*before, last) = ctx.options, state.so_far.done, state.rounds
     at, roles = ctx.at.at(visit=last.number), [(agent.id, agent.role) for agent in get_members(state.workflow)]
@@ -207,7 +206,7 @@ async def judge(state: TacomasState, ctx: TacomasCtx) -> Update:
 
 
 @end_on_failure
-async def refine(state: TacomasState, ctx: TacomasCtx) -> Update:
+async def refine(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
     """F^C: replicator weights, and refinements for those who need one; nothing where capabilities are frozen."""
     config, (*before, last) = ctx.options, state.rounds
     if not config.capability:
@@ -230,7 +229,7 @@ async def refine(state: TacomasState, ctx: TacomasCtx) -> Update:
 
 
 @end_on_failure
-async def birth_death(state: TacomasState, ctx: TacomasCtx) -> Update:
+async def birth_death(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
     """F^T: the meta-model's structural delta within budgets and caps."""
     known, (*before, last) = ctx.get_tools(state.workflow), state.rounds
     at, tools = ctx.at.at(visit=last.number), {name: known[name] for name in state.tools}
@@ -251,7 +250,12 @@ async def birth_death(state: TacomasState, ctx: TacomasCtx) -> Update:
 
 
 def finish_round(
-    state: TacomasState, ctx: TacomasCtx, more: Usage, *, rounds: tuple[TacomasRound, ...], best: Trajectory | None
+    state: TacomasState,
+    ctx: Ctx[TacomasConfig],
+    more: Usage,
+    *,
+    rounds: tuple[TacomasRound, ...],
+    best: Trajectory | None,
 ) -> Update:
     """The rounds, the answer so far, and the figures if this was the run's last step."""
     usage, stop = add_usage(state.usage, more, ctx.budget), find_end(rounds, state, ctx)
@@ -262,13 +266,13 @@ def finish_round(
     return update
 
 
-def find_end(rounds: Sequence[TacomasRound], state: TacomasState, ctx: TacomasCtx) -> StopReason | None:
+def find_end(rounds: Sequence[TacomasRound], state: TacomasState, ctx: Ctx[TacomasConfig]) -> StopReason | None:
     """Why the run ends after these rounds; None if it goes on. Another round costs what the team's last one did."""
     price = Objective.parse(ctx.options.objective).compute_price(ZERO_USAGE, state.so_far.done.usage)
     return find_stop_reason(rounds, limit=ctx.options.rounds, price=price)
 
 
-def list_offered_tools(team: Team, ctx: TacomasCtx) -> dict[str, Tool]:
+def list_offered_tools(team: Team, ctx: Ctx[TacomasConfig]) -> dict[str, Tool]:
     """Tools that newborns may hold: those of the initial team's agents, of which some may have no place in it."""
     held = {tool for agent in team.agents for tool in agent.tools}
     return {name: tool for name, tool in sorted(ctx.get_tools(team).items()) if name in held}
@@ -293,7 +297,7 @@ def recall_work(state: TacomasState) -> dict[str, tuple[Message, ...]]:
 
 
 def weigh_inboxes(
-    team: Team, weights: Mapping[str, float], recalled: Mapping[str, tuple[Message, ...]], ctx: TacomasCtx
+    team: Team, weights: Mapping[str, float], recalled: Mapping[str, tuple[Message, ...]], ctx: Ctx[TacomasConfig]
 ) -> AgentRunner:
     """Make the runner of a team's agents, who read the messages of influential senders first and at greater length.
 
@@ -311,7 +315,7 @@ def weigh_inboxes(
     return act_on_weighed
 
 
-def rewire_or_refine(state: TacomasState, ctx: TacomasCtx) -> str:
+def rewire_or_refine(state: TacomasState, ctx: Ctx[TacomasConfig]) -> str:
     """`birth_death` every K rounds, and when the slow update before asked for it.
 
     END after a confirmed answer, a failure or the last round, and where another would not pay for its calls.
@@ -321,12 +325,12 @@ def rewire_or_refine(state: TacomasState, ctx: TacomasCtx) -> str:
     return "birth_death" if slow and not state.figures else refine_or_end(state, ctx)
 
 
-def refine_or_end(state: TacomasState, ctx: TacomasCtx) -> str:
+def refine_or_end(state: TacomasState, ctx: Ctx[TacomasConfig]) -> str:
     """END where the meta-model stopped or failed, so that no agent is coached in vain (D22)."""
     return END if state.figures else "refine"
 
 
-def round_or_end(state: TacomasState, ctx: TacomasCtx) -> str:
+def round_or_end(state: TacomasState, ctx: Ctx[TacomasConfig]) -> str:
     """END where the coach failed."""
     return END if state.figures else "round"
 
@@ -413,7 +417,7 @@ class Tacomas(Method[TacomasConfig]):
         """Read all lessons of the team; raises as `Method.check_learned`."""
         get_lessons(team)
 
-    async def answer(self, team: Team, question: Question, ctx: TacomasCtx) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: Ctx[TacomasConfig]) -> Trajectory:
         """Run up to R rounds on one question, starting from the team, which itself does not change.
 
         Returns:
@@ -445,7 +449,7 @@ class Tacomas(Method[TacomasConfig]):
             )
         return build_result(final, team, options)
 
-    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: TacomasCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[TacomasConfig]) -> EvolveResult:
         """Structural lessons, if the config keeps any; the team that questions start with does not change.
 
         Its notes say how often the judge agreed with the environment.

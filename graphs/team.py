@@ -221,16 +221,15 @@ def make_team_node(
     return RunnableLambda(run_blocking, afunc=run)
 
 
-def compile_team(topology: Topology, *, policy: TopologyPolicy = LENIENT) -> CompiledTeam:
+def compile_team(topology: Topology) -> CompiledTeam:
     """Compile a topology, or take it from the cache.
 
     Raises:
-        TopologyError: the topology has problems that the policy forbids; all are listed.
+        TopologyError: the topology has problems that `LENIENT` forbids; all are listed.
     """
     key = _key(topology)
-    problems = _problems(key, policy)
-    if problems:
-        raise TopologyError(f"the topology cannot run: {'; '.join(problems)}; repair it or allow them by policy")
+    if problems := _problems(key):
+        raise TopologyError(f"the topology cannot run: {'; '.join(problems)}; repair it")
     return _compiled(key)
 
 
@@ -245,8 +244,8 @@ def _key(topology: Topology) -> _ByFingerprint:
 
 
 @lru_cache(maxsize=CACHED_TEAMS)
-def _problems(key: _ByFingerprint, policy: TopologyPolicy) -> tuple[str, ...]:
-    return tuple(str(problem) for problem in key.topology.problems(policy))
+def _problems(key: _ByFingerprint) -> tuple[str, ...]:
+    return tuple(str(problem) for problem in key.topology.problems(LENIENT))
 
 
 @lru_cache(maxsize=CACHED_TEAMS)

@@ -24,7 +24,7 @@ import selfwire
 from selfwire import Feedback, Rewiring, Task, Team
 from selfwire.extras.contestants.aflow.method import Aflow
 from selfwire.graphs import hiva
-from selfwire.runs.open import CallOptions
+from selfwire.runs.open import CallOptions, find_team
 
 VERBS = ("run", "evolve", "prune", "evaluate", "compare", "load", "save")
 SUMS = [{"input": f"What is {n} plus {n}?", "reference": str(2 * n)} for n in range(1, 31)]
@@ -261,7 +261,7 @@ def test_models_may_be_objects_and_a_saved_team_remembers_the_name_of_its_own() 
     said = selfwire.run("cot", "How high?", model=FakeListChatModel(responses=["Answer: 29 m"]))
     assert said.answer == "Answer: 29 m"
     selfwire.evolve("hiva", SUMS, grade, name="sums", model="offline:system", **SMALL)
-    saved = CallOptions().find_team("sums")
+    saved = find_team("sums", None)
     assert saved.model == "offline:system"
     assert CallOptions().find_models(saved.model)[0].agent == "offline:system"
     assert CallOptions(model="offline").find_models(saved.model)[0].agent == "offline"

@@ -1,7 +1,7 @@
 """Errands: wordings of situations, each of which one helper can settle; who it is stands nowhere in the text.
 
 A task is a sequence of situations that must be settled one after another. The hidden situation decides who can settle
-it, and every split words it differently. The world relays and the benchmark stages say what becomes of an errand.
+it, and has several wordings. The world relays and the benchmark stages say what becomes of an errand.
 """
 
 from collections.abc import Sequence
@@ -33,11 +33,10 @@ Integers = npt.NDArray[np.int64]
 
 
 class Situation(FrozenModel):
-    """A hidden state, its helper and its wordings; no sentence for learning is held out for the test."""
+    """A hidden state, its helper and its wordings."""
 
     helper: str
     known: tuple[str, ...]
-    held_out: tuple[str, ...]
 
 
 class Wordings(FrozenModel):
@@ -66,21 +65,17 @@ class Errand(FrozenModel):
     complaint: str
 
 
-def generate_errands(
-    count: int, *, length: int, seed: int, held_out: bool = False, kinds: int = len(RIGHT)
-) -> tuple[Errand, ...]:
-    """Generate tasks of `length` situations; equal arguments give equal tasks, held-out ones have other wordings.
+def generate_errands(count: int, *, length: int, seed: int, kinds: int = len(RIGHT)) -> tuple[Errand, ...]:
+    """Generate tasks of `length` situations; equal arguments give equal tasks.
 
     Args:
         kinds: how many situations there are, the first ones.
     """
-    return tuple(
-        _generate_errand(length, Scope(seed=seed, task=f"{held_out}/{index}"), held_out, kinds)
-        for index in range(count)
-    )
+    # the word in the name of the task decides what is drawn, and published rows were drawn with it
+    return tuple(_generate_errand(length, Scope(seed=seed, task=f"False/{index}"), kinds) for index in range(count))
 
 
-def _generate_errand(length: int, scope: Scope, held_out: bool, kinds: int) -> Errand:
+def _generate_errand(length: int, scope: Scope, kinds: int) -> Errand:
     random, found = scope.random("errands"), load_wordings()
 
     def pick(options: Sequence[str]) -> str:
@@ -89,7 +84,7 @@ def _generate_errand(length: int, scope: Scope, held_out: bool, kinds: int) -> E
     situations = random.integers(kinds, size=length).tolist()
     texts = []
     for situation in (found.situations[index] for index in situations):
-        wording = pick(situation.held_out if held_out else situation.known)
+        wording = pick(situation.known)
         texts.append(wording.format(thing=pick(found.things), place=pick(found.places)))
     name = pick(found.people)
     complaint = pick(found.complaints).format(name=name)

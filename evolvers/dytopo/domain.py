@@ -59,10 +59,13 @@ class DytopoMemory(FrozenModel):
         """The memory of a team.
 
         Raises:
-            ValueError: it is not a team of DyTopo, or its domain names agents that it does not have.
+            ValueError: it does not say who answers, or its domain names agents that it does not have.
         """
-        if team.method != MEMORY or MEMORY not in team.memory:
-            raise ValueError(f"team {team.fingerprint} belongs to {team.method!r}, not to {MEMORY!r}")
+        if MEMORY not in team.memory:
+            raise ValueError(
+                f"team {team.fingerprint} of {team.method!r} has no domain in its memory, which says who answers and "
+                f"who checks; begin with a team of {MEMORY!r}"
+            )
         found = cls.model_validate_json(to_canonical_json(team.memory[MEMORY]))
         found.domain.check_workers(get_workers(team))
         return found

@@ -53,6 +53,10 @@ class Tuning(FrozenModel):
     trials: tuple[Trial, ...] = ()
 
 
+AT_ONCE = 8
+"""Questions of a trial that run at the same time."""
+
+
 async def tune_team(
     team: Team,
     trajectories: Sequence[Trajectory],
@@ -60,7 +64,6 @@ async def tune_team(
     run_graded: RunGraded,
     *,
     settings: Sequence[Setting] | None = None,
-    at_once: int = 8,
 ) -> Tuning:
     """Fit tau and K_in to tasks; the setting changes only if another one scores higher.
 
@@ -68,7 +71,6 @@ async def tune_team(
         trajectories: its runs with the current setting; those without a grade teach nothing.
         run_graded: makes the runs of a trial; a question draws alike in every trial.
         settings: tried beside the current one; by default as the config says.
-        at_once: questions that run at the same time.
 
     Raises:
         BudgetError, OutageError: the trials must stop.
@@ -79,7 +81,7 @@ async def tune_team(
         return Tuning(workflow=team, chosen=now)
     if settings is None:
         settings = find_neighbours(now) if config.search == "near" else make_grid()
-    places = asyncio.Semaphore(at_once)
+    places = asyncio.Semaphore(AT_ONCE)
 
     async def run(candidate: Team, question: Question) -> Trajectory:
         async with places:

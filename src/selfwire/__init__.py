@@ -98,36 +98,40 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
+async def _call(verb: Callable[..., Any], call: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
+    """Call a verb; refuse arguments of another kind, and name arguments in place of options in its errors."""
+    from selfwire.core.arguments import name_arguments, require_arguments, require_kinds
+
+    require_arguments(verb, args, kwargs)
+    require_kinds(call.__annotations__, kwargs)
+    try:
+        return await call(*args, **kwargs)
+    except Exception as error:
+        name_arguments(error, call.__annotations__)
+        raise
+
+
 def _in_python(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """A verb that refuses arguments of another kind, and whose errors name arguments in place of options."""
+    """The async form of a verb."""
 
     @wraps(call)
     async def verb(*args: P.args, **kwargs: P.kwargs) -> T:
-        from selfwire.core.arguments import name_arguments, require_arguments, require_kinds
-
-        require_arguments(verb, args, kwargs)
-        require_kinds(call.__annotations__, kwargs)
-        try:
-            return await call(*args, **kwargs)
-        except Exception as error:
-            name_arguments(error, call.__annotations__)
-            raise
+        return await _call(verb, call, args, kwargs)
 
     return verb
 
 
-def _make_sync(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+def _make_sync(verb: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """The sync form of a verb: it runs on a background event loop, so that it works in notebooks too."""
+    call: Callable[P, Coroutine[Any, Any, T]] = verb.__wrapped__  # type: ignore[attr-defined]
 
-    @wraps(call)
+    @wraps(verb)
     def wait(*args: P.args, **kwargs: P.kwargs) -> T:
-        from selfwire.core.arguments import require_arguments
         from selfwire.models.sync import run_sync
 
-        require_arguments(wait, args, kwargs)
-        return run_sync(call(*args, **kwargs))
+        return run_sync(_call(wait, call, args, kwargs))
 
-    wait.__name__ = wait.__qualname__ = call.__name__.removeprefix("a")
+    wait.__name__ = wait.__qualname__ = verb.__name__.removeprefix("a")
     return wait
 
 

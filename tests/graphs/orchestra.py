@@ -20,8 +20,8 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.graphs.hera import Hera, HeraCtx
-from selfwire.graphs.machine import TrajectoryGrader
+from selfwire.graphs.hera import Hera
+from selfwire.graphs.machine import Ctx, TrajectoryGrader
 from tests.evolvers.hera.doubles import Angles
 from tests.request_parts import read_instructions
 
@@ -126,13 +126,13 @@ class Orchestra:
         return [text for name, text, _ in self.asked if name == schema]
 
 
-def hera(model: Orchestra | None = None, **config: Any) -> tuple[Hera, HeraCtx]:
+def hera(model: Orchestra | None = None, **config: Any) -> tuple[Hera, Ctx[HeraConfig]]:
     """HERA with the context of its rollouts."""
     method, embedder = Hera(HeraConfig(**config)), Angles(solve_a_riddle=0, take_the_calculator=0)
     return method, method.make_ctx(model or Orchestra(), {}, embedder, at=Scope(run="r", phase="rollout"))
 
 
-def learning(ctx: HeraCtx, judge: TrajectoryGrader) -> HeraCtx:
+def learning(ctx: Ctx[HeraConfig], judge: TrajectoryGrader) -> Ctx[HeraConfig]:
     """The context in which a method learns from the rollouts of another."""
     return replace(ctx.where(phase="evolve"), grade_run=judge)
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
 from selfwire.core.agent import Agent
@@ -20,10 +21,10 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.router.config import ROUTER, TrainConfig, paper_training
 from selfwire.evolvers.router.decisions import Episode, to_router_episode
-from selfwire.extras.offline.faults import Faults
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import evomas as served
-from selfwire.graphs.evomas import Evomas, EvomasCtx
+from selfwire.graphs.evomas import Evomas
+from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import find_method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.limits import CallSettings
@@ -38,7 +39,7 @@ def begun(evomas: Evomas) -> Team:
     return evomas.seed(BENCH.tools, toolbox=tuple(BENCH.toolbox))
 
 
-def given(evomas: Evomas, model: MeteredModel | None = None, *, seed: int = 0) -> EvomasCtx:
+def given(evomas: Evomas, model: MeteredModel | None = None, *, seed: int = 0) -> Ctx[EvomasConfig]:
     model = model or MeteredModel(OfflineChat(critic_error_rate=0.0, error_rate=0.0))
     return evomas.make_ctx(model, BENCH.toolbox, HashingEmbedder(64), at=Scope(run="r", seed=seed))
 
@@ -229,8 +230,15 @@ async def test_what_a_rejected_candidate_has_learned_is_kept() -> None:
     assert await evomas.fit(start, [], given(evomas)) == start
 
 
+class DownChat(OfflineChat):
+    """A model whose server gives no answer."""
+
+    def _reply(self, *args: Any, **kwargs: Any) -> AIMessage:
+        raise TimeoutError("the server is down")
+
+
 async def test_a_model_that_fails_outside_the_team_ends_the_trajectory_as_an_error() -> None:
-    model = MeteredModel(OfflineChat(faults=Faults(server_error=1.0, times=None)), policy=CallSettings(retries=0))
+    model = MeteredModel(DownChat(), policy=CallSettings(retries=0))
     evomas = Evomas(adapter="random")
     done = await evomas.answer(begun(evomas), ASKED, given(evomas, model))
     assert done.answer is None

@@ -18,12 +18,14 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget
 from selfwire.core.values import to_plain_json
 from selfwire.evolvers.credit import get_buffers
+from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import REMOVED, render_pool
 from selfwire.evolvers.hera.library import get_library, with_library
 from selfwire.evolvers.hera.mutation import get_mutated
 from selfwire.evolvers.hera.rules import Prompt
 from selfwire.graphs.evolve import EvolutionConfig, EvolutionLoop, run_evolution
-from selfwire.graphs.hera import Hera, HeraCtx
+from selfwire.graphs.hera import Hera
+from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult
 from selfwire.graphs.pruning import list_parts, make_pruned
 from selfwire.models.budget import Ledger
@@ -40,7 +42,7 @@ def agents(done: Trajectory) -> tuple[str, ...]:
 
 
 async def evolved(
-    team: tuple[Hera, HeraCtx],
+    team: tuple[Hera, Ctx[HeraConfig]],
     judge: Judge,
     questions: Sequence[Question] = (RIDDLE,),
     workflow: Team | None = None,

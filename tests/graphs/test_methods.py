@@ -22,7 +22,6 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget, sum_usages
 from selfwire.core.values import fingerprint, to_plain_json
 from selfwire.evals.benchmarks.archive import archive
-from selfwire.extras.offline.faults import OfflineError
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.extras.offline.wire import requested_schema
 from selfwire.graphs.machine import Ctx
@@ -54,6 +53,12 @@ QUICK: dict[str, dict[str, Any]] = {
 pytestmark = pytest.mark.parametrize("name", method_names())
 
 
+class ProviderError(Exception):
+    """A refusal, as a provider's client raises it."""
+
+    status_code = 400
+
+
 class CountingChat(OfflineChat):
     """The stand-in, with a count of what it was asked; it is down where `down`."""
 
@@ -63,7 +68,7 @@ class CountingChat(OfflineChat):
     def _reply(self, *args: Any, **kwargs: Any) -> AIMessage:
         self._asked.append(1)
         if self.down:
-            raise OfflineError("the provider is down", 400)
+            raise ProviderError("the provider is down")
         return super()._reply(*args, **kwargs)
 
 

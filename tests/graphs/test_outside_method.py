@@ -20,13 +20,16 @@ from langgraph_sdk import get_sync_client
 import selfwire
 from selfwire.core import plugins
 from selfwire.core.errors import ConfigError, TaskError
-from selfwire.core.task import Question
+from selfwire.core.task import Question, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
 from selfwire.extras.contestants.aflow.method import Aflow
+from selfwire.extras.pages.page import write_report
 from selfwire.graphs import method
 from selfwire.graphs.build import build_graph
+from selfwire.graphs.dytopo import Dytopo
+from selfwire.graphs.hiva import Hiva
 from selfwire.graphs.method import EvolveResult, Method
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import find_team
@@ -387,8 +390,23 @@ def test_an_answer_that_cannot_be_awaited_is_refused_with_how_it_is_written(inst
     small: Any = {"iterations": 1, "batch": 2, "limit": 4, "gate": "off", "home": tmp_path}
     with pytest.raises(ConfigError, match=written):
         selfwire.evolve(plain(), TASKS, "contains", **small)
-    with pytest.raises(ConfigError, match="method 'bare': answer and explore are written as `async def`"):
-        selfwire.evolve(type("Bare", (Bare,), {"explore": answer_now})(), TASKS, "contains", **small)
+
+
+@pytest.mark.parametrize(
+    ("explore", "complaint"),
+    [
+        (answer_now, r"explore is written as `async def explore\(self, team, question, ctx\)`"),
+        (answer_text, "explore must return an object of Trajectory, not '4'"),
+    ],
+)
+def test_an_explore_that_cannot_be_used_is_called_by_its_name(
+    install: Any, tmp_path: Path, explore: Any, complaint: str
+) -> None:
+    install()
+    explorer = type("Bare", (Bare,), {"explore": explore})()
+    small: Any = {"iterations": 1, "batch": 2, "limit": 4, "gate": "off", "home": tmp_path}
+    with pytest.raises(ConfigError, match=f"class Bare of method 'bare': {complaint}"):
+        selfwire.evolve(explorer, TASKS, "contains", **small)
 
 
 def test_an_answer_of_another_kind_is_no_answer_of_a_single_question(install: Any) -> None:
@@ -397,12 +415,70 @@ def test_an_answer_of_another_kind_is_no_answer_of_a_single_question(install: An
         selfwire.run(type("Bare", (Bare,), {"answer": answer_text})(), "What is 2 plus 2?")
 
 
+class Careful(Hiva):
+    """HiVA with an answer of its own, and with HiVA's seed."""
+
+    name = "careful"
+
+    async def answer(self, team: Team, question: Question, ctx: Any) -> Trajectory:
+        return Trajectory(question=question, workflow=team.fingerprint, answer="as class Careful has it")
+
+
+def grade_careful(task: Task, answer: str) -> bool:
+    return answer == "as class Careful has it"
+
+
+MANY = [{"input": f"What is {n} plus {n}?", "reference": str(2 * n)} for n in range(1, 91)]
+
+
+@pytest.mark.parametrize("verb", ["run", "evaluate", "compare", "evolve", "prune"])
+def test_a_class_that_inherits_a_seed_gives_the_answers_itself(install: Any, tmp_path: Path, verb: str) -> None:
+    install()
+    if verb == "run":
+        assert selfwire.run(Careful(), "What is 2 plus 2?", home=tmp_path).answer == "as class Careful has it"
+    elif verb == "evaluate":
+        measured = selfwire.evaluate(Careful(), TASKS, grade_careful, limit=2, home=tmp_path)
+        assert [*measured.scores.values()] == [1, 1]
+    elif verb == "compare":
+        both: Any = {"mine": Careful(), "theirs": "hiva"}
+        compared = selfwire.compare(both, TASKS, grade_careful, limit=2, home=tmp_path)
+        assert {name: score and score.value for name, score in compared.scores.items()} == {
+            "trivial": 0,
+            "mine": 1,
+            "theirs": 0,
+        }
+    else:
+        change: Any = selfwire.evolve if verb == "evolve" else selfwire.prune
+        options = {"gate": "mean", "limit": 4} if verb == "evolve" else {"margin": 0.5, "limit": 30}
+        done = change(Careful(), MANY, grade_careful, iterations=1, batch=2, home=tmp_path, name="mine", **options)
+        assert (done.seed.method, done.team.method, done.score and done.score.value) == ("careful", "careful", 1)
+
+
+def test_a_graph_of_a_class_that_inherits_a_seed_runs_its_teams(install: Any, tmp_path: Path) -> None:
+    install()
+    kinds: list[type[Method[Any]]] = [Careful, type("Coder", (Dytopo,), {"name": "coder"})]
+    for given in kinds:
+        named: Any = {"initial": "math"} if given.seeds else {}
+        done = build_graph(given, **named).compile().invoke({"question": "What is 2 plus 2?"})
+        assert Team.model_validate(done["workflow"]).method == given.name
+
+
 def test_a_saved_team_of_a_method_that_is_not_here_names_the_way_out(install: Any, tmp_path: Path) -> None:
     install()
     selfwire.save(Bare().seed(), "mine", home=tmp_path)
     with pytest.raises(ConfigError, match=r"unknown method 'bare'; .* as an instance of its class \(method=MINE\(\)\)"):
         selfwire.run("mine", "What is 2 plus 2?", home=tmp_path)
     assert selfwire.run("mine", "What is 2 plus 2?", home=tmp_path, method=Bare()).answer
+
+
+def test_what_a_method_has_left_is_shown_by_a_process_that_does_not_have_it(install: Any, tmp_path: Path) -> None:
+    install()
+    small: Any = {"iterations": 1, "batch": 2, "limit": 4, "gate": "off", "home": tmp_path}
+    selfwire.evolve(Careful(), TASKS, grade_careful, name="mine", run_name="first", **small)
+    install()
+    assert selfwire.load("mine", home=tmp_path).method == "careful"
+    page = write_report(tmp_path, "first", tmp_path / "page.html")
+    assert "careful" in page.read_text()
 
 
 async def test_a_served_team_without_an_answer_says_how_to_retry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,15 +8,18 @@ import pytest
 from selfwire.core.own_tool import OwnTool
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
+from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.mutation import JOIN, get_mutated
 from selfwire.evolvers.hera.rope import OPERATION
 from selfwire.evolvers.hera.rules import Prompt
+from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.schemas import ToolDecision, TopologyDecision
 from selfwire.evolvers.hiva.tools import REWRITE
 from selfwire.extras.lab.random_edits.hera import RandomHera
 from selfwire.extras.lab.random_edits.hiva import RandomHiva
-from selfwire.graphs.hera import Hera, HeraCtx
-from selfwire.graphs.hiva import Hiva, HivaCtx
+from selfwire.graphs.hera import Hera
+from selfwire.graphs.hiva import Hiva
+from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
@@ -28,12 +31,12 @@ EVOLVE = Scope(run="r", phase="evolve")
 ADD = OwnTool(name="add", description="Adds.", source="def tool_function(n: int) -> int:\n    return n + 1\n")
 
 
-def random_hiva(*operations: str) -> tuple[RandomHiva, HivaCtx]:
+def random_hiva(*operations: str) -> tuple[RandomHiva, Ctx[HivaConfig]]:
     control = RandomHiva.of(Hiva(), [operations], TEXTS)
     return control, control.make_ctx(MeteredModel(ScriptedChat()), {}, HashingEmbedder(), at=EVOLVE)
 
 
-def random_hera(*operations: str) -> tuple[RandomHera, HeraCtx]:
+def random_hera(*operations: str) -> tuple[RandomHera, Ctx[HeraConfig]]:
     made, ctx = hera(Orchestra(TopologyPlan=by_sample(SHORT)), group=2)
     return RandomHera.of(made, [operations], TEXTS[:1]), ctx
 
@@ -67,7 +70,7 @@ async def test_what_hivas_control_finds_no_place_for_is_noted() -> None:
     assert found.workflow.topology == trio().topology
 
 
-async def evolved(control: tuple[Hera, HeraCtx], judge: Judge) -> tuple[Team, EvolveResult]:
+async def evolved(control: tuple[Hera, Ctx[HeraConfig]], judge: Judge) -> tuple[Team, EvolveResult]:
     made, ctx = control
     start = made.seed()
     batch = await grown(judge, await made.explore(start, RIDDLE, ctx))

@@ -67,7 +67,7 @@ def test_hashing_is_equal_across_processes() -> None:
 def test_names_say_what_an_embedder_is() -> None:
     assert HashingEmbedder().name == "hashing-384"
     assert load_embedder("hashing")[0].name == "hashing-384"
-    assert load_embedder("minilm", "/nowhere")[0].name == "all-MiniLM-L6-v2"
+    assert load_embedder("minilm")[0].name == "all-MiniLM-L6-v2"
 
 
 def test_the_fallback_announces_itself(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -199,17 +199,6 @@ async def test_nothing_blocks_the_event_loop(wire_server: WireServer, tmp_path: 
     journal.close()
 
 
-async def test_a_request_that_is_too_long_is_cut_and_says_so(wire_server: WireServer) -> None:
-    model = metered(wire_server, QUICK.replace(max_input_tokens=600))
-    call = ChatMessage(role="assistant", content="old " * 1000)
-    reply = await model.generate([*ASKED, call, ChatMessage.user("new " * 100)], scope=Scope())
-    sent = wire_server.asked[0].body["messages"]
-    assert len(sent[2]["content"]) < 2000
-    assert sent[3]["content"] == "new " * 100
-    assert reply.metadata["trimmed"][0]["message"] == 2
-    assert reply.metadata["trimmed"][0]["characters"] > 2000
-
-
 def test_one_model_serves_one_event_loop_after_another(wire_server: WireServer) -> None:
     model = metered(wire_server, policy=CallSettings(retries=0))
 

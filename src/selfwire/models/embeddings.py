@@ -112,22 +112,21 @@ class MiniLMEmbedder(_CachingEmbedder):
             return rows
 
 
-def load_embedder(name: str = "auto", source: str | None = None) -> tuple[Embedder, str]:
+def load_embedder(name: str = "auto") -> tuple[Embedder, str]:
     """Load an embedder by name; also returns a notice for users, "" if there is none.
 
     Args:
         name: "minilm", "hashing", or "auto": MiniLM if its weights are on this machine, else hashing, which
             the notice and the log then name; any other raises a ConfigError.
-        source: as for `MiniLMEmbedder`.
     """
     if name == "hashing":
         return HashingEmbedder(), ""
     if name == "minilm":
-        return MiniLMEmbedder(source), ""
+        return MiniLMEmbedder(), ""
     if name != "auto":
         raise ConfigError(f"there is no embedder {name!r}; choose auto, minilm or hashing")
     if importlib.util.find_spec("sentence_transformers") and (
-        local := source or _find_packaged_folder() or _find_cached_folder()
+        local := _find_packaged_folder() or _find_cached_folder()
     ):
         return MiniLMEmbedder(local), ""
     notice = (

@@ -176,7 +176,6 @@ class CallSettings(FrozenModel):
         requests_per_minute: most requests that start in a minute, per provider; None for no limit.
         tokens_per_minute: most tokens of requests and replies in a minute, per provider; None for no limit. Until a
             call ends, it counts as its possible maximum; a call above the limit is sent when no other call counts.
-        max_input_tokens: size to which longer requests are truncated; None for no limit.
         probe: whether to send a one-word request after a call has failed for good; if that fails too, the provider has
             an outage, and this request is not to blame.
         structured: mode of asking for objects: "native" by a JSON schema as response format, or the provider's own
@@ -192,7 +191,6 @@ class CallSettings(FrozenModel):
     together: bool = True
     requests_per_minute: float | None = Field(default=None, gt=0)
     tokens_per_minute: int | None = Field(default=None, ge=1)
-    max_input_tokens: int | None = Field(default=None, ge=1)
     probe: bool = False
     structured: StructuredMode = "auto"
 

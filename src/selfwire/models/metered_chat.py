@@ -10,7 +10,6 @@ import copy
 import json
 import logging
 import random
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
@@ -184,74 +183,12 @@ BYTES_PER_TOKEN = 3
 CHARACTERS_PER_TOKEN = 8
 """Above what replies have on average; a provider that counts fewer tokens for a reply counts wrongly."""
 MESSAGE_TOKENS = 8
-NEVER_CUT = 400
-"""Characters of a message, or of a section between tags, that are never cut."""
-CUT_MARK = "\n[... left out to fit the context ...]\n"
-_SECTION = re.compile(r"<(\w+)>\n(.*?)\n</\1>", re.DOTALL)
-
-
-class Truncation(NamedTuple):
-    """Number of characters cut from a message, which is given by its index."""
-
-    message: int
-    role: str
-    characters: int
 
 
 def estimate_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> int:
     """Estimate the tokens of a request by its bytes, rather too high than too low."""
     texts = sum(_estimate_size(message) + MESSAGE_TOKENS for message in messages)
     return texts + sum(len(to_canonical_json(tool).encode()) // BYTES_PER_TOKEN + MESSAGE_TOKENS for tool in tools)
-
-
-def truncate_messages(
-    messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], limit: int | None
-) -> tuple[list[ChatMessage], list[Truncation]]:
-    """Cut the middle out of messages until the request has at most `limit` tokens by estimate.
-
-    Tool results and the assistant's texts are cut first, oldest first; then user texts, longest first, and of these the
-    longest section between tags, as instructions stand beside the sections. System messages are never cut.
-
-    Raises:
-        ModelError: the request is too long even after all cuts.
-    """
-    fitting, cuts = list(messages), list[Truncation]()
-    if limit is None:
-        return fitting, cuts
-    for place in _order_cuts(messages):
-        excess = estimate_tokens(fitting, tools) - limit
-        if excess <= 0:
-            break
-        shorter = _shorten(fitting[place], excess * BYTES_PER_TOKEN)
-        lost = len(fitting[place].content) - len(shorter.content)
-        if lost > 0:
-            cuts.append(Truncation(place, shorter.role, lost))
-            fitting[place] = shorter
-    if (size := estimate_tokens(fitting, tools)) > limit:
-        raise ModelError(
-            f"a request of about {size:,} tokens does not fit into {limit:,} even after cutting "
-            f"{len(cuts)} messages; raise max_input_tokens or shorten the agent's prompt and tools"
-        )
-    return fitting, cuts
-
-
-def _order_cuts(messages: Sequence[ChatMessage]) -> list[int]:
-    replies = [i for i, message in enumerate(messages) if message.role in ("tool", "assistant")]
-    questions = [i for i, message in enumerate(messages) if message.role == "user"]
-    longest = sorted(questions, key=lambda i: -len(messages[i].content))
-    return replies + [i for i in longest for _ in range(1 + len(_SECTION.findall(messages[i].content)))]
-
-
-def _shorten(message: ChatMessage, excess: int) -> ChatMessage:
-    """Cut the middle out of the longest section of a user's message, or of the whole text where no section is long."""
-    text, start, end = message.content, 0, len(message.content)
-    if message.role == "user" and (sections := [found.span(2) for found in _SECTION.finditer(text)]):
-        first, last = max(sections, key=lambda span: span[1] - span[0])
-        start, end = (first, last) if last - first > NEVER_CUT + len(CUT_MARK) else (start, end)
-    keep = max(NEVER_CUT, end - start - excess - len(CUT_MARK))
-    if keep + len(CUT_MARK) >= end - start:
-        return message
-    return message.replace(content=text[: start + keep - keep // 2] + CUT_MARK + text[end - keep // 2 :])
 
 
 def _estimate_size(message: ChatMessage) -> int:
@@ -564,9 +501,7 @@ class MeteredChat(BaseChatModel):
             ModelError: the call failed after its retries.
             BudgetError: it would exceed a budget.
         """
-        limit = None if request.call else self.policy.max_input_tokens
-        messages, cuts = truncate_messages(request.messages, request.tools, limit)
-        at_most = self._estimate_most(messages, request)
+        at_most = self._estimate_most(request)
         made: list[Reply] = []
         ledger = self.ledger.get_task_ledger(request.scope)
 
@@ -575,16 +510,13 @@ class MeteredChat(BaseChatModel):
             with await tracked.reserve(at_most, request.where) as reservation:
                 try:
                     extend = partial(reservation.extend, at_most, request.where)
-                    sent = request._replace(messages=messages)
-                    answer = await self._send_with_retries(sent, at_most.tokens, billed, extend)
+                    answer = await self._send_with_retries(request, at_most.tokens, billed, extend)
                 except CallError as error:
                     error.cost = sum_usages(billed)
                     raise
                 finally:
                     reservation.settle(sum_usages(billed))
             notes: dict[str, Any] = {}
-            if cuts:
-                notes["trimmed"] = [cut._asdict() for cut in cuts]
             if request.model:
                 notes[NAMED] = request.model
             if request.schema:
@@ -704,7 +636,7 @@ class MeteredChat(BaseChatModel):
             unsent: whether nothing of the request was sent, or all of it refused.
         """
         since, probe = time.monotonic(), request._replace(messages=[PROBE], tools=(), schema=None, call=None)
-        tokens = self._estimate_most(probe.messages, probe).tokens
+        tokens = self._estimate_most(probe).tokens
         for pause in (self.policy.backoff, 0.0):
             async with throttle.take_place(tokens) as start:
                 answer = await self._send_once(probe)
@@ -779,9 +711,9 @@ class MeteredChat(BaseChatModel):
         dollars = self.prices.cost(self.identity.name, sent, received)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 
-    def _estimate_most(self, messages: Sequence[ChatMessage], request: ModelRequest) -> Usage:
+    def _estimate_most(self, request: ModelRequest) -> Usage:
         longest = min(request.max_tokens or self.max_reply_tokens, self.max_reply_tokens)
-        sent = estimate_tokens(messages, request.tools)
+        sent = estimate_tokens(request.messages, request.tools)
         dollars = self.prices.cost(self.identity.name, sent, longest)
         return Usage(calls=1, input_tokens=sent, output_tokens=longest, dollars=dollars)
 

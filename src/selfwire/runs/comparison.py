@@ -23,7 +23,7 @@ from selfwire.evals.table import (
 from selfwire.graphs.method import find_method, parse_config
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import OpenEvaluation, fit_evaluation, start_or_resume
-from selfwire.runs.open import MODEL, CallOptions, FoundTeam, Given, TaskSets, Teamlike
+from selfwire.runs.open import MODEL, CallOptions, FoundTeam, Given, TaskSets, Teamlike, find_team
 from selfwire.runs.record import make_run_name, open_in_thread, shorten_name
 from selfwire.runs.results import FAULT, Comparison, Evaluation
 from selfwire.runs.spec import STAMP, EvaluateSpec, SystemSpec, require_names
@@ -41,7 +41,7 @@ async def evaluate_team(team: Teamlike, tasks: TaskSets, options: CallOptions, c
     Raises:
         ConfigError: `repeats` is less than 1.
     """
-    found = await asyncio.to_thread(options.find_team, team)
+    found = await asyncio.to_thread(find_team, team, options.home, method=options.method)
     name = found.name if is_id(found.name) else shorten_name(found.name)
     fields = {**config, "command": "eval"}
     if (repeats := fields.pop("repeats")) < 1:
@@ -75,7 +75,9 @@ async def compare_teams(
     if isinstance(teams, str) or not isinstance(teams, Mapping | Sequence) or not teams:
         raise ConfigError(f'teams are given in a list, or by name as {{"before": ...}}, not as {teams!r}')
     named = teams.items() if isinstance(teams, Mapping) else ((None, team) for team in teams)
-    found = [(name, await asyncio.to_thread(options.find_team, team)) for name, team in named]
+    found = [
+        (name, await asyncio.to_thread(find_team, team, options.home, method=options.method)) for name, team in named
+    ]
     by_name = {name or (team.name if is_id(team.name) else shorten_name(team.name)): team for name, team in found}
     if len(by_name) < len(found):
         raise ConfigError("two teams are called alike; give a mapping with a name for each")

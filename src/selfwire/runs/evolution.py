@@ -69,6 +69,7 @@ from selfwire.runs.open import (
     choose_team_name,
     describe_lending,
     find_kind,
+    find_team,
     load_models,
     make_seed,
     refuse_missing_tools,
@@ -708,7 +709,7 @@ async def run_single_agent(run: OpenEvolution, tasks: Sequence[Task], calls: flo
     scope = Scope(run=f"{run.run}/single", seed=run.config.seed, phase="baseline")
     ctx = single.make_ctx(run.ctx.model, run.ctx.get_tools(seed), run.ctx.embed, at=scope)
     return await collect_rollouts(
-        replace(run.rollout_context, runner=None), single.answer, single.seed(tools), tasks, ctx
+        replace(run.rollout_context, runner=None), single.get_answer, single.seed(tools), tasks, ctx
     )
 
 
@@ -728,7 +729,7 @@ async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], samples
     first = dict(zip((task.id for task in tasks), await get_test_trajectories(run, "before", tasks), strict=True))
 
     async def answer(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-        others = [await run.method.answer(team, question, ctx.where(sample=number)) for number in range(1, samples)]
+        others = [await run.method.get_answer(team, question, ctx.where(sample=number)) for number in range(1, samples)]
         return merge_samples([first[question.id].replace(feedback=None), *others])
 
     scope = Scope(run=f"{run.run}/votes", seed=run.config.seed, phase="baseline")
@@ -761,7 +762,7 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, options: CallOptions, con
     """
 
     def prepare() -> AbstractContextManager[OpenEvolution]:
-        found = options.find_team(team, evolves=True)
+        found = find_team(team, options.home, method=options.method, evolves=True)
         if config["iterations"] or not config["pruning"]:
             refuse_method_that_learns_nothing(found.method)
         data = tasks.find(options.tools)

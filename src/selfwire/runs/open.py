@@ -115,9 +115,10 @@ def find_team(
         evolves: whether the team is to be evolved.
 
     Raises:
-        ConfigError: there is no such method, or it cannot be used.
+        ConfigError: there is no such method, it cannot be used, or an argument is of another kind.
         LibraryError: there is no such team.
     """
+    _refuse_other_kinds(wanted, method)
     if isinstance(wanted, Runnable | StateGraph):
         return find_team(give_graph(wanted), home, method=method, evolves=evolves)
     if isinstance(wanted, Method):
@@ -154,6 +155,15 @@ def find_team(
         team = team.replace(method=method, memory={})
         name, title = team.fingerprint, f"{title}, run by {method}"
     return FoundTeam(name, team.method, team, title, model, saved=saved)
+
+
+def _refuse_other_kinds(wanted: object, method: object) -> None:
+    if not isinstance(wanted, Team | Method | Runnable | StateGraph | str | Path):
+        way_out = f"; give an instance: {wanted.__name__}()" if isclass(wanted) and issubclass(wanted, Method) else ""
+        raise ConfigError(f"a team is a Team, a method, a graph, a name or a file, not {wanted!r}{way_out}")
+    if not isinstance(method, str | Method | None):
+        way_out = f"; give an instance: {method.__name__}()" if isclass(method) else ""
+        raise ConfigError(f"method is the name of a method or an instance of one, not {method!r}{way_out}")
 
 
 def _list_options(method: Method[Any]) -> dict[str, Any]:
@@ -205,20 +215,6 @@ class CallOptions:
         if isinstance(self.tools, str):
             return load_tools(self.tools) if self.tools else {}
         return make_toolbox(self.tools)
-
-    def find_team(self, team: Teamlike, *, evolves: bool = False) -> FoundTeam:
-        """Find a team, with the method of these options, as `find_team`.
-
-        Raises:
-            ConfigError: it is a value of another kind; or as `find_team`.
-        """
-        if not isinstance(team, Team | Method | Runnable | StateGraph | str | Path):
-            way_out = f"; give an instance: {team.__name__}()" if isclass(team) and issubclass(team, Method) else ""
-            raise ConfigError(f"a team is a Team, a method, a graph, a name or a file, not {team!r}{way_out}")
-        if not isinstance(self.method, str | Method | None):
-            way_out = f"; give an instance: {self.method.__name__}()" if isclass(self.method) else ""
-            raise ConfigError(f"method is the name of a method or an instance of one, not {self.method!r}{way_out}")
-        return find_team(team, self.home, method=self.method, evolves=evolves)
 
     def find_models(self, known: str = "") -> tuple[Models, dict[str, BaseChatModel]]:
         """Name the models of a run; return the names, and the models that were given as objects.

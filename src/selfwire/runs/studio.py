@@ -84,10 +84,8 @@ async def _find_other_answer(opened: OpenEvolution, asked: ApprovalQuestion, ans
         given = parse_answer(answer)
     except ConfigError:
         given = None
-    if given and used == given.model_dump(mode="json", exclude={"prompts"}):
-        kept = {agent.id: agent.prompt for agent in (await opened.library.load(saved[-1].ref)).agents}
-        if given.prompts.items() <= kept.items():
-            return ""
+    if given and used and given.has_made(await opened.library.load(saved[-1].ref), used):
+        return ""
     other = f" as {used['answer']!r} by {used['by']}" if used else ""
     word = given.answer if given else str(answer)[:100]
     return f"the question of iteration {asked.iteration} was answered already{other}; your answer {word!r} was not used"

@@ -24,7 +24,7 @@ from selfwire.evals.baselines import BASELINES, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method, await_result, find_method, make_method
+from selfwire.graphs.method import Method, find_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.models.budget import Ledger
 from selfwire.models.metered_chat import MeteredModel
@@ -37,6 +37,7 @@ from selfwire.runs.open import (
     describe_lending,
     describe_other_model,
     find_kind,
+    find_team,
     load_models,
     load_saved,
     make_seed,
@@ -282,7 +283,7 @@ def _capped(method: Method[Any]) -> RolloutFn:
 
     async def rollout_fn(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
         try:
-            return await await_result(method, "answer", method.answer(team, question, ctx), Trajectory)
+            return await method.get_answer(team, question, ctx)
         except TaskBudgetError as error:
             if done := error.partial_result:
                 return done.replace(notes={**done.notes, CUT: True})
@@ -361,7 +362,7 @@ class OpenQuestion:
         if why := describe_half_character(question.input):
             raise ConfigError(f"the question {why}")
         ctx = self.ctx.where(Scope(run="run", seed=seed, phase="run"))
-        answering = await_result(self.method, "answer", self.method.answer(self.team, question, ctx), Trajectory)
+        answering = self.method.get_answer(self.team, question, ctx)
         try:
             if config is None:
                 return await answering
@@ -411,7 +412,7 @@ async def ask_team(
     """Put one question to a team; see `selfwire.run`."""
 
     def opened() -> OpenQuestion:
-        found = options.find_team(team)
+        found = find_team(team, options.home, method=options.method)
         names, given = options.find_models(found.model)
         models = load_models(names, options.folder, given)
         return open_question(found, models, toolbox=options.toolbox, budget=options.limits, config=found.config)

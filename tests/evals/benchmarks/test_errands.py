@@ -1,15 +1,13 @@
-"""Errands: splits that share no sentence, and tasks that do not say who is right."""
+"""Errands: wordings of one situation each, and tasks that do not say who is right."""
 
 from selfwire.evals.benchmarks.errands import POOL, RELAY, RIGHT, generate_errands, load_wordings
 
 IDS = [agent.id for agent in POOL]
 
 
-def test_no_sentence_for_the_test_is_learned_from() -> None:
+def test_a_sentence_words_one_situation() -> None:
     situations = load_wordings().situations
     known = {wording for situation in situations for wording in situation.known}
-    held_out = {wording for situation in situations for wording in situation.held_out}
-    assert not known & held_out
     assert len(known) == sum(len(situation.known) for situation in situations)
     assert [situation.helper for situation in situations] == [IDS[index] for index in RIGHT]
     assert set(RIGHT) == set(range(len(IDS))) - {RELAY}

@@ -97,5 +97,5 @@ def test_a_team_that_cannot_be_is_refused(agents: list[str], answerer: str, mess
 def test_unknown_domains_and_workflows_of_another_method_are_refused() -> None:
     with pytest.raises(ValueError, match="domains are code, math, general"):
         make_initial_team(PROMPTS, "law")
-    with pytest.raises(ValueError, match="belongs to 'hiva'"):
-        DytopoMemory.of(make_initial_team(PROMPTS, "math").replace(method="hiva"))
+    with pytest.raises(ValueError, match="of 'hiva' has no domain"):
+        DytopoMemory.of(make_initial_team(PROMPTS, "math").replace(method="hiva", memory={}))

@@ -29,14 +29,15 @@ from selfwire.extras.lab.worlds.hiva.growth import (
     solve,
     train,
 )
-from selfwire.graphs.hiva import Hiva, HivaCtx
+from selfwire.graphs.hiva import Hiva
+from selfwire.graphs.machine import Ctx
 from selfwire.models.embeddings import HashingEmbedder
 
 SMALL = GrowthStudy(iterations=2, batch=4, gate=4, test=10)
 FAIR = GrowthStudy(iterations=7, batch=5, gate=5, test=20, right=1.0)
 
 
-def make_hiva(world: GrowthWorld, **switches: Any) -> tuple[SequentialHiva, HivaCtx]:
+def make_hiva(world: GrowthWorld, **switches: Any) -> tuple[SequentialHiva, Ctx[HivaConfig]]:
     hiva = SequentialHiva(HivaConfig(kabb=False, **switches))
     return hiva, hiva.make_ctx(ScriptedModel(SCRIPT, world.work, 1.0), {}, HashingEmbedder())
 

@@ -26,14 +26,15 @@ from selfwire.extras.lab.worlds.hera.procedures import (
     solve,
     train,
 )
-from selfwire.graphs.hera import Hera, HeraCtx
+from selfwire.graphs.hera import Hera
+from selfwire.graphs.machine import Ctx
 from selfwire.models.embeddings import HashingEmbedder
 
 SMALL = ProceduresStudy(iterations=1, batch=6, gate=2, test=12)
 LONG = ProceduresStudy(iterations=5, gate=4, test=24, right=1.0, checked=0.3)
 
 
-def make_hera(world: Procedures, right: float = 1.0) -> tuple[Hera, HeraCtx]:
+def make_hera(world: Procedures, right: float = 1.0) -> tuple[Hera, Ctx[HeraConfig]]:
     method = Hera(HeraConfig(steps=4))
     return method, method.make_ctx(ScriptedModel(SCRIPT, world.work, right), {}, HashingEmbedder())
 

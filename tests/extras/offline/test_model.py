@@ -1,4 +1,3 @@
-import json
 from importlib.resources import files
 from typing import Any
 
@@ -10,10 +9,8 @@ from pydantic import BaseModel, Field
 
 from selfwire.evals.instructions import paraphrases
 from selfwire.extras.offline import critics
-from selfwire.extras.offline.faults import Faults, OfflineError
 from selfwire.extras.offline.instructions import Voice
 from selfwire.extras.offline.model import OfflineChat
-from selfwire.models.providers import get_retry_after, is_transient
 
 QUESTION = "Task:\nWho founded Brol Works?\nEnd with a line that starts with 'Answer:'."
 PAGE = "[1] Brol Works\nBrol Works was founded in 1901 by Ada Tron. It is based in Vask."
@@ -188,47 +185,6 @@ async def test_a_stream_adds_up_to_the_reply() -> None:
     assert added.tool_calls == whole.tool_calls
     assert added.usage_metadata == whole.usage_metadata
     assert len(list(faultless().stream(messages))) > 2
-
-
-def test_a_rate_limit_is_met_once_and_says_when_to_come_back() -> None:
-    model = faultless(faults=Faults(rate_limit=1, retry_after=2))
-    with pytest.raises(OfflineError) as caught:
-        model.invoke(asked())
-    assert caught.value.status_code == 429
-    assert is_transient(caught.value)
-    assert get_retry_after(caught.value) == 2
-    assert model.invoke(asked()).content
-
-
-def test_a_provider_can_stay_down() -> None:
-    model = faultless(faults=Faults(timeout=1, times=None))
-    for _ in range(3):
-        with pytest.raises(TimeoutError):
-            model.invoke(asked())
-
-
-def test_truncated_and_malformed_json_do_not_parse() -> None:
-    form = {"type": "json_schema", "json_schema": {"name": "AgentGradient", "schema": Verdict.model_json_schema()}}
-    for faults in (Faults(truncated=1), Faults(malformed=1)):
-        broken = faultless(faults=faults).bind(response_format=form).invoke("x").text
-        with pytest.raises(json.JSONDecodeError):
-            json.loads(broken)
-        call = faultless(faults=faults).bind_tools([Verdict], tool_choice="any").invoke("x")
-        assert call.invalid_tool_calls
-        assert not call.tool_calls
-    assert faultless(faults=Faults(truncated=1)).invoke(asked()).response_metadata["finish_reason"] == "length"
-    assert faultless(faults=Faults(empty=1)).invoke(asked()).content == ""
-
-
-def test_a_share_of_requests_fails() -> None:
-    model = faultless(faults=Faults(server_error=0.5))
-    failed = 0
-    for number in range(40):
-        try:
-            model.invoke([HumanMessage(f"Task:\nnumber {number}")])
-        except OfflineError as error:
-            failed += error.status_code == 500
-    assert 8 <= failed <= 32
 
 
 def test_max_tokens_and_stop_words_end_a_reply() -> None:

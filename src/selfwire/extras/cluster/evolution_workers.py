@@ -76,8 +76,8 @@ class Workers(TaskPlace):
             ctx: Ctx[Any],
             keep: Keep,
         ) -> None:
-            explores = rollout_fn == method.explore
-            if len(tasks) < 2 or not (explores or rollout_fn == method.answer):
+            explores = rollout_fn == method.get_samples
+            if len(tasks) < 2 or not (explores or rollout_fn == method.get_answer):
                 await stream_rollouts(context, rollout_fn, team, tasks, ctx, keep)
                 return
             part = _ShardPlan(**vars(replace(plan, seed=team)))
@@ -177,7 +177,7 @@ def roll_out(
     with plan.resume(own, retry_failed=shared.retry_failed) as run:
         splits, wanted = run.splits, {*tasks}
         own_tasks = [task for task in (*splits.train, *splits.gate, *splits.test) if task.id in wanted]
-        rollout_fn = run.method.explore if phase["explores"] else run.method.answer
+        rollout_fn = run.method.get_samples if phase["explores"] else run.method.get_answer
         context = replace(run.rollout_context, samples=phase["samples"])
         ctx = run.ctx.where(scope)
         run_sync(roll_out_shard(stream_rollouts, context, rollout_fn, run.seed_team, own_tasks, ctx))

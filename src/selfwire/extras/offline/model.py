@@ -6,7 +6,6 @@ machinery, not a method's accuracy.
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
@@ -18,11 +17,10 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, Field
 
 from selfwire.core.values import fingerprint
 from selfwire.extras.offline import critics, wire
-from selfwire.extras.offline.faults import Attempts, Faults
 from selfwire.extras.offline.instructions import VOICES, Voice
 from selfwire.extras.offline.vocabulary import family_of
 from selfwire.extras.offline.worker import work_on
@@ -38,7 +36,6 @@ class OfflineChat(QuietChat):
         temperature: in [0, 2]; a higher one means more wrong steps and more varied wording.
         error_rate: share of wrong steps of work at temperature 1; half as many at 0.
         critic_error_rate: share of wrong judgements of critics, judges and evolvers.
-        latency: seconds of every call.
         voice: the instructions that a worker follows: all, or for comparison the standing ones ("system") or those of
             the moment ("user").
     """
@@ -52,10 +49,7 @@ class OfflineChat(QuietChat):
     temperature: float = Field(default=1.0, ge=0, le=2)
     error_rate: float = Field(default=0.04, ge=0, le=1)
     critic_error_rate: float = Field(default=0.2, ge=0, le=1)
-    latency: float = Field(default=0.0, ge=0)
     max_tokens: int | None = Field(default=None, ge=1)
-    faults: Faults = Faults()
-    _attempts: Attempts = PrivateAttr(default_factory=Attempts)
 
     @staticmethod
     def knows(question: str) -> bool:
@@ -107,19 +101,17 @@ class OfflineChat(QuietChat):
     def _generate(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        time.sleep(self.latency)
         return ChatResult(generations=[ChatGeneration(message=self._reply(messages, stop, kwargs))])
 
     async def _agenerate(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        await asyncio.sleep(self.latency)
+        await asyncio.sleep(0)  # other tasks have their turn, as with a model that is far away
         return ChatResult(generations=[ChatGeneration(message=self._reply(messages, stop, kwargs))])
 
     def _stream(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        time.sleep(self.latency)
         for chunk in wire.chunks(self._reply(messages, stop, kwargs)):
             if run_manager:
                 run_manager.on_llm_new_token(str(chunk.text), chunk=ChatGenerationChunk(message=chunk))
@@ -128,7 +120,7 @@ class OfflineChat(QuietChat):
     async def _astream(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        await asyncio.sleep(self.latency)
+        await asyncio.sleep(0)
         for chunk in wire.chunks(self._reply(messages, stop, kwargs)):
             if run_manager:
                 await run_manager.on_llm_new_token(str(chunk.text), chunk=ChatGenerationChunk(message=chunk))
@@ -145,7 +137,6 @@ class OfflineChat(QuietChat):
         def random(purpose: str) -> Random:
             return Random(f"{key} {purpose}")
 
-        fault = self._fault(int(key, 16), random("fault"))
         scale = (1 + temperature) / 2
         schema = wire.requested_schema(kwargs)
         errors, slips = (min(1.0, rate * scale) for rate in (self.critic_error_rate, self.error_rate))
@@ -156,13 +147,5 @@ class OfflineChat(QuietChat):
             reply = critics.reply(schema.kind, schema.parameters, plain, random, errors, slips, self.voice)
             draft = wire.draft_reply(schema, json.dumps(reply, ensure_ascii=False), reply)
         limit = kwargs.get("max_tokens") or self.max_tokens
-        draft = draft.cut(stop, limit).with_fault(fault)
+        draft = draft.cut(stop, limit)
         return wire.message(draft, name=self.model_name, key=key[:8], input_tokens=wire.tokens_sent(plain, kwargs))
-
-    def _fault(self, request: int, rng: Random) -> str | None:
-        name = self.faults.draw(rng)
-        times = self.faults.times
-        if name is None or (times is not None and self._attempts.next(request) >= times):
-            return None
-        self.faults.raise_for(name)
-        return name

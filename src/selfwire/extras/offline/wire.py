@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
-from langchain_core.messages.tool import ToolCall, invalid_tool_call, tool_call_chunk
+from langchain_core.messages.tool import ToolCall, tool_call_chunk
 
 from selfwire.extras.offline.skills import OfferedTool
 from selfwire.extras.offline.worker import PlainMessage
@@ -19,13 +19,12 @@ _CHARACTERS_PER_TOKEN = 4
 
 @dataclass(frozen=True)
 class OfflineDraft:
-    """A reply before it is sent; calls are (name, arguments), and of a `broken` one the first does not parse."""
+    """A reply before it is sent; calls are (name, arguments)."""
 
     text: str
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     skills: tuple[str, ...] = ()
     finish: str = "stop"
-    broken: bool = False
 
     def cut(self, stop: Sequence[str] | None, limit: int | None) -> "OfflineDraft":
         """End the text at a stop word and at a number of tokens."""
@@ -33,16 +32,6 @@ class OfflineDraft:
         if limit is not None and len(text) > limit * _CHARACTERS_PER_TOKEN:
             return replace(self, text=text[: limit * _CHARACTERS_PER_TOKEN], finish="length")
         return replace(self, text=text)
-
-    def with_fault(self, fault: str | None) -> "OfflineDraft":
-        """The draft with an injected fault."""
-        if fault == "empty":
-            return replace(self, text="", calls=())
-        if fault == "truncated":
-            return replace(self, text=self.text[: len(self.text) // 2], finish="length", broken=bool(self.calls))
-        if fault == "malformed":
-            return replace(self, text=self.text.replace('":', '" '), broken=bool(self.calls))
-        return self
 
 
 def to_plain_message(message: BaseMessage) -> PlainMessage:
@@ -101,19 +90,12 @@ def draft_reply(wanted: RequestedSchema, text: str, reply: Mapping[str, Any]) ->
 
 def message(draft: OfflineDraft, *, name: str, key: str, input_tokens: int) -> AIMessage:
     """The draft as LangChain's message, with usage and metadata; `key` makes ids of calls unique."""
-    good = draft.calls[1:] if draft.broken else draft.calls
-    calls = [ToolCall(name=tool, args=dict(args), id=f"call_{key}_{i}") for i, (tool, args) in enumerate(good)]
-    invalid = []
-    if draft.broken and draft.calls:
-        tool, args = draft.calls[0]
-        half = json.dumps(args)[: max(1, len(json.dumps(args)) // 2)]
-        invalid = [invalid_tool_call(name=tool, args=half, id=f"call_{key}_x", error="not JSON")]
+    calls = [ToolCall(name=tool, args=dict(args), id=f"call_{key}_{i}") for i, (tool, args) in enumerate(draft.calls)]
     output_tokens = _tokens(draft.text + json.dumps([dict(args) for _, args in draft.calls]))
     finish = "tool_calls" if draft.calls and draft.finish == "stop" else draft.finish
     return AIMessage(
         content=draft.text,
         tool_calls=calls,
-        invalid_tool_calls=invalid,
         usage_metadata=UsageMetadata(
             input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=input_tokens + output_tokens
         ),

@@ -7,9 +7,9 @@ from selfwire.core.values import format_count
 from selfwire.evals.table import TaskRow, name_system
 from selfwire.extras.pages.data import Outcome, Place, SpendLine, SystemLine
 from selfwire.extras.pages.evolution import add_dollars, compare_with_base, make_place
+from selfwire.extras.pages.pictures import find_drawing_method
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.extras.pages.verdicts import format_gain
-from selfwire.graphs.method import find_method
 from selfwire.runs.record import ROWS
 from selfwire.runs.systems import TEAM_DIGESTS, LoadedTeam
 from selfwire.store.journal_file import JournalReader
@@ -95,6 +95,6 @@ def format_notes(method: str, notes: object) -> tuple[str, ...]:
     if not method or not isinstance(notes, dict):
         return ()
     try:
-        return tuple(find_method(method).format_notes(notes))
+        return tuple(find_drawing_method(method).format_notes(notes))
     except (ValueError, TypeError, KeyError):
         return ()

@@ -21,9 +21,8 @@ from selfwire.extras.pages.data import (
     TeamVersion,
 )
 from selfwire.extras.pages.edit_texts import describe_edits
-from selfwire.extras.pages.pictures import draw_learning
+from selfwire.extras.pages.pictures import draw_learning, find_drawing_method
 from selfwire.extras.pages.stored import StoredTrajectory
-from selfwire.graphs.method import find_method
 from selfwire.runs.front import FrontEntry, FrontLine, collect_entries, compute_front, find_version, read_phases
 from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, describe_worth
 from selfwire.store.journal_file import JournalReader
@@ -210,7 +209,7 @@ def _format(value: Any) -> str:
 
 def read_insights(team: Team) -> tuple[LearnedInsight, ...]:
     """Insights of a team, the best first; empty for methods without insights."""
-    if not find_method(team.method).learns_insights:
+    if not find_drawing_method(team.method).learns_insights:
         return ()
     return tuple(
         LearnedInsight(

@@ -3,12 +3,21 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.evolvers.figures import DrawnNode, Frame, Panel, Picture
 from selfwire.extras.pages.data import AgentCard, Link, TeamVersion
-from selfwire.graphs.method import find_method
+from selfwire.graphs.method import Method, MethodType, find_method
 
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError)
+
+
+def find_drawing_method(name: str) -> MethodType:
+    """Find the class of a method; where this process does not have it, `Method` itself, which draws nothing."""
+    try:
+        return find_method(name)
+    except ConfigError:
+        return Method
 
 
 def draw_run(method: str, notes: object) -> Picture:
@@ -16,7 +25,7 @@ def draw_run(method: str, notes: object) -> Picture:
     if not method or not isinstance(notes, dict):
         return Picture()
     try:
-        return find_method(method).draw_run(notes)
+        return find_drawing_method(method).draw_run(notes)
     except _UNREADABLE:
         return Picture()
 
@@ -24,7 +33,7 @@ def draw_run(method: str, notes: object) -> Picture:
 def draw_learning(before: Team, after: Team, notes: Mapping[str, Any]) -> tuple[Panel, ...]:
     """Panels of an iteration's learning, as the method draws them; empty for notes that it cannot read."""
     try:
-        return tuple(find_method(after.method).draw_learning(before, after, notes))
+        return tuple(find_drawing_method(after.method).draw_learning(before, after, notes))
     except _UNREADABLE:
         return ()
 

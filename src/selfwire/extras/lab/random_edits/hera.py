@@ -8,6 +8,7 @@ from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import Id
+from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.groups import make_groups
 from selfwire.evolvers.hera.mutation import (
     JOIN,
@@ -26,7 +27,8 @@ from selfwire.evolvers.hera.rules import Prompt, apply_prompt_diff
 from selfwire.evolvers.hera.schemas import PromptDiff
 from selfwire.evolvers.random_edits import WHY, RandomControl, RandomEdits, RandomOperation, apply_at_random, draw
 from selfwire.evolvers.topology_ops import ROLE_LENGTH, make_fresh_id
-from selfwire.graphs.hera import Hera, HeraCtx, run_planned
+from selfwire.graphs.hera import Hera, run_planned
+from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class RandomHera(RandomControl, Hera):
         """The edits of prompts; newcomers are tried first, in `propose`."""
         return {OPERATION: RandomOperation("prompt", lambda team: list(team.agents_by_id), self._add_rule)}
 
-    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HeraCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[HeraConfig]) -> EvolveResult:
         """Make the iteration's random edits: newcomers that helped as the method's must, and rules below prompts."""
         wanted, random = self.get_operations(ctx.at), ctx.at.random("random edits")
         joined = await self._try_newcomers(team, runs, wanted.count(JOIN), random, ctx)
@@ -59,7 +61,7 @@ class RandomHera(RandomControl, Hera):
         runs: Sequence[Trajectory],
         count: int,
         random: "np.random.Generator",
-        ctx: HeraCtx,
+        ctx: Ctx[HeraConfig],
     ) -> RandomEdits:
         """Insert drawn agents into teams that scored nothing, once per question; those that help join the pool."""
         groups = find_hopeless(make_groups(runs, self.config.success_at), get_mutated(team))

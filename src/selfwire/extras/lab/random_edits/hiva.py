@@ -11,6 +11,7 @@ from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import Id
+from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.forward import match_noted
 from selfwire.evolvers.hiva.gradients import Loss
 from selfwire.evolvers.hiva.kabb import fit_memory, learn_lessons, make_lesson
@@ -27,7 +28,8 @@ from selfwire.evolvers.random_edits import (
     list_team_operations,
 )
 from selfwire.evolvers.topology_ops import find_free_name
-from selfwire.graphs.hiva import Hiva, HivaCtx, get_critic
+from selfwire.graphs.hiva import Hiva, get_critic
+from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult
 from selfwire.tools.own import ToolTrial
 
@@ -53,7 +55,7 @@ class RandomHiva(RandomControl, Hiva):
             GRANT: RandomOperation("tools", _list_grantable, _grant_tool),
         }
 
-    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: HivaCtx) -> EvolveResult:
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[HivaConfig]) -> EvolveResult:
         """Make the iteration's random rewirings, then update beliefs and repair the topology.
 
         Without a critic, r is 1 for all agents that ran in a solved task, else 0.
@@ -68,7 +70,9 @@ class RandomHiva(RandomControl, Hiva):
         final = fit_memory(repaired.workflow).with_lineage(team, applied)
         return EvolveResult(workflow=final, applied=applied, notes={"not_drawn": [*mended.left_out, *found.left_out]})
 
-    async def _mend_tools(self, team: Team, count: int, random: "np.random.Generator", ctx: HivaCtx) -> RandomEdits:
+    async def _mend_tools(
+        self, team: Team, count: int, random: "np.random.Generator", ctx: Ctx[HivaConfig]
+    ) -> RandomEdits:
         """Change tools' code in one place each, tried on their known results as the code of a model is."""
         trial, applied, left = ToolTrial(ctx.tools), list[Rewiring](), Counter({REWRITE: count})
         for number in range(count if team.tools else 0):

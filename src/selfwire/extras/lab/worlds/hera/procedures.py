@@ -36,7 +36,8 @@ from selfwire.extras.lab.worlds.crafts import (
 )
 from selfwire.extras.lab.worlds.gains import Scale, WorldResult
 from selfwire.extras.lab.worlds.hera.orchestrator import SCRIPT
-from selfwire.graphs.hera import Hera, HeraCtx
+from selfwire.graphs.hera import Hera
+from selfwire.graphs.machine import Ctx
 from selfwire.models.embeddings import HashingEmbedder
 
 KINDS: tuple[str, ...] = tuple(kind for kind in get_args(QueryType) if kind != "other")
@@ -142,7 +143,7 @@ def make_pool(skills: Sequence[str]) -> Team:
     return Team(method="hera", agents=(*agents, sink), topology=make_chain(skills[0], SINK))
 
 
-async def train(method: Hera, ctx: HeraCtx, world: Procedures, seed: int) -> Team:
+async def train(method: Hera, ctx: Ctx[HeraConfig], world: Procedures, seed: int) -> Team:
     """Learn from all train questions, group by group, with a gate after each batch as in the outer evolution."""
     workflow = world.workflow
     for iteration, (batch, held_out) in enumerate(zip(world.train, world.gate, strict=True)):
@@ -162,7 +163,7 @@ async def train(method: Hera, ctx: HeraCtx, world: Procedures, seed: int) -> Tea
 
 
 async def solve(
-    method: Hera, ctx: HeraCtx, world: Procedures, team: Team, questions: Sequence[Question]
+    method: Hera, ctx: Ctx[HeraConfig], world: Procedures, team: Team, questions: Sequence[Question]
 ) -> list[Trajectory]:
     """Answer questions, without learning."""
     return [await world.grade(await method.answer(team, question, ctx), ctx.at) for question in questions]

@@ -36,7 +36,8 @@ from selfwire.extras.lab.worlds.crafts import (
 )
 from selfwire.extras.lab.worlds.gains import Scale, WorldResult
 from selfwire.extras.lab.worlds.hiva.critics import SCRIPT
-from selfwire.graphs.hiva import AGGREGATOR, SOURCE, Hiva, HivaCtx
+from selfwire.graphs.hiva import AGGREGATOR, SOURCE, Hiva
+from selfwire.graphs.machine import Ctx
 from selfwire.models.embeddings import HashingEmbedder
 
 MAIN, START, ORACLE = "HiVA", "untrained", "oracle"
@@ -145,7 +146,7 @@ class SequentialHiva(Hiva):
         started = seed.replace(agents=agents)
         return HivaMemory().restrict_to(started).save_to(started)
 
-    async def answer(self, team: Team, question: Question, ctx: HivaCtx) -> Trajectory:
+    async def answer(self, team: Team, question: Question, ctx: Ctx[HivaConfig]) -> Trajectory:
         """Run the team once; every successor is activated."""
         topology, act = team.topology, ctx.make_runner(team)
         inboxes: dict[str, list[Message]] = {node: [] for node in topology.agents}
@@ -161,7 +162,7 @@ class SequentialHiva(Hiva):
         return Trajectory(question=question, workflow=team.fingerprint, steps=tuple(steps), answer=steps[-1].output)
 
 
-async def train(hiva: Hiva, world: GrowthWorld, team: Team, ctx: HivaCtx) -> Team:
+async def train(hiva: Hiva, world: GrowthWorld, team: Team, ctx: Ctx[HivaConfig]) -> Team:
     """Learn from all train tasks, with a gate after each batch as in the outer evolution."""
     used = 0
     for iteration, (batch, held_out) in enumerate(zip(world.train, world.gate, strict=True)):
@@ -193,7 +194,7 @@ def compare(before: Sequence[Trajectory], after: Sequence[Trajectory], used: int
 
 
 async def solve(
-    hiva: Hiva, world: GrowthWorld, team: Team, tasks: Sequence[Question], ctx: HivaCtx
+    hiva: Hiva, world: GrowthWorld, team: Team, tasks: Sequence[Question], ctx: Ctx[HivaConfig]
 ) -> list[Trajectory]:
     """Work on tasks, without learning."""
     return [world.grade(await hiva.answer(team, task, ctx)) for task in tasks]

@@ -227,6 +227,7 @@ async def evaluate(state: EvomasState, ctx: EvomasCtx) -> Update:
     if stage.outcome is None:
         assessment = make_no_outcome_assessment(stage.error or "only Early-exit was chosen")
         return state.update(stage=stage.replace(assessment=assessment))
+    closing = len(state.task.pending) == 1 or stage.exits or stage.number + 1 == ctx.options.stages
     if ctx.options.verify:
         checks, usage = await verify_outcome(
             pool.agents, state.get_question(), stage.outcome, ctx.make_runner(pool), ctx.prompts, scope=ctx.at
@@ -235,7 +236,7 @@ async def evaluate(state: EvomasState, ctx: EvomasCtx) -> Update:
         with add_cost_on_error(usage):
             steps = [step for step in state.steps if step.visit == ctx.at.visit]
             judged = await assess_outcome(
-                state.task, stage.outcome, ctx.critic, steps=steps, checks=checks, scope=ctx.at
+                state.task, stage.outcome, ctx.critic, steps=steps, checks=checks, closing=closing, scope=ctx.at
             )
     except ModelError as error:
         usage = get_error_cost(error)
@@ -243,7 +244,7 @@ async def evaluate(state: EvomasState, ctx: EvomasCtx) -> Update:
     else:
         usage += judged.usage
         fell_back = (*stage.fell_back, "evaluator") if judged.fell_back else stage.fell_back
-        stage = stage.replace(assessment=judged.assessment, fell_back=fell_back)
+        stage = stage.replace(assessment=judged.assessment, answer=judged.answer, fell_back=fell_back)
     return state.update(stage=stage.replace(usage=stage.usage + usage), usage=state.usage + usage)
 
 
@@ -258,8 +259,10 @@ async def update_state(state: EvomasState, ctx: EvomasCtx) -> Update:
 
 
 async def conclude(state: EvomasState, ctx: EvomasCtx) -> Update:
-    """Write the answer by the closing call; without any outcome the run is an error."""
+    """Take the evaluator's answer, or write one by the closing call; without any outcome the run is an error."""
     stages, fallback = state.stages, get_best_outcome(state.stages)
+    if stages and stages[-1].answer:
+        return state.update(answer=stages[-1].answer, error=None)
     if fallback is None:
         why = stages[-1].fault or stages[-1].error or "only Early-exit was chosen" if stages else NOTHING_PLANNED
         return state.update(answer=None, error=f"no stage came to an outcome; the last one: {why}")
@@ -403,7 +406,7 @@ class Evomas(Method[EvomasConfig]):
     )
     extend_tools = staticmethod(with_pages)
     paper = "Xu et al., *EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems*, arXiv 2605.08769"
-    departures = "D1-D26"
+    departures = "D1-D27"
 
     @staticmethod
     def estimate_calls(config: EvomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
@@ -436,7 +439,7 @@ class Evomas(Method[EvomasConfig]):
         """Run up to T stages on a question.
 
         Returns:
-            The steps of all stages (`visit` is the stage) and the final answer; planning, judging and the closing
+            The steps of all stages (`visit` is the stage) and the final answer; planning, judging and a closing
             call are its overhead. `notes` hold `episode` (decisions and the evaluator's rewards, its utility
             open), `stages`, `status`, `decisions` and the `topology` that ran last. A planner or an evaluator that
             fails ends the run with the best answer so far; without any, the trajectory has an error.

@@ -44,7 +44,7 @@ from selfwire.evolvers.evomas.layers import (
     narrow_question,
     place_agents,
 )
-from selfwire.evolvers.evomas.planner import PlanResult, describe_tools, make_plan, plan_single_subtask
+from selfwire.evolvers.evomas.planner import PlanResult, make_plan, plan_single_subtask
 from selfwire.evolvers.evomas.pool import EARLY_EXIT, METHOD, find_browsing_tools, make_initial_team
 from selfwire.evolvers.evomas.stages import (
     Stage,
@@ -61,7 +61,7 @@ from selfwire.evolvers.router.config import PAPER_HEAD, ROUTER
 from selfwire.evolvers.router.decisions import count_decisions, to_router_episode
 from selfwire.evolvers.router.heads import get_sampling, refuse_unusable
 from selfwire.evolvers.router.reinforce import update_router
-from selfwire.evolvers.trajectory_text import render_agents
+from selfwire.evolvers.trajectory_text import describe_held_tools, render_agents
 from selfwire.graphs.build import make_build
 from selfwire.graphs.machine import (
     DETACHED,
@@ -167,7 +167,7 @@ async def plan(state: EvomasState, ctx: EvomasCtx) -> Update:
                 (state.stages[-1].outcome or "") if state.stages else "",
                 ctx.critic,
                 agents=render_agents([agent for agent in pool.agents if agent.id not in idle]),
-                tools=describe_tools(pool.agents, ctx.get_tools(pool)),
+                tools=describe_held_tools(pool.agents, pool, ctx.get_tools(pool)),
                 scope=ctx.at,
             )
     except ModelError as error:

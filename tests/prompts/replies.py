@@ -418,7 +418,7 @@ HERA = (
         ),
     ),
     Feed(
-        Run("hera", {"rope": False, "mutation": False}, 1, {"QueryProfile": SORT}, insights=(KNOWN,)),
+        Run("hera", {"rope": False, "mutation": False, "group": 6}, 1, {"QueryProfile": SORT}, insights=(KNOWN,)),
         (
             GoodReply(
                 "Reflection",

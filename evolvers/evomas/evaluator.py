@@ -36,7 +36,7 @@ NOT_JUDGED = "The outcome could not be judged."
 class Assessed(ReplySchema):
     """The judgement of a subtask."""
 
-    MAX_TOKENS: ClassVar[int] = 600
+    MAX_TOKENS: ClassVar[int | None] = 600
 
     feedback: str = Field(description="What is done, what is missing and what is wrong.")
     reward: float = Field(ge=0, le=1, description="1 if the subtask is done; 0 if it is not, or only in part.")

@@ -1,9 +1,11 @@
 """Baselines: single agents and fixed teams that methods are compared with.
 
 Each round has its own nodes, so a team is an ordinary topology. Two kinds of nodes call no model: `opening` starts all
-members, `vote` counts answers.
+members, `vote` counts answers. A run makes no call that can decide nothing any more: after a critic who finds no fault,
+after a leader who gives the answer, after votes that no further one can outvote.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -29,9 +31,9 @@ from selfwire.graphs.method import Method
 from selfwire.graphs.team import TeamContext, run_team
 
 
-def load_prompt(name: str) -> str:
-    """Load the prompt of a baseline."""
-    return load_prompts("evals", "baselines").text(name).strip()
+def load_prompt(name: str, **values: object) -> str:
+    """Load the prompt of a baseline and fill it."""
+    return load_prompts("evals", "baselines").text(name, **values).strip()
 
 
 def make_team_of_one(method: str, text: str, tools: Sequence[str]) -> Team:
@@ -66,6 +68,19 @@ def choose_by_vote(answers: Sequence[str]) -> str:
     return answers[ballots.index(winner)]
 
 
+def is_decided(answers: Sequence[str], left: float) -> bool:
+    """Whether the vote on these answers has the same winner whatever `left` further ones are."""
+    counts = Counter(to_ballot(answer) for answer in answers)
+    if not counts:
+        return False
+    (first, most), *others = counts.most_common()
+    order = list(counts)
+    return left <= most and all(
+        count + left < most or (count + left == most and order.index(first) < order.index(ballot))
+        for ballot, count in others
+    )
+
+
 class BaselineConfig(FrozenModel):
     """The config field of all baselines: the temperature of every call."""
 
@@ -95,7 +110,7 @@ class SelfConsistencyConfig(VotingConfig):
 
 
 class RefineConfig(BaselineConfig):
-    """Turns of criticism and improvement in self-refine (Madaan et al., 2023). Paper: at most 4. Ours: 3."""
+    """Most turns of criticism and improvement in self-refine (Madaan et al., 2023). Paper: 4. Ours: 3."""
 
     iterations: int = Field(default=3, ge=1, le=20)
 
@@ -149,6 +164,47 @@ def make_voting_runner(act: AgentRunner) -> AgentRunner:
     return run
 
 
+NO_FAULT = re.compile(r"\W*no faults? (?:was |were )?found\W*", re.IGNORECASE)
+"""A critic's reply that finds no fault."""
+
+
+def make_refining_runner(act: AgentRunner) -> AgentRunner:
+    """Make a runner of drafts and critics who stop: an answer without a fault is handed on without a call."""
+    faultless: set[str] = set()
+
+    async def run(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        texts = [message.text for message in inbox]
+        handed_on = Step(node=scope.node, agent=agent.id, inbox=tuple(inbox))
+        if agent.kind == "critic" and faultless.issuperset(texts):
+            return handed_on
+        if agent.id == "refine" and any(not text.strip() or NO_FAULT.fullmatch(text) for text in texts[1:]):
+            faultless.add(texts[0])
+            return handed_on.replace(output=texts[0])
+        return await act(agent, question, [message for message in inbox if message.text], scope=scope)
+
+    return run
+
+
+FINISHED = re.compile(r"\W*nothing is left to do\W*\n(?P<answer>.*\S.*)", re.IGNORECASE | re.DOTALL)
+"""A leader's reply that gives the team's answer."""
+
+
+def make_led_runner(act: AgentRunner) -> AgentRunner:
+    """Make a runner of a led team that stops: after a leader who gives the answer nobody is called."""
+    answers = list[str]()
+
+    async def run(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        if answers:
+            output = answers[0] if agent.kind == "aggregator" else ""
+            return Step(node=scope.node, agent=agent.id, inbox=tuple(inbox), output=output)
+        step = await act(agent, question, [message for message in inbox if message.text], scope=scope)
+        if agent.kind == "leader" and (found := FINISHED.fullmatch(step.output)):
+            answers.append(found["answer"].strip())
+        return step
+
+    return run
+
+
 def make_pair(tools: Sequence[str]) -> Team:
     """The pair worker -> summary."""
     agents = (_worker("worker").replace(tools=tuple(tools)), _worker("summary", kind="aggregator"))
@@ -164,15 +220,26 @@ def _equals(name: str, agent: str, config: TeamConfig) -> Team:
 
 
 def _led(name: str, config: TeamConfig, *, peers: bool) -> Team:
+    members = _numbered("member", config.agents)
     nodes: list[tuple[str, str]] = [("leader-1", "leader")]
     edges: list[tuple[str, str]] = []
     for at in range(1, config.rounds + 1):
         parts = ["report", "reply"] if peers else ["report"]
-        stages = [_numbered(f"{part}-{at}", config.agents) for part in parts]
+        stages = [[f"{member}-{part}-{at}" for member in members] for part in parts]
         after = f"leader-{at + 1}" if at < config.rounds else "summary"
-        nodes += [*((node, "worker") for stage in stages for node in stage), (after, after.split("-")[0])]
+        nodes += [pair for stage in stages for pair in zip(stage, members, strict=True)]
+        nodes.append((after, after.split("-")[0]))
         edges += [*_all([f"leader-{at}"], stages[0]), *_between(stages), *_all(stages[-1], [after])]
-    agents = (_worker("leader", kind="leader"), _worker("worker"), _worker("summary", kind="aggregator"))
+    if config.rounds > 1:
+        edges.append((f"leader-{config.rounds}", "summary"))  # says what stands of the rounds before
+    agents = (
+        _worker("leader", kind="leader", count=config.agents),
+        *(
+            Agent(id=member, role=ROLES["worker"], prompt=load_prompt("member", number=number, count=config.agents))
+            for number, member in enumerate(members, 1)
+        ),
+        _worker("summary", kind="aggregator"),
+    )
     return _workflow(name, agents, nodes, edges, "leader-1", "summary")
 
 
@@ -188,8 +255,8 @@ def _workflow(
     return Team(method=name, agents=tuple(agents), topology=topology)
 
 
-def _worker(name: str, *, kind: str = "worker") -> Agent:
-    return Agent(id=name, role=ROLES[name], prompt=load_prompt(name), kind=kind)
+def _worker(name: str, *, kind: str = "worker", **values: object) -> Agent:
+    return Agent(id=name, role=ROLES[name], prompt=load_prompt(name, **values), kind=kind)
 
 
 def _opening() -> Agent:
@@ -250,6 +317,7 @@ class SingleAgent(Baseline[VotingConfig]):
         """Sample until the calls are spent, then vote; ties go to the earliest answer.
 
         A second answer decides nothing, so it is asked for only where a third one may follow, or the first is missing.
+        Nor do answers that come when no further vote can change who wins, so the last ones are not asked for.
 
         Raises:
             TaskBudgetError: the calls were not enough for the first answer.
@@ -261,7 +329,9 @@ class SingleAgent(Baseline[VotingConfig]):
         cut = False
         while not cut and len(found) < (samples or len(found) + 1):
             decides = samples or len(found) > 1 or found[0].answer is None
-            if spent + (each if decides else 2 * each) > most:
+            left = min((samples or most) - len(found), most - spent - each + 1)  # a sample takes a call at least
+            answers = [sample.answer for sample in found if sample.answer is not None]
+            if spent + (each if decides else 2 * each) > most or is_decided(answers, left):
                 break
             try:
                 found.append(await self._sample(team, question, ctx.where(sample=len(found))))
@@ -313,18 +383,22 @@ class FixedTeam(Baseline[Config]):
         agents = [agent.replace(tools=tuple(tools)) if agent.kind == "worker" else agent for agent in team.agents]
         return team.replace(agents=tuple(agents))
 
+    make_runner = staticmethod(make_voting_runner)
+    """Makes a runner that also knows when the team is done."""
+
     async def answer(self, team: Team, question: Question, ctx: Ctx[Config]) -> Trajectory:
         """Run the team once."""
-        act = make_voting_runner(ctx.make_runner(team))
+        act = self.make_runner(ctx.make_runner(team))
         return await run_team(
             team.topology, TeamContext.of(team, question, ctx.at.at(task=question.id), act), config=DETACHED
         )
 
 
 class SelfRefine(FixedTeam[RefineConfig]):
-    """A draft, then criticism and improvement in a fixed number of turns (Madaan et al., 2023)."""
+    """A draft, then criticism and improvement, until the critic finds no fault (Madaan et al., 2023)."""
 
     name, config_type = "self-refine", RefineConfig
+    make_runner = staticmethod(make_refining_runner)
 
     def draw(self) -> Team:
         """The chain of drafts."""
@@ -369,9 +443,10 @@ class Independent(FixedTeam[TeamConfig]):
 
 
 class Centralised(FixedTeam[TeamConfig]):
-    """A leader who divides the work, hears every report, and directs the next round."""
+    """A leader who divides the work, hears every report, and directs the next round or gives the answer."""
 
     name, config_type = "centralised", TeamConfig
+    make_runner = staticmethod(make_led_runner)
 
     def draw(self) -> Team:
         """The leader and the members."""
@@ -392,6 +467,7 @@ class Hybrid(FixedTeam[TeamConfig]):
     """A leader as in `Centralised`, and members who also hear each other within a round."""
 
     name, config_type = "hybrid", TeamConfig
+    make_runner = staticmethod(make_led_runner)
 
     def draw(self) -> Team:
         """The leader and the members."""

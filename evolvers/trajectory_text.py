@@ -99,6 +99,11 @@ def describe_tools(names: Sequence[Id], team: Team, toolbox: Mapping[str, Descri
     return "\n".join(lines)
 
 
+def describe_held_tools(agents: Iterable[Agent], team: Team, toolbox: Mapping[str, Described]) -> str:
+    """The tools that agents of a team hold, with their descriptions, one per line; "" where they hold none."""
+    return describe_tools(sorted({tool for agent in agents for tool in agent.tools}), team, toolbox)
+
+
 def render_topology(topology: Topology) -> str:
     """A topology as models read it: one node per line, and the nodes whose outputs it reads."""
     rows = []

@@ -44,7 +44,7 @@ from selfwire.evolvers.evomas.layers import (
     narrow_question,
     place_agents,
 )
-from selfwire.evolvers.evomas.planner import PlanResult, describe_tools, make_plan, plan_single_subtask
+from selfwire.evolvers.evomas.planner import PlanResult, make_plan, plan_single_subtask
 from selfwire.evolvers.evomas.pool import EARLY_EXIT, METHOD, find_browsing_tools, make_initial_team
 from selfwire.evolvers.evomas.stages import (
     Stage,
@@ -61,7 +61,7 @@ from selfwire.evolvers.router.config import PAPER_HEAD, ROUTER
 from selfwire.evolvers.router.decisions import count_decisions, to_router_episode
 from selfwire.evolvers.router.heads import get_sampling, refuse_unusable
 from selfwire.evolvers.router.reinforce import update_router
-from selfwire.evolvers.trajectory_text import render_agents
+from selfwire.evolvers.trajectory_text import describe_held_tools, render_agents
 from selfwire.graphs.build import make_build
 from selfwire.graphs.machine import (
     DETACHED,
@@ -166,7 +166,7 @@ async def plan(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
                 (state.stages[-1].outcome or "") if state.stages else "",
                 ctx.critic,
                 agents=render_agents([agent for agent in pool.agents if agent.id not in idle]),
-                tools=describe_tools(pool.agents, ctx.get_tools(pool)),
+                tools=describe_held_tools(pool.agents, pool, ctx.get_tools(pool)),
                 scope=ctx.at,
             )
     except ModelError as error:
@@ -226,6 +226,7 @@ async def evaluate(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     if stage.outcome is None:
         assessment = make_no_outcome_assessment(stage.error or "only Early-exit was chosen")
         return state.update(stage=stage.replace(assessment=assessment))
+    closing = len(state.task.pending) == 1 or stage.exits or stage.number + 1 == ctx.options.stages
     if ctx.options.verify:
         checks, usage = await verify_outcome(
             pool.agents, state.get_question(), stage.outcome, ctx.make_runner(pool), ctx.prompts, scope=ctx.at
@@ -234,7 +235,7 @@ async def evaluate(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
         with add_cost_on_error(usage):
             steps = [step for step in state.steps if step.visit == ctx.at.visit]
             judged = await assess_outcome(
-                state.task, stage.outcome, ctx.critic, steps=steps, checks=checks, scope=ctx.at
+                state.task, stage.outcome, ctx.critic, steps=steps, checks=checks, closing=closing, scope=ctx.at
             )
     except ModelError as error:
         usage = get_error_cost(error)
@@ -242,7 +243,7 @@ async def evaluate(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     else:
         usage += judged.usage
         fell_back = (*stage.fell_back, "evaluator") if judged.fell_back else stage.fell_back
-        stage = stage.replace(assessment=judged.assessment, fell_back=fell_back)
+        stage = stage.replace(assessment=judged.assessment, answer=judged.answer, fell_back=fell_back)
     return state.update(stage=stage.replace(usage=stage.usage + usage), usage=state.usage + usage)
 
 
@@ -257,8 +258,10 @@ async def update_state(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
 
 
 async def conclude(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
-    """Write the answer by the closing call; without any outcome the run is an error."""
+    """Take the evaluator's answer, or write one by the closing call; without any outcome the run is an error."""
     stages, fallback = state.stages, get_best_outcome(state.stages)
+    if stages and stages[-1].answer:
+        return state.update(answer=stages[-1].answer, error=None)
     if fallback is None:
         why = stages[-1].fault or stages[-1].error or "only Early-exit was chosen" if stages else NOTHING_PLANNED
         return state.update(answer=None, error=f"no stage came to an outcome; the last one: {why}")
@@ -402,7 +405,7 @@ class Evomas(Method[EvomasConfig]):
     )
     extend_tools = staticmethod(with_pages)
     paper = "Xu et al., *EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems*, arXiv 2605.08769"
-    departures = "D1-D26"
+    departures = "D1-D27"
 
     @staticmethod
     def estimate_calls(config: EvomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
@@ -435,7 +438,7 @@ class Evomas(Method[EvomasConfig]):
         """Run up to T stages on a question.
 
         Returns:
-            The steps of all stages (`visit` is the stage) and the final answer; planning, judging and the closing
+            The steps of all stages (`visit` is the stage) and the final answer; planning, judging and a closing
             call are its overhead. `notes` hold `episode` (decisions and the evaluator's rewards, its utility
             open), `stages`, `status`, `decisions` and the `topology` that ran last. A planner or an evaluator that
             fails ends the run with the best answer so far; without any, the trajectory has an error.

@@ -213,7 +213,9 @@ async def sample_topologies(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
         scope, shared = ctx.at.at(sample=sample), brief.usage if sample == samples[0] else Usage()
         blank = PlannedRun(question=question, sample=sample)
         try:
-            found, usage = await sample_topology(question, team, brief, orchestrator, steps=steps, scope=scope)
+            found, usage = await sample_topology(
+                question, team, brief, orchestrator, toolbox=ctx.get_tools(team), steps=steps, scope=scope
+            )
         except ModelError as error:
             error.cost = shared + get_error_cost(error)
             return blank.replace(fault=format_error(error), overhead=error.cost), error
@@ -319,8 +321,9 @@ async def identify_failed_agent(state: HeraState, ctx: Ctx[HeraConfig]) -> Updat
     """Find the agent to blame for the best-ranked failed trajectory of each group."""
     blames = {blame.place: blame for blame in state.blames}
     places = [group.failed for group in state.groups if group.failed is not None]
+    team, orchestrator, toolbox = state.workflow, get_orchestrator(ctx), ctx.get_tools(state.workflow)
     found = await gather_all(
-        blame_agent(place, state.trajectories[place], state.workflow, get_orchestrator(ctx), scope=ctx.at)
+        blame_agent(place, state.trajectories[place], team, orchestrator, toolbox=toolbox, scope=ctx.at)
         for place in places
         if place not in blames
     )
@@ -537,10 +540,10 @@ async def plan_mutations(
     """Plan a run for each mutation of the best topology of a group, around the agent that is to blame."""
     members, scope = [state.trajectories[place] for place in group.order], ctx.at.at(task=group.question)
     best, team, orchestrator = members[0], state.workflow, get_orchestrator(ctx)
-    blame, usage = await blame_agent(group.order[0], best, team, orchestrator, scope=scope)
+    toolbox = ctx.get_tools(team)
+    blame, usage = await blame_agent(group.order[0], best, team, orchestrator, toolbox=toolbox, scope=scope)
     if blame is None or get_topology(best) is None:
         return [], blame, usage
-    toolbox = ctx.get_tools(team)
     held = {
         name: toolbox[name]
         for name in sorted({tool for agent in team.agents for tool in agent.tools})

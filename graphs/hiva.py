@@ -230,11 +230,13 @@ async def environment(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
 
 async def loss(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     """Compute the textual loss of every run, and its gradient at the aggregator."""
-    critic, graded = get_critic(ctx), ctx.options.environment
-    losses = await gather_all(
-        compute_loss(done, state.workflow, critic, environment=graded and done.feedback is not None, scope=ctx.at)
-        for done in state.trajectories
-    )
+    critic, graded, toolbox = get_critic(ctx), ctx.options.environment, ctx.get_tools(state.workflow)
+
+    async def compute(done: Trajectory) -> Loss:
+        by_others = graded and done.feedback is not None
+        return await compute_loss(done, state.workflow, critic, environment=by_others, toolbox=toolbox, scope=ctx.at)
+
+    losses = await gather_all(map(compute, state.trajectories))
     judged = [found.solved for found in losses if found.solved is not None]
     return state.update(
         ran=state.workflow,

@@ -1182,7 +1182,7 @@ async def compute_gradients(
 
     What is said of the program's own part goes to the texts whose replies it returns, as it has no prompt.
     """
-    loss = await compute_loss(run, team, critic, environment=True, scope=scope)
+    loss = await compute_loss(run, team, critic, environment=True, toolbox=toolbox, scope=scope)
     at_sink = loss.gradient
     if at_sink is None:
         return Backward(usage=loss.usage)

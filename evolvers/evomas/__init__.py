@@ -7,7 +7,7 @@ Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems". 
     plan        a model's, made valid by a pure function          planner.make_plan             (B.1, C.1)
     e_t         verdict, confidence, feedback of a binary reward  evaluator.assess_outcome      (Eq. 20, B.2)
     mu          the next state, deterministic                     state.compute_next_state      (Eq. 7, B.3)
-    a           written from the findings by a closing call       evaluator.compose_answer      (Alg. 1)
+    a           written with the last judgement, or by a call     evaluator.compose_answer      (Alg. 1)
     P           pool-4 and pool-7                                 pool.make_initial_team    (C.4, Table 4)
     G_t         the drawn layers as a team                        layers.make_layered_topology  (Eq. 8, 9, D.3)
     pi_wf       layers of agents, drawn by the trained router     evolvers.router               (Sec. 3.2, 3.3)
@@ -21,9 +21,10 @@ the graph (a test is named after each):
         another plan; the paper leaves open when a subtask has failed.
     D14 Invalid replies have safe defaults: the plan goes on, the subtask is sent back, the ensemble takes what most
         solutions say. A stage in which nobody answers is sent back without a judgement.
-    D15 A closing call writes the answer of every run in the form that the task asks for, from what passed and the
-        attempts at what did not; where the model of planner or evaluator failed or the task's calls are used up,
-        the best outcome is the answer. The paper extracts the answer from the state, where it is a stage's report.
+    D15 The evaluator also writes the answer, in the form that the task asks for, where the run may end with what it
+        judges. Where the last judgement holds none, a closing call writes it from what passed and the attempts at
+        what did not; where the model of planner or evaluator failed or the task's calls are used up, the best outcome
+        is the answer. The paper extracts the answer from the state, where it is a stage's report.
     D16 The evaluator's tools belong to an extra agent that looks claims up before the judgement; off by default.
     D17 Early-exit alone in a first layer runs nothing, so nothing is planned or judged and the run ends.
     D18 Without a task state the task is the only subtask of every stage, and stages end as they do otherwise.
@@ -41,4 +42,6 @@ the graph (a test is named after each):
     D25 The state is bounded: 12 subtasks, 12 stages of history, 6,000 characters of an artifact.
     D26 Agents read plan and results, and their own part's last try with why it was sent back. Verdicts, history and why
         another part was given up are for planner and router; a summary stands only where results are cut.
+    D27 Who would read nothing but its own answer of the layer before, and has no tool that finds anything, hands it on
+        without a call.
 """

@@ -1,4 +1,4 @@
-"""The Evaluator judges the active subtask (App. B.2, C.2); the closing call writes the answer."""
+"""The Evaluator judges the active subtask (App. B.2, C.2); the answer comes with its last judgement or by a call."""
 
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple
@@ -36,7 +36,7 @@ NOT_JUDGED = "The outcome could not be judged."
 class Assessed(ReplySchema):
     """The judgement of a subtask."""
 
-    MAX_TOKENS: ClassVar[int] = 600
+    MAX_TOKENS: ClassVar[int | None] = 600
 
     feedback: str = Field(description="What is done, what is missing and what is wrong.")
     reward: float = Field(ge=0, le=1, description="1 if the subtask is done; 0 if it is not, or only in part.")
@@ -44,19 +44,27 @@ class Assessed(ReplySchema):
     confidence: float = Field(default=0.5, ge=0, le=1, description="How sure you are, from 0 to 1.")
 
 
+class LastAssessed(Assessed, title="Assessed"):
+    """The judgement with which the work may end, and the final answer."""
+
+    MAX_TOKENS: ClassVar[int | None] = None
+
+    answer: str = Field(default="", description="The answer to the whole task.")
+
+
 class LastAnswer(ReplySchema):
     """The final answer."""
 
-    basis: str = Field(default="", description="Which findings decide the answer, in one sentence.")
     answer: str = Field(description="The answer alone, in exactly the form that the task asks for.")
 
 
 class AssessmentResult(NamedTuple):
-    """An assessment, its cost, and whether it is only the fallback."""
+    """An assessment, its cost, whether it is only the fallback, and the answer to the task if the work may end."""
 
     assessment: Assessment
     usage: Usage
     fell_back: bool = False
+    answer: str = ""
 
 
 async def assess_outcome(
@@ -66,6 +74,7 @@ async def assess_outcome(
     *,
     steps: Sequence[Step] = (),
     checks: str = "",
+    closing: bool = False,
     scope: Scope,
 ) -> AssessmentResult:
     """Give e_t: verdict, confidence and feedback on the active subtask of the state before the update.
@@ -74,24 +83,27 @@ async def assess_outcome(
 
     Args:
         steps: of the workflow that came to the outcome.
+        closing: whether the work may end with this stage, so that the reply also holds the answer to the task (D15).
     """
     goal = state.current.goal if state.current else WHOLE_TASK
     reply, usage = await meta_model.ask_or(
         None,
-        Assessed,
+        LastAssessed if closing else Assessed,
         "evaluator",
         scope=scope.at(node="evaluator"),
         by="judge",
         task=state.objective,
         state=format_state(state, here="the subtask to judge"),
         subtask=goal,
+        closing=meta_model.prompts.text("closing", form=get_form(meta_model)) if closing else "",
         outcome=outcome,
         tool_results=format_tool_results(steps, f"{goal}\n{outcome}"),
         checks=checks,
     )
     if reply is None:
         return AssessmentResult(Assessment(verdict="refine", feedback=NOT_JUDGED), usage, fell_back=True)
-    return AssessmentResult(to_assessment(reply), usage)
+    answer = reply.answer.strip() if isinstance(reply, LastAssessed) else ""
+    return AssessmentResult(to_assessment(reply), usage, answer=answer)
 
 
 def format_tool_results(steps: Sequence[Step], about: str) -> str:
@@ -137,17 +149,29 @@ async def compose_answer(
 ) -> tuple[str, Usage]:
     """The closing call: the answer in the form that the task asks for, from the run's findings, oldest first (D15).
 
-    Without a valid reply, or where the task's calls are used up, it is the fallback.
+    It ends a run whose last judgement holds none. Without a valid reply, or where the task's calls are used up, the
+    answer is the fallback.
     """
     share = ARTIFACTS_LENGTH // len(findings)
     texts = [_format_finding(number, finding, share) for number, finding in enumerate(findings, 1)]
     try:
         reply, usage = await meta_model.ask_or(
-            None, LastAnswer, "synthesis", scope=scope.at(node="synthesis"), task=task, findings="\n\n".join(texts)
+            None,
+            LastAnswer,
+            "synthesis",
+            scope=scope.at(node="synthesis"),
+            task=task,
+            form=get_form(meta_model),
+            findings="\n\n".join(texts),
         )
     except TaskBudgetError:
         return fallback, Usage()
     return (reply.answer.strip() if reply else "") or fallback, usage
+
+
+def get_form(meta_model: PromptedModel) -> str:
+    """The words on the form of an answer, the same wherever one is written."""
+    return meta_model.prompts.text("form").strip()
 
 
 def _format_finding(number: int, finding: Finding, length: int) -> str:

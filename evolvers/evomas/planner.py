@@ -4,14 +4,11 @@ The reply is untrusted, so its effects are bounded: it adds, drops, rewords and 
 one up. It completes none (only the evaluator does), revives none that has failed, and loses no artifact.
 """
 
-from collections.abc import Iterable
 from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from selfwire.core.agent import Agent
 from selfwire.core.chat import ReplySchema
-from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.text import excerpt
 from selfwire.core.usage import Usage
@@ -82,13 +79,6 @@ async def make_plan(
     if reply is None:
         return PlanResult(advance_plan(state), usage, fell_back=True)
     return PlanResult(apply_plan(state, reply), usage)
-
-
-def describe_tools(agents: Iterable[Agent], toolbox: Toolbox) -> str:
-    """The tools that the agents hold, one line each."""
-    names = dict.fromkeys(tool for agent in agents for tool in agent.tools)
-    specs = [toolbox[name].spec for name in names if name in toolbox]
-    return "\n".join(f"{spec.name}: {spec.description}" for spec in specs)
 
 
 def apply_plan(state: TaskState, reply: Plan) -> TaskState:

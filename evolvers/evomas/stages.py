@@ -23,6 +23,7 @@ class Stage(FrozenModel):
         number: t, from 0.
         rows: input of the router.
         assessment: the evaluator's, or its safe default.
+        answer: the evaluator's to the task, if the work could end with this stage.
         fell_back: planner or evaluator, where a safe default replaces an invalid reply.
         changes: of the plan, see `describe_change`.
         state: after the update.
@@ -38,6 +39,7 @@ class Stage(FrozenModel):
     outcome: str | None = None
     error: str | None = None
     assessment: Assessment | None = None
+    answer: str = ""
     fell_back: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     state: TaskState | None = None

@@ -5,7 +5,7 @@ circle, no step that answers, fifty steps. The team's own topology, the default 
 be repaired.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
@@ -25,7 +25,7 @@ from selfwire.evolvers.hera.schemas import QueryProfile, TopologyPlan
 from selfwire.evolvers.hera.steps import StepDraft, connect_ends, draft_steps, resolve_steps, sort_steps
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.topology_ops import find_free_name
-from selfwire.evolvers.trajectory_text import TASK_LENGTH
+from selfwire.evolvers.trajectory_text import TASK_LENGTH, Described, describe_held_tools
 
 SUMMARY_LENGTH = 300
 
@@ -84,7 +84,14 @@ async def characterize_query(
 
 
 async def sample_topology(
-    question: Question, team: Team, brief: Brief, orchestrator: PromptedModel, *, steps: int, scope: Scope
+    question: Question,
+    team: Team,
+    brief: Brief,
+    orchestrator: PromptedModel,
+    *,
+    toolbox: Mapping[str, Described],
+    steps: int,
+    scope: Scope,
 ) -> tuple[TeamPlan, Usage]:
     """SampleTopology: Gamma ~ pi(. | q, E_rel, N); the default chain where the reply is invalid.
 
@@ -101,6 +108,7 @@ async def sample_topology(
             task=question.input,
             profile=brief.profile.text if brief.profile else "",
             agents=render_pool(team),
+            tools=describe_held_tools(team.agents, team, toolbox),
             insights="\n".join([f"- ({i.profile.type}, utility {i.utility:.2f}) {i.text}" for i in brief.insights]),
             limits=f"at most {steps} steps",
         )

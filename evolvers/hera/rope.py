@@ -1,6 +1,6 @@
 """Role-aware prompt evolution: failed agents, variants of prompts, lessons of replays (Sec. 3.4, Alg. 1 and 5)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
@@ -18,7 +18,9 @@ from selfwire.evolvers.hera.rules import Prompt, PromptChange, apply_prompt_diff
 from selfwire.evolvers.hera.schemas import Contrast, FailedAgent, PromptDiff, PromptVariant
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trajectory_text import (
+    Described,
     count_agent_tokens,
+    describe_held_tools,
     format_step,
     format_trace,
     get_score,
@@ -96,10 +98,17 @@ def count_recalls(ropes: Sequence[Rope], success_at: float) -> UsageCounts:
 
 
 async def blame_agent(
-    index: int, trajectory: Trajectory, team: Team, orchestrator: PromptedModel, *, scope: Scope
+    index: int,
+    trajectory: Trajectory,
+    team: Team,
+    orchestrator: PromptedModel,
+    *,
+    toolbox: Mapping[str, Described],
+    scope: Scope,
 ) -> tuple[Blame | None, Usage]:
     """IdentifyFailedAgents: blame an agent for a failed trajectory; None where the reply names no agent that ran."""
     ran = list(dict.fromkeys(step.agent for step in trajectory.steps))
+    agents = [team.agents_by_id[name] for name in ran if name in team.agents_by_id]
     topology = get_topology(trajectory)
     reply, usage = await orchestrator.ask_or(
         None,
@@ -109,7 +118,8 @@ async def blame_agent(
         catch=ModelError,
         task=trajectory.question.input,
         plan=render_topology(topology) if topology else ", ".join(ran),
-        agents=render_agents([team.agents_by_id[name] for name in ran if name in team.agents_by_id]),
+        agents=render_agents(agents),
+        tools=describe_held_tools(agents, team, toolbox),
         trace=format_trace(trajectory),
         feedback=render_feedback(trajectory),
     )

@@ -14,6 +14,7 @@ from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trajectory_text import (
     TASK_LENGTH,
     Described,
+    describe_held_tools,
     describe_tools,
     format_inbox,
     format_step,
@@ -87,12 +88,21 @@ class Backward(FrozenModel):
 
 
 async def compute_loss(
-    trajectory: Trajectory, team: Team, meta_model: PromptedModel, *, environment: bool, scope: Scope
+    trajectory: Trajectory,
+    team: Team,
+    meta_model: PromptedModel,
+    *,
+    environment: bool,
+    toolbox: Mapping[str, Described],
+    scope: Scope,
 ) -> Loss:
     """L(E_env(y)) as text, and its gradient at the aggregator; a solved task needs no ask.
 
     Without `environment` ("w/o Env") the aggregator criticises its own answer. A trajectory teaches nothing where the
     model fails.
+
+    Args:
+        toolbox: the run's tools, the team's own included, whose descriptions are shown.
     """
     if (error := get_fault(trajectory)) is not None:
         return Loss(solved=None, error=error)
@@ -103,13 +113,14 @@ async def compute_loss(
     here = _make_scope(scope, trajectory, "loss").at(node=team.topology.sink)
     try:
         if environment:
-            return await _diagnose(trajectory, team, meta_model, here)
+            tools = describe_held_tools(team.agents, team, toolbox)
+            return await _diagnose(trajectory, team, meta_model, tools, here)
         return await _criticise(trajectory, team, meta_model, here)
     except ModelError as failure:
         return Loss(solved=None, usage=get_error_cost(failure), error=f"no gradient at the aggregator: {failure}")
 
 
-async def _diagnose(trajectory: Trajectory, team: Team, meta_model: PromptedModel, scope: Scope) -> Loss:
+async def _diagnose(trajectory: Trajectory, team: Team, meta_model: PromptedModel, tools: str, scope: Scope) -> Loss:
     asked, usage = await meta_model.ask(
         GlobalGradient,
         "global_gradient",
@@ -117,6 +128,7 @@ async def _diagnose(trajectory: Trajectory, team: Team, meta_model: PromptedMode
         task=trajectory.question.input,
         answer=trajectory.answer or "",
         trace=format_trace(trajectory, answer="(the final answer above)"),
+        tools=tools,
         feedback=render_feedback(trajectory),
         role=team.agent_at(team.topology.sink).prompt,
     )

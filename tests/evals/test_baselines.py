@@ -1,7 +1,10 @@
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Prompts, Reply
@@ -17,6 +20,7 @@ from selfwire.evals.baselines import (
     Baseline,
     Single,
     choose_by_vote,
+    is_decided,
     make_baseline,
     make_voting_runner,
 )
@@ -106,12 +110,15 @@ async def test_a_sample_that_takes_too_much_is_lost_and_those_before_it_stand() 
 
 
 class Told:
-    def __init__(self) -> None:
-        self.asked: dict[str, str] = {}
+    """Says "Answer: 4", unless a place has a reply of its own."""
+
+    def __init__(self, **replies: str) -> None:
+        self.asked, self.replies = dict[str, str](), {name.replace("_", "-"): said for name, said in replies.items()}
 
     async def generate(self, messages: Sequence[ChatMessage], *, scope: Scope, **_: Any) -> Reply:
         self.asked[f"{scope.node}/{scope.sample}"] = messages[-1].content
-        return Reply(content=f"{scope.node} says\nAnswer: 4", usage=Usage(calls=1))
+        said = self.replies.get(scope.node, f"{scope.node} says\nAnswer: 4")
+        return Reply(content=said, usage=Usage(calls=1))
 
     async def generate_structured(self, *_: Any, **__: Any) -> Any:
         raise ModelError("baselines ask for no objects")
@@ -127,10 +134,10 @@ async def solved(name: str, model: Told, **options: Any) -> Trajectory:
 
 
 CALLS = {
-    "direct": 1, "cot": 1, "self-consistency": 5, "single": 1, "self-refine": 7, "debate": 9, "independent": 4,
+    "direct": 1, "cot": 1, "self-consistency": 3, "single": 1, "self-refine": 7, "debate": 9, "independent": 4,
     "centralised": 9, "decentralised": 6, "hybrid": 15,
 }  # fmt: skip
-"""Model calls of an answer where nobody calls a tool."""
+"""Model calls of an answer where nobody calls a tool, and all give the same answer."""
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -169,12 +176,63 @@ def test_tools_are_held_by_those_who_work_and_not_by_single_calls(name: str) -> 
         ("self-consistency", {}, 5),
     ],
 )
-async def test_a_single_agent_asks_as_often_as_its_samples_and_the_cap_allow(
+async def test_a_single_agent_asks_as_often_as_its_samples_and_the_cap_allow_while_a_vote_may_decide(
     name: str, config: dict[str, Any], most: int
 ) -> None:
+    made = make_baseline(name, calls=8, config=config)
+    for answers, wanted in (("abcdefgh", most), ("aaaaaaaa", most // 2 + (most % 2))):
+        acts = Votes(*answers)
+        done = await made.answer(made.seed(), QUESTION, ActingCtx(acts, made.config))
+        assert (done.usage.calls, done.answer) == (wanted, "a")
+
+
+class Votes(Acts):
+    """Acts whose samples cost a call each."""
+
+    async def __call__(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        return (await super().__call__(agent, question, inbox, scope=scope)).replace(usage=Usage(calls=1))
+
+
+@given(st.text("abc", min_size=1, max_size=9), st.integers(0, 5))
+def test_a_vote_is_decided_where_no_further_answers_change_its_winner(answers: str, left: int) -> None:
+    further = ["".join(more) for n in range(left + 1) for more in product("abcd", repeat=n)]
+    winners = {choose_by_vote([*answers, *more]) for more in further}
+    assert is_decided([*answers], left) == (winners == {choose_by_vote([*answers])})
+
+
+@pytest.mark.parametrize(
+    ("replies", "calls", "answer"),
+    [
+        ({"critic_1": "No fault found."}, 2, "draft says\nAnswer: 4"),
+        ({"critic_2": "**No faults were found**"}, 4, "refine-1 says\nAnswer: 4"),
+        ({"critic_1": "Form: no fault found. The number is wrong."}, 7, "refine-3 says\nAnswer: 4"),
+    ],
+)
+async def test_self_refine_ends_with_the_answer_in_which_its_critic_finds_no_fault(
+    replies: dict[str, str], calls: int, answer: str
+) -> None:
+    model = Told(**replies)
+    done = await solved("self-refine", model)
+    assert (done.usage.calls, len(model.asked), done.answer) == (calls, calls, answer)
+
+
+@pytest.mark.parametrize("name", ["centralised", "hybrid"])
+async def test_a_led_team_ends_with_the_answer_that_its_leader_gives(name: str) -> None:
+    model = Told(leader_2="Nothing is left to do.\n\nAnswer: 5\nin all")
+    done = await solved(name, model, config={"agents": 2, "rounds": 3})
+    assert done.answer == "Answer: 5\nin all"
+    assert done.usage.calls == len(model.asked) == (4 if name == "centralised" else 6)
+    goes_on = await solved(name, Told(leader_2="Nothing is left to do."), config={"agents": 2, "rounds": 3})
+    assert str(goes_on.answer).startswith("summary says")
+
+
+async def test_members_of_a_led_team_know_who_they_are_and_its_summary_reads_what_stood_before() -> None:
     model = Told()
-    done = await solved(name, model, calls=8, config=config)
-    assert done.usage.calls == len(model.asked) == most
+    await solved("centralised", model, config={"agents": 2, "rounds": 2})
+    assert "a team of 2 members, member 1 to member 2" in model.asked["leader-1/0"]
+    for number in (1, 2):
+        assert f"You are member {number} of 2" in model.asked[f"member-{number}-report-1/0"]
+    assert [f"From {one}:" in model.asked["summary/0"] for one in ("leader-2", "member-2-report-2")] == [True, True]
 
 
 async def test_debaters_read_everybody_of_the_round_before_and_nobody_reads_the_opening() -> None:
@@ -191,8 +249,8 @@ async def test_members_of_a_hybrid_hear_leader_and_each_other_and_independent_on
     model = Told()
     for name in ("hybrid", "independent"):
         await solved(name, model, config={"agents": 2, "rounds": 1})
-    assert "From leader-1:" in model.asked["report-1-1/0"]
-    assert "From report-1-2:" in model.asked["reply-1-1/0"]
+    assert "From leader-1:" in model.asked["member-1-report-1/0"]
+    assert "From member-2-report-1:" in model.asked["member-1-reply-1/0"]
     assert "<messages>" not in model.asked["worker-1/0"]
     assert "From worker-2:" in model.asked["summary/0"]
 

@@ -369,10 +369,9 @@ def play_evomas(asked: Asked) -> Body | str:
     if asked.kind == "Assessed":
         wrong = asked.is_wrong(asked["outcome"])
         feedback = family.lesson if wrong else "It holds."
-        return {"feedback": feedback, "reward": int(not wrong), "refine": True, "confidence": 0.9}
-    if asked.kind == "LastAnswer":
-        passed = re.split(r"^\[\d+, passed\]", asked["findings"], flags=re.MULTILINE)
-        return {"basis": "", "answer": family.find(passed[-1])}
+        judged = {"feedback": feedback, "reward": int(not wrong), "refine": True, "confidence": 0.9}
+        closes = "answer to the whole task" in asked.instructions
+        return {**judged, "answer": family.find(asked["outcome"])} if closes else judged
     return family.solve(asked.task) if family.lesson in asked.inbox else family.draft(asked.task)
 
 

@@ -45,7 +45,7 @@ SCRIPT: dict[str, dict[str, Any]] = {
     "Plan": SAME,
     "Assessed": GOOD,
     "Choice": {"thought": "they agree", "solution_letter": "B"},
-    "LastAnswer": {"answer": "put together", "basis": "attempts"},
+    "LastAnswer": {"answer": "put together"},
 }
 
 
@@ -127,8 +127,26 @@ def test_a_dead_end_is_replaced_at_once() -> None:
     assert [one.goal for one in stages(result)] == ["Find the lengths.", "Ask the engineers."]
 
 
-def test_d15_a_closing_call_writes_the_answer_of_every_run() -> None:
-    answer = {"answer": "Severin", "basis": "its length"}
+@pytest.mark.parametrize(
+    ("assessed", "layers", "stages", "asked"),
+    [
+        ([GOOD, {**GOOD, "answer": " Severin "}], [["io"]], 3, [False, True]),
+        ([{**HALF, "answer": "no"}, {**HALF, "answer": "Severin"}], [["io"]], 2, [False, True]),
+        ([GOOD, {**HALF, "answer": "Severin"}], [["io", "early_exit"]], 3, [False, True]),
+    ],
+)
+def test_d15_the_judgement_with_which_a_run_ends_holds_the_answer(
+    assessed: list[dict[str, Any]], layers: list[list[str]], stages: int, asked: list[bool]
+) -> None:
+    three = planning(item("one"), item("two"), item("three")) if "early_exit" in layers[0] else TWO
+    model = scripted(*assessed, plans=(three, SAME))
+    result = built(model, *layers, stages=stages).invoke(ASKED)
+    assert (result["answer"], model.objects.count("LastAnswer")) == ("Severin", 0)
+    assert ["answer to the whole task" in told for told in model.shown("You review")] == asked
+
+
+def test_d15_without_an_answer_in_the_last_judgement_a_closing_call_writes_it() -> None:
+    answer = {"answer": "Severin"}
     long = "[io]\nI know that the Severin Bridge is longer, as it has 691 m."
     for assessed, plans, told in (
         ([GOOD, GOOD], (TWO, SAME), ["[1, passed] Find the lengths.\nanswer 2", "[2, passed] Compare them.\nanswer 4"]),
@@ -159,6 +177,23 @@ def test_d11_early_exit_is_masked_until_a_subtask_is_done_and_then_ends_the_run(
     assert (result["status"], result["answer"], second.outcome) == ("early_exit", "put together", "answer 4")
     assert second.state is not None
     assert [one.status for one in second.state.subtasks] == ["completed", "completed", "pending"]  # update has run
+
+
+def test_d27_who_would_read_only_its_own_answer_hands_it_on_without_a_call() -> None:
+    model = scripted(plans=(planning(item("Find the lengths.")),))
+    result = built(model, ["io"], ["io", "multi_generate"], ["io"], ["io"], tools=[look]).invoke(ASKED)
+    outputs = {step["node"]: step["output"] for step in result["steps"]}
+    assert outputs == {
+        "L1-io": "answer 1", "L2-io": "answer 1", "L2-multi_generate": "answer 2", "L3-io": "answer 3",
+        "L4-io": "answer 3",
+    }  # fmt: skip
+    assert result["usage"]["calls"] == 6  # plan, three turns, judgement, closing call
+
+
+def test_d27_who_can_look_things_up_goes_on_from_its_own_answer() -> None:
+    model = scripted(plans=(planning(item("Find the lengths.")),))
+    result = built(model, ["web_search"], ["web_search"], tools=[look]).invoke(ASKED)
+    assert [step["output"] for step in result["steps"]] == ["answer 1", "answer 2"]
 
 
 def test_d20_nobody_is_told_of_tools_that_are_not_there() -> None:

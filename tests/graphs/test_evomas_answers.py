@@ -47,7 +47,7 @@ async def behave(body: Body) -> AIMessage:
     if kind == "LastAnswer":
         word = "Answer with one word." in user
         answer = "Severin" if word else "Severin Bridge of Cologne" if WHOLE in user else "Severin Bridge"
-        return AIMessage(json.dumps({"basis": "The quoted lengths decide.", "answer": answer}))
+        return AIMessage(json.dumps({"answer": answer}))
     if kind:
         return AIMessage(json.dumps(OBJECTS[kind]))
     return AIMessage(WHOLE if "candidate answers" in user else HALF)

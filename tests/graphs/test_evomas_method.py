@@ -72,7 +72,7 @@ async def test_a_trajectory_holds_all_stages_and_what_the_router_decided() -> No
     layers = sum(len(one.layered.layers) for one in noted.decisions)
     assert done.decisions is not None
     assert (done.decisions.made, 0 < done.decisions.free <= layers) == (layers, True)
-    assert done.usage.calls == sum(one.usage.calls for one in told) + 1  # the closing call
+    assert done.usage.calls == sum(one.usage.calls for one in told)
 
 
 async def test_equal_scopes_give_equal_runs_and_samples_differ() -> None:

@@ -322,9 +322,12 @@ EVOMAS = (
                 and f"From the planner:\n{WHERE}" in out.shown("agent"),
             ),
             GoodReply(
-                "Assessed", {"feedback": SENT_BACK, "reward": 0, "refine": True, "confidence": 0.9},
-                "The next stage has the same part, with this and the outcome that was sent back.",
-                lambda out: f"Why the last try at this part was sent back: {SENT_BACK}" in out.shown("agent"),
+                "Assessed",
+                {"feedback": SENT_BACK, "reward": 0, "refine": True, "confidence": 0.9, "answer": ANSWER},
+                "The next stage has the same part, with this and the outcome that was sent back; where no stage is "
+                "left, the answer is the team's, to the letter.",
+                lambda out: f"Why the last try at this part was sent back: {SENT_BACK}" in out.shown("agent")
+                and all(done.answer == ANSWER for done in out.answered),
             ),
             GoodReply(
                 "Choice", {"thought": "The second one alone quotes a passage.", "solution_letter": "B"},
@@ -332,14 +335,23 @@ EVOMAS = (
                 lambda out: _outputs(out, "ensemble") == _solutions(out, "B"),
             ),
             GoodReply(
-                "LastAnswer", {"basis": "The years of both openings, from the passages.", "answer": ANSWER},
-                "It is the team's answer, to the letter.",
-                lambda out: all(done.answer == ANSWER for done in out.answered),
-            ),
-            GoodReply(
                 "You are a member of a team that works on a task in parts. You answer", FOUND,
                 "The agents of the next layer read it; of the last layer it is the outcome that the reviewer judges.",
                 lambda out: f"From io:\n{FOUND}" in out.shown("agent"),
+            ),
+        ),
+    ),
+    Feed(
+        Run(
+            "evomas",
+            {"adapter": "fixed", "plan": LAYERS[:1], "stages": 1},
+            replies={"Assessed": {"feedback": "Good.", "reward": 1, "refine": False, "confidence": 0.9, "answer": ""}},
+        ),
+        (
+            GoodReply(
+                "LastAnswer", {"answer": ANSWER},
+                "It is the team's answer, to the letter; it is asked for where the last judgement holds none.",
+                lambda out: all(done.answer == ANSWER for done in out.answered),
             ),
         ),
     ),
@@ -406,7 +418,7 @@ HERA = (
         ),
     ),
     Feed(
-        Run("hera", {"rope": False, "mutation": False}, 1, {"QueryProfile": SORT}, insights=(KNOWN,)),
+        Run("hera", {"rope": False, "mutation": False, "group": 6}, 1, {"QueryProfile": SORT}, insights=(KNOWN,)),
         (
             GoodReply(
                 "Reflection",

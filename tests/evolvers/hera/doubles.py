@@ -6,16 +6,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from selfwire.core.chat import ToolSpec
 from selfwire.core.task import Feedback, Question
 from selfwire.core.team import Team
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenMap
 from selfwire.evolvers.hera.initial_team import make_initial_team
 from selfwire.evolvers.hera.library import Insight, InsightSource, Profile
+from selfwire.evolvers.hiva.descriptions import DescribedTool
 from selfwire.evolvers.prompted_model import PromptedModel
 from tests.scripted import ScriptedModel, prompts
 
+SEARCH = DescribedTool(spec=ToolSpec(name="search", description="Searches the archive.", parameters=FrozenMap()))
 BRIDGE = Profile(type="bridge", summary="find one fact, then another")
 COMPARISON = Profile(type="comparison", summary="set two values side by side")
 

@@ -21,12 +21,11 @@ from selfwire.evolvers.hera.mutation import (
 )
 from selfwire.evolvers.hera.schemas import Mutation
 from selfwire.evolvers.hiva.descriptions import DescribedTool
-from tests.evolvers.hera.doubles import meta_model, pool, ran
+from tests.evolvers.hera.doubles import SEARCH, meta_model, pool, ran
 from tests.scripted import ScriptedModel, section
 
 CHAIN = pool().topology
 BLAME = Blame(agent="retriever", place=0)
-SEARCH = DescribedTool(spec=ToolSpec(name="search", description="Searches the archive.", parameters=FrozenMap()))
 TWICE = Topology(
     nodes=tuple(Node(id=i, agent=a) for i, a in [("a", "x"), ("b", "y"), ("c", "x"), ("d", "z")]),
     edges=tuple(Edge(source=s, target=t) for s, t in [("a", "b"), ("b", "c"), ("c", "d")]),

@@ -14,7 +14,7 @@ from selfwire.evolvers.hera.planning import Brief, TeamPlan, resolve_plan, sampl
 from selfwire.evolvers.hera.schemas import PlanStep, TopologyPlan
 from selfwire.evolvers.trajectory_text import render_topology
 from selfwire.tools.ready import READY
-from tests.evolvers.hera.doubles import BRIDGE, known, meta_model, pool
+from tests.evolvers.hera.doubles import BRIDGE, SEARCH, known, meta_model, pool
 from tests.scripted import ScriptedModel, prompts
 
 D, R, E, A, C = "query_decomposer", "retriever", "evidence_selector", "answer_generator", "conclude_agent"
@@ -52,11 +52,19 @@ async def test_d14_who_has_nothing_to_search_with_is_not_planned_with() -> None:
     for team in (pool(), BARE):
         model = ScriptedModel(TopologyPlan=said)
         found, _ = await sample_topology(
-            Question(id="q", input="?"), team, Brief(profile=BRIDGE), meta_model(model), steps=12, scope=Scope()
+            Question(id="q", input="?"),
+            team,
+            Brief(profile=BRIDGE),
+            meta_model(model),
+            toolbox={"search": SEARCH},
+            steps=12,
+            scope=Scope(),
         )
         shown += model.shown("TopologyPlan")
         repairs.append(found.repairs)
     assert f"{R}: Searches for passages on open questions. (tools: search)" in shown[0]
+    assert "\nsearch: Searches the archive.\n</tools>" in shown[0]
+    assert "<tools>" not in shown[1]
     assert R not in shown[1]
     assert "query_rewriter" not in shown[1]
     assert repairs == [(), (f"step 1: there is no agent {R!r}; the step is left out",)]
@@ -65,7 +73,9 @@ async def test_d14_who_has_nothing_to_search_with_is_not_planned_with() -> None:
 async def test_insights_are_spoken_of_only_where_there_are_some_and_the_profile_is_not_asked_for_again() -> None:
     model = ScriptedModel(TopologyPlan=TopologyPlan.model_validate({"execution_order": [{"step": 1, "agent": A}]}))
     for brief in (Brief(), Brief(profile=BRIDGE, insights=(known("Search twice."),))):
-        await sample_topology(Question(id="q", input="?"), pool(), brief, meta_model(model), steps=12, scope=Scope())
+        await sample_topology(
+            Question(id="q", input="?"), pool(), brief, meta_model(model), toolbox={}, steps=12, scope=Scope()
+        )
     without, with_one = model.shown("TopologyPlan")
     assert not [word for word in ("(none)", "nsights", "utility") if word in without]
     assert "0.5 being no evidence. Follow those that fit this question:\n<insights>\n- (" in with_one
@@ -76,7 +86,13 @@ async def test_d14_nor_is_the_default_chain() -> None:
     for team, chain in ((pool(), (D, R, E, A)), (BARE, (D, E, A))):
         model = ScriptedModel(TopologyPlan=ReplyError("nonsense"))
         found, _ = await sample_topology(
-            Question(id="q", input="?"), team, Brief(profile=BRIDGE), meta_model(model), steps=12, scope=Scope()
+            Question(id="q", input="?"),
+            team,
+            Brief(profile=BRIDGE),
+            meta_model(model),
+            toolbox={},
+            steps=12,
+            scope=Scope(),
         )
         assert found.topology.order() == chain
     assert make_initial_team(prompts("hera")).topology.order() == (D, E, A)
@@ -171,7 +187,7 @@ def test_d9_a_calculator_is_in_the_pool() -> None:
 async def sample(model: ScriptedModel, *insights: Insight) -> TeamPlan:
     question = Question(id="q", input="who?")
     brief = Brief(profile=BRIDGE, insights=insights)
-    return (await sample_topology(question, pool(), brief, meta_model(model), steps=12, scope=Scope()))[0]
+    return (await sample_topology(question, pool(), brief, meta_model(model), toolbox={}, steps=12, scope=Scope()))[0]
 
 
 async def test_an_invalid_reply_is_answered_by_the_default_chain() -> None:

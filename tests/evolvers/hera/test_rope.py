@@ -34,7 +34,7 @@ from selfwire.evolvers.hera.rules import Prompt
 from selfwire.evolvers.hera.schemas import Contrast, FailedAgent, PromptDiff, PromptVariant
 from selfwire.graphs.own_hera import show_texts
 from selfwire.models.text_layer import LayerText
-from tests.evolvers.hera.doubles import meta_model, pool, ran
+from tests.evolvers.hera.doubles import SEARCH, meta_model, pool, ran
 from tests.scripted import ScriptedModel
 
 RETRIEVER = pool().agents_by_id["retriever"]
@@ -47,18 +47,20 @@ def told(number: int) -> Failure:
 
 async def test_the_orchestrator_names_one_agent_that_ran() -> None:
     model = ScriptedModel(FailedAgent=FailedAgent(agent="Retriever", cause="it searched\nfor everything"))
-    blame, usage = await blame_agent(3, FAILED, pool(), meta_model(model), scope=Scope())
+    toolbox = {"search": SEARCH}
+    blame, usage = await blame_agent(3, FAILED, pool(), meta_model(model), toolbox=toolbox, scope=Scope())
     assert blame == Blame(agent="retriever", cause="it searched for everything", place=3)
     assert usage.calls == 1
     [shown] = model.shown("FailedAgent")
     assert "score 0.00 of 1\nsaid of it" in shown
     assert "calculator" not in shown  # it did not run
+    assert "<tools>\nsearch: Searches the archive.\n</tools>" in shown
 
 
 @pytest.mark.parametrize("said", ["retriever (tools: search)", "The retriever.", "[retriever]", "retriever: it slept"])
 async def test_a_name_is_understood_in_the_words_around_it(said: str) -> None:
     model = ScriptedModel(FailedAgent=FailedAgent(agent=said))
-    blame, _ = await blame_agent(0, FAILED, pool(), meta_model(model), scope=Scope())
+    blame, _ = await blame_agent(0, FAILED, pool(), meta_model(model), toolbox={}, scope=Scope())
     assert blame == Blame(agent="retriever", place=0)
 
 
@@ -66,13 +68,15 @@ async def test_a_node_stands_for_its_agent() -> None:
     twice = ran(topology=make_chain("retriever", "answer_generator")).steps
     model = ScriptedModel(FailedAgent=FailedAgent(agent="retriever-2"))
     done = FAILED.replace(steps=(*twice, twice[0].replace(node="retriever-2")))
-    blame, _ = await blame_agent(0, done, pool(), meta_model(model), scope=Scope())
+    blame, _ = await blame_agent(0, done, pool(), meta_model(model), toolbox={}, scope=Scope())
     assert blame == Blame(agent="retriever", place=0)
 
 
 @pytest.mark.parametrize("answer", [FailedAgent(agent="calculator"), FailedAgent(agent=""), ReplyError("nonsense")])
 async def test_nobody_is_blamed_without_a_valid_name(answer: FailedAgent | ReplyError) -> None:
-    blame, _ = await blame_agent(0, FAILED, pool(), meta_model(ScriptedModel(FailedAgent=answer)), scope=Scope())
+    blame, _ = await blame_agent(
+        0, FAILED, pool(), meta_model(ScriptedModel(FailedAgent=answer)), toolbox={}, scope=Scope()
+    )
     assert blame is None
 
 

@@ -1,4 +1,5 @@
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,7 +32,9 @@ SCOPE = Scope(run="r", iteration=2)
 
 
 async def diagnosed(model: ScriptedModel, *, environment: bool = True, solved: bool = False) -> Loss:
-    return await compute_loss(run(FORK, solved=solved), FORK, meta_model(model), environment=environment, scope=SCOPE)
+    return await compute_loss(
+        run(FORK, solved=solved), FORK, meta_model(model), environment=environment, toolbox={}, scope=SCOPE
+    )
 
 
 async def passed(model: ScriptedModel) -> Backward:
@@ -93,6 +96,15 @@ async def test_an_agents_critic_sees_the_team_and_what_tools_do() -> None:
     assert "end gives the answer: You are end.\n</team>" in shown
 
 
+async def test_the_diagnosis_sees_what_the_tools_of_the_team_do() -> None:
+    held = FORK.replace(agents=[one.replace(tools=("search",)) if one.id == "a" else one for one in FORK.agents])
+    for team, told in ((held, ["search: Finds pages of 1990."]), (FORK, [])):
+        model = ScriptedModel(GlobalGradient=BLAME)
+        toolbox: dict[str, Tool] = {"search": Search()}
+        await compute_loss(run(team), team, meta_model(model), environment=True, toolbox=toolbox, scope=SCOPE)
+        assert re.findall(r"<tools>\n(.*)\n</tools>", model.shown("GlobalGradient")[0]) == told
+
+
 async def test_d2_on_success_nothing_is_asked() -> None:
     model = ScriptedModel()
     assert await diagnosed(model, solved=True) == Loss(solved=True)
@@ -129,7 +141,7 @@ async def test_d13_a_trajectory_with_an_infrastructure_error_is_not_judged() -> 
     step_failed = whole.replace(steps=(whole.steps[0], broken, *whole.steps[2:]))
     ungraded = whole.replace(feedback=None)
     for trajectory in (whole.as_failed("no sink"), whole.replace(answer=None), step_failed, ungraded):
-        found = await compute_loss(trajectory, FORK, meta_model(model), environment=True, scope=SCOPE)
+        found = await compute_loss(trajectory, FORK, meta_model(model), environment=True, toolbox={}, scope=SCOPE)
         assert found.solved is None
         assert found.error
         assert trajectory is ungraded or found.error == get_fault(trajectory)
@@ -249,7 +261,7 @@ async def test_d34_without_env_no_critic_reads_what_the_environment_says() -> No
     criticism = SelfCriticism(criticism="Nobody read.", sentiment="neutral", good_enough=False)
     model = ScriptedModel(SelfCriticism=criticism, AgentGradient=SHARE)
     whole = run(FORK).replace(feedback=Feedback(score=0.37, solved=False, text="The year is wrong."))
-    loss = await compute_loss(whole, FORK, meta_model(model), environment=False, scope=SCOPE)
+    loss = await compute_loss(whole, FORK, meta_model(model), environment=False, toolbox={}, scope=SCOPE)
     assert loss.gradient is not None
     await propagate_gradients(whole, FORK, loss.gradient, meta_model(model), environment=False, toolbox={}, scope=SCOPE)
     assert model.names() == ["SelfCriticism", "AgentGradient", "AgentGradient", "AgentGradient"]
@@ -279,7 +291,7 @@ async def test_the_answer_is_sent_once() -> None:
     model = ScriptedModel(GlobalGradient=BLAME)
     done = run(FORK)
     done = done.replace(answer=done.steps[-1].output)
-    await compute_loss(done, FORK, meta_model(model), environment=True, scope=SCOPE)
+    await compute_loss(done, FORK, meta_model(model), environment=True, toolbox={}, scope=SCOPE)
     assert model.shown("GlobalGradient")[0].count(done.steps[-1].output) == 1
     assert "[end] (the final answer above)" in model.shown("GlobalGradient")[0]
 

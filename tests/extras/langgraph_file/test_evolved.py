@@ -37,7 +37,7 @@ FOUND = json.loads(Path(__file__).with_name("found.json").read_text())
 
 
 def search(query: str) -> str:
-    """Search the archive."""
+    """Search the corpus; returns the passages that match a query best."""
     return str(FOUND[query])
 '''
 BLOCKED = """

@@ -105,6 +105,11 @@ def test_instructions_are_heard_wherever_they_stand_unless_a_voice_hears_less(te
         ("critic", "", "split"),
         ("critic", "- Part 1: When?\n- Part 2: When?\n- Fact: a = b\n- Fact: c = d\n- Conclusion: Brol Works", None),
         ("leader", "", "split"),
+        (
+            "leader",
+            "- Part 1: When?\n- Part 2: When?\n- Fact: a = 1890\n- Fact: c = 1880\n- Conclusion: Tas Press",
+            None,
+        ),
     ],
 )
 def test_critics_and_leaders_without_a_schema_name_the_steps_that_others_lack(
@@ -114,7 +119,8 @@ def test_critics_and_leaders_without_a_schema_name_the_steps_that_others_lack(
     task = "Task:\nWhich was founded earlier, Brol Works or Tas Press?"
     text = faultless().invoke(asked(system, f"{task}\n\nFrom draft:\n{steps}\n\nAnswer: unknown")).text
     first = text.split("\n")[0]
-    assert first == "No fault found." if reply is None else first in paraphrases()[reply]
+    done = {"critic": "No fault found.", "leader": "Nothing is left to do."}[name]
+    assert first == done if reply is None else first in paraphrases()[reply]
 
 
 def test_without_tools_nothing_is_known() -> None:

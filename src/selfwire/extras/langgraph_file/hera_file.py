@@ -9,6 +9,7 @@ from selfwire.core.team import Team
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import METHOD, list_able_agents, make_default_topology, render_pool
 from selfwire.evolvers.hera.library import Insight, get_library, rank_insights
+from selfwire.evolvers.trajectory_text import Described, describe_held_tools
 from selfwire.extras.langgraph_file.planning_parts import (
     KnownInsight,
     PlainReply,
@@ -22,6 +23,7 @@ from selfwire.extras.langgraph_file.planning_parts import (
 )
 from selfwire.extras.langgraph_file.source import write_comment, write_literal
 from selfwire.extras.langgraph_file.team_file import (
+    CALCULATOR,
     GRAPH,
     QUESTION_AND_ANSWER,
     FileStep,
@@ -31,6 +33,7 @@ from selfwire.extras.langgraph_file.team_file import (
     quote_id,
 )
 from selfwire.graphs.team import Layout
+from selfwire.tools.calculator import CalculatorTool
 
 STATE = f'''{QUESTION_AND_ANSWER}
 
@@ -93,7 +96,7 @@ CHARACTERIZING = '''
 PLANNING = '''
     def plan_team(state: State) -> dict[str, Any]:
         """Plan who takes part, and who reads whose output."""
-        plan = plan_steps(model, PLAN, state["question"], None, [], AGENTS, MOST_STEPS)
+        plan = plan_steps(model, PLAN, state["question"], None, [], AGENTS, TOOLS, MOST_STEPS)
         return {"plan": repair_plan(plan, [*NODES], ANSWERING, DEFAULT_PLAN, MOST_STEPS)}
 '''
 SELECTING = '        insights = select_insights(INSIGHTS, state["sort"], embed or embed_by_spelling)\n'
@@ -134,6 +137,8 @@ class HeraFile(TeamFile):
         yield f"PLAN = {write_literal(prompts['plan'].strip())}"
         agents = [step.agent for step in self.steps]
         yield f"AGENTS = {write_literal(render_pool(self.team))}"
+        toolbox: dict[str, Described] = {CALCULATOR: CalculatorTool(), **self.given}
+        yield f"TOOLS = {write_literal(describe_held_tools(self.team.agents, self.team, toolbox))}"
         nodes = (f"    {quote_id(agent.id)}: {quote_id(self.functions[agent.id])},\n" for agent in agents)
         yield f'NODES = {{\n{"".join(nodes)}}}\n"""Nodes by agent."""'
         answering = "".join(f"    {quote_id(agent.id)},\n" for agent in agents if agent.kind == "aggregator")

@@ -74,6 +74,7 @@ def plan_steps(
     sort: QuestionSort | None,
     insights: Sequence[KnownInsight],
     agents: str,
+    tools: str,
     most: int,
 ) -> TopologyPlan | None:
     """Ask who takes part, and who reads whose output; None where the reply is not valid.
@@ -81,6 +82,7 @@ def plan_steps(
     Args:
         sort: None where there are no insights to find by it.
         agents: each with what it is for, a line each.
+        tools: that they hold, a line each.
         most: steps.
     """
     learned = [f"- ({insight.kind}, utility {insight.utility:.2f}) {insight.text}" for insight in insights]
@@ -88,6 +90,7 @@ def plan_steps(
         "task": question.strip(),
         "profile": f"{sort['kind']} question, {sort['difficulty']}. {sort['summary']}".strip() if sort else "",
         "agents": agents,
+        "tools": tools,
         "insights": "\n".join(learned),
         "limits": f"at most {most} steps",
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from selfwire.core.agent import Agent
-from selfwire.core.chat import load_prompts
+from selfwire.core.chat import ToolSpec, load_prompts
 from selfwire.core.errors import ConfigError
 from selfwire.core.own_tool import FUNCTION, OwnTool
 from selfwire.core.team import Team
@@ -97,6 +97,7 @@ class OutsideTool(NamedTuple):
     module: str
     name: str
     is_function: bool
+    spec: ToolSpec
 
 
 @dataclass(frozen=True)
@@ -334,7 +335,7 @@ class TeamFile:
             yield f"HAND_OVER = {write_literal(load_prompts('evolvers', 'hiva').texts['instruction'].strip())}"
 
     def _import_given(self) -> Iterator[str]:
-        for tool, (module, name, is_function) in self.given.items():
+        for tool, (module, name, is_function, _) in self.given.items():
             new = f"{self.tools[tool]}_function" if is_function else self.tools[tool]
             yield f"from {module} import {name}" + (f" as {new}" if new != name else "")
         functions = (tool for tool, given in self.given.items() if given.is_function)

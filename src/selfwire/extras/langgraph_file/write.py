@@ -60,7 +60,7 @@ def find_own_tools(listed: str | None) -> dict[str, OutsideTool]:
             raise ConfigError(f"{place!r} is no single function or LangChain tool; name one of them")
         module, _, name = place.partition(":")
         is_function = not isinstance(getattr(import_user_module(module), name), BaseTool)
-        found[loaded[0].spec.name] = OutsideTool(module, name, is_function)
+        found[loaded[0].spec.name] = OutsideTool(module, name, is_function, loaded[0].spec)
     return found
 
 

@@ -6,6 +6,7 @@ open. A plan is a list of such steps in words, and a subtask is done when its st
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from selfwire.extras.offline.critic_input import INSTRUCTIONS, CriticInput
@@ -19,6 +20,7 @@ _PLANNED = re.compile(
 _ANSWER = re.compile(r"^[\W_]*(?:final )?answer\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 _SOLUTION = re.compile(r"^([A-Z])\.$", re.MULTILINE)
 _FINDING = re.compile(r"^\[\d+, (passed|not passed)\].*$", re.MULTILINE)
+_RESULT = re.compile(r"^Result of \[[\w-]+\]:$", re.MULTILINE)
 _OPEN_TAGS = ("TODO", "NEED-REFINE")
 
 
@@ -50,8 +52,9 @@ def planner(brief: CriticInput) -> dict[str, Any]:
 
 
 def evaluator(brief: CriticInput) -> dict[str, Any]:
-    """Judge whether the subtask's step shows, and for the last subtask also an answer."""
-    missing = set(_missing(brief, f"{brief['state']}\n{brief['outcome']}"))
+    """Judge whether the subtask's step shows, and for the last subtask also an answer; repeat the best one."""
+    shown = f"{brief['state']}\n{brief['outcome']}"
+    missing = set(_missing(brief, shown))
     own = {step for step in brief.family.missing(CriticView(brief["task"])) if step == brief["subtask"]}
     wanted = own or set(find_skills(brief["subtask"]))
     lacking = (missing & wanted) or (missing if not wanted else set[str]())
@@ -62,6 +65,7 @@ def evaluator(brief: CriticInput) -> dict[str, Any]:
         done = not done
     complaint = f"A step does not show: {', '.join(sorted(lacking))}." if lacking else "The answer is left open."
     return {
+        "answer": brief.family.join(shown) or _choose_answer(brief, done=done),
         "feedback": "The step shows in the work." if done else complaint,
         "reward": 1.0 if done else 0.0,
         "refine": not done and not brief.chance("give up", 0.1),
@@ -82,18 +86,25 @@ def ensemble(brief: CriticInput) -> dict[str, Any]:
 
 
 def synthesis(brief: CriticInput) -> dict[str, Any]:
-    """The answer line of the last finding that leaves nothing open, one that passed if there is any; else its text.
-
-    What findings of the task's family give together comes first.
-    """
+    """The answer of the findings; what findings of the task's family give together comes first."""
     if joined := brief.family.join(brief["findings"]):
-        return {"basis": "What each finding settles.", "answer": joined}
+        return {"answer": joined}
     parts = _FINDING.split(brief["findings"])
     findings = [(verdict == "passed", text.strip()) for verdict, text in zip(parts[1::2], parts[2::2], strict=True)]
+    return {"answer": _choose_line(findings)}
+
+
+def _choose_answer(brief: CriticInput, *, done: bool) -> str:
+    results = [(True, text.strip()) for text in _RESULT.split(brief["state"])[1:]]
+    return _choose_line([*results, (done, brief["outcome"])])
+
+
+def _choose_line(findings: Sequence[tuple[bool, str]]) -> str:
+    """The answer line of the last text that leaves nothing open, one that passed if there is any; else its text."""
     settled = [(passed, text) for passed, text in findings if not _is_open(text)]
     chosen = [text for passed, text in settled if passed] or [text for _, text in settled] or ["Answer: unknown"]
     *_, line = [found[0] for found in _ANSWER.finditer(chosen[-1])] or [chosen[-1]]
-    return {"basis": "The last finding that was not left open.", "answer": line.strip()}
+    return line.strip()
 
 
 def _missing(brief: CriticInput, shown: str) -> tuple[str, ...]:

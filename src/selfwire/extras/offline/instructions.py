@@ -16,7 +16,7 @@ Voice = Literal["all", "system", "user"]
 VOICES: tuple[Voice, ...] = get_args(Voice)
 
 PART = re.compile(r"^Your part of the task now\b[^:\n]*: *(.+)$", re.MULTILINE)
-_FINDING = re.compile(r"\s*(?:-|\[|$)|\W*(?:final )?answer\W*:|no fault found", re.IGNORECASE)
+_FINDING = re.compile(r"\s*(?:-|\[|$)|\W*(?:final )?answer\W*:|no fault found|nothing is left to do", re.IGNORECASE)
 RECORD = "the work so far"
 """The sender of a record of earlier work, of which nothing is addressed to the reader."""
 

@@ -11,6 +11,7 @@ from selfwire.extras.offline.general import FAMILY as GENERAL
 from selfwire.extras.offline.instructions import PART, Voice, find_instructions, join_instructions
 from selfwire.extras.offline.proposals import propose_instruction
 from selfwire.extras.offline.skills import PLACES, Family, OfferedTool, SkillInput, SkillOutput, ToolResult
+from selfwire.extras.offline.tacomas import OPEN
 from selfwire.extras.offline.vocabulary import active_skills, family_of, skill
 from selfwire.nodes.agent import split_request
 
@@ -20,7 +21,9 @@ CRITICISES = re.compile(r"\bdo not write (?:a new|an|the) answer\b|\bsay for eac
 """Asks a worker for criticism alone."""
 DIRECTS = re.compile(r"\bdivide the work\b|\bwhat the members should (?:do|find out)\b", re.IGNORECASE)
 """Asks a worker to direct others, beside its own work."""
-NO_FAULT = "No fault found."
+FINISHES = re.compile(r"\bnothing is left to do\b", re.IGNORECASE)
+"""Asks who directs others for the answer alone once nothing is left to do."""
+NO_FAULT, NOTHING_LEFT = "No fault found.", "Nothing is left to do."
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,9 @@ def work_on(
     turn = _work(messages, skills, work, family, random, error_rate)
     if DIRECTS.search(system) and not turn.calls:
         advice = "\n".join(_advise(work, random, critic_error_rate))
+        answer = "\n".join(line for line in turn.text.split("\n") if not line.startswith("-")).strip()
+        if work.peers and not advice and answer and FINISHES.search(system) and not OPEN.search(answer):
+            return replace(turn, text=f"{NOTHING_LEFT}\n\n{answer}")
         return replace(turn, text=f"{advice}\n\n{turn.text}".strip())
     return turn
 

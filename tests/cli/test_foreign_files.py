@@ -5,6 +5,7 @@ import json
 import os
 import sqlite3
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -23,6 +24,7 @@ from selfwire.runs.record import CHANGEABLE, JOURNAL, get_version, list_run_name
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec
 from selfwire.store.library import open_library
 from selfwire.store.trust import AGREED, CONFIG_HOME, KEY
+from selfwire.tools.worker_pool import WorkerPool
 from tests.commands import call
 from tests.wire.server import WireServer
 
@@ -131,6 +133,33 @@ def test_a_graph_that_is_read_is_not_imported_since_a_directory_says_so(home: Pa
     for unknown in ("name = 'mine'", "confirm = true", "call-tools = true"):
         (here / "selfwire.toml").write_text(f"[adopt]\n{unknown}\n")
         assert "unknown" in call(home, "adopt", "app:graph", code=WRONG).stderr
+    assert not was_imported(here)
+
+
+SHADOWS = ("json", "multiprocessing", "selfwire", "signal", "sympy", "runpy")
+"""Modules whose names files of another user's directory have."""
+
+
+def write_shadows(here: Path) -> None:
+    trace = f"from os import open\nopen({str(here / 'imported')!r}, 66)\nraise ImportError('of another user')\n"
+    for name in SHADOWS:
+        (here / f"{name}.py").write_text(trace)
+
+
+def test_files_of_a_directory_take_the_place_of_no_module_in_worker_processes(home: Path, here: Path) -> None:
+    write_shadows(here)
+    script = here.parent / "command.py"
+    script.write_text("import sys\nfrom selfwire.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n")
+    words = ("eval", "single", "--benchmark", "tasks.jsonl", *FEW, "--workers", "2", "--home", str(home))
+    done = subprocess.run([sys.executable, str(script), *words], capture_output=True, text=True, check=False)
+    assert not was_imported(here)
+    assert done.returncode == 0, done.stderr
+
+
+def test_files_of_a_directory_take_the_place_of_no_module_in_workers_of_tools(here: Path) -> None:
+    write_shadows(here)
+    pool = WorkerPool("selfwire.tools.algebra_worker", seconds=30, patience=120)
+    assert pool.ask({"operation": "simplify", "expression": "2 + 2"}) == {"text": "4"}
     assert not was_imported(here)
 
 

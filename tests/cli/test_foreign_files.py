@@ -45,7 +45,7 @@ HARMLESS = {
     "judge-model", "least", "limit", "margin", "max-errors", "max-tokens", "mermaid", "meta-model", "method",
     "model", "models", "name", "objective", "open", "paper", "port", "price", "prices", "process-reward", "prune",
     "question", "reference-field", "requests-at-once", "requests-per-minute", "retries", "retriever", "router",
-    "rubric", "seed", "seeds", "sentences", "set", "show", "split", "structured", "systems", "task", "tasks",
+    "rubric", "seed", "seeds", "sentences", "set", "show", "split", "structured", "task", "tasks",
     "team", "test", "timeout", "tokens-per-minute", "train", "training", "unrated", "updates", "variants", "window",
     "without", "workers", "world", "worth",
 }  # fmt: skip
@@ -507,6 +507,106 @@ def test_a_library_imports_nothing_and_names_no_address(
     monkeypatch.setenv("OPENAI_BASE_URL", wire_server.url)
     assert selfwire.run("theirs", "Who?", home=home).answer
     assert [asked.body["model"] for asked in wire_server.asked] == ["mine", "theirs"]
+    assert not was_imported(here)
+
+
+GRAPH = """
+from pathlib import Path
+from typing import TypedDict
+from langchain_core.language_models import FakeListChatModel
+from langgraph.graph import END, START, StateGraph
+
+Path("imported").touch()
+MODEL = FakeListChatModel(responses=["4"])
+
+
+class State(TypedDict):
+    question: str
+    answer: str
+
+
+def solve(state: State) -> dict:
+    return {"answer": MODEL.invoke("You add numbers: " + state["question"]).text}
+
+
+builder = StateGraph(State)
+builder.add_node(solve)
+builder.add_edge(START, "solve")
+builder.add_edge("solve", END)
+graph = builder.compile()
+"""
+
+
+@pytest.fixture
+def saved_graph(home: Path, here: Path) -> Iterator[str]:
+    """The name of a team of a graph that another user has saved, whose module leaves a trace where it is imported."""
+    (here / "foreign_graph.py").write_text(GRAPH)
+    call(home, "adopt", "foreign_graph:graph", "--name", "theirs", **{CONFIG_HOME: str(here.parent / "another")})
+    forget_graph(here)
+    yield "theirs"
+    forget_graph(here)
+
+
+def forget_graph(here: Path) -> None:
+    (here / "imported").unlink(missing_ok=True)
+    sys.modules.pop("foreign_graph", None)
+
+
+ASKS = (
+    ("run", "theirs", "What is 2 + 2?"),
+    ("eval", "theirs", "--benchmark", "tasks.jsonl", *FEW),
+    ("eval", "theirs", "--benchmark", "tasks.jsonl", *FEW, "--dry-run"),
+    ("compare", "mine=theirs", "single", "--benchmark", "tasks.jsonl", "--tasks", "4"),
+    ("evolve", "theirs", "--benchmark", "tasks.jsonl", *SMALL),
+    ("prune", "theirs", "--benchmark", "tasks.jsonl", "--test", "4", "--gate-size", "4"),
+    ("pull", "theirs"),
+)
+
+
+@pytest.mark.parametrize("words", ASKS, ids=lambda words: words[0])
+def test_a_team_of_a_graph_that_another_user_has_saved_imports_nothing(
+    home: Path, here: Path, saved_graph: str, words: tuple[str, ...]
+) -> None:
+    told = call(home, *words, code=WRONG).stderr
+    assert "is not known as saved by you, and names the code of the graph foreign_graph:graph" in told
+    assert f"selfwire show {saved_graph}@" in told
+    assert not was_imported(here)
+
+
+def test_a_team_of_a_graph_of_another_user_is_asked_after_consent(home: Path, here: Path, saved_graph: str) -> None:
+    with pytest.raises(selfwire.errors.ConfigError, match="not known as saved by you"):
+        selfwire.run(saved_graph, "What is 2 + 2?", model="offline", home=home)
+    assert "is imported where theirs is asked" in call(home, "show", saved_graph, "--trust").stderr
+    assert not was_imported(here)
+    assert "4" in call(home, "run", saved_graph, "What is 2 + 2?").stdout
+    forget_graph(here)
+    assert selfwire.run(saved_graph, "What is 2 + 2?", model="offline", home=home).answer == "4"
+
+
+def test_a_team_of_a_graph_is_asked_without_a_question_by_the_user_who_saved_it(
+    home: Path, here: Path, saved_graph: str
+) -> None:
+    call(home, "adopt", "foreign_graph:graph", "--name", "mine")
+    assert "4" in call(home, "run", "mine", "What is 2 + 2?").stdout
+    assert "leave --trust out" in call(home, "show", "hiva", "--trust", code=WRONG).stderr
+
+
+def test_a_run_of_another_user_with_a_saved_graph_imports_nothing(home: Path, here: Path, saved_graph: str) -> None:
+    another = {CONFIG_HOME: str(here.parent / "another")}
+    words = ("eval", saved_graph, "--benchmark", "tasks.jsonl", *FEW, "--budget-calls", "1")
+    call(home, *words, code=STOPPED, **another)
+    forget_graph(here)
+    told = call(home, "eval", "--resume", list_run_names(home)[-1], "--budget-calls", "50", code=WRONG).stderr
+    assert "names the code of the graphs of teams foreign_graph:graph" in told
+    assert not was_imported(here)
+
+
+@pytest.mark.parametrize("systems", ["single, foreign_graph:graph", "mine=foreign_graph.py:graph"])
+def test_graphs_that_a_directory_names_are_not_imported(home: Path, here: Path, systems: str) -> None:
+    (here / "foreign_graph.py").write_text(GRAPH)
+    (here / "selfwire.toml").write_text(f'[prove]\nsystems = "{systems}"\n')
+    words = ("prove", "--benchmark", "tasks.jsonl", "--model", "offline", "--budget-calls", "9", "--dry-run")
+    assert f"sets systems = {systems}, which needs your consent" in call(home, *words, code=WRONG).stderr
     assert not was_imported(here)
 
 

@@ -109,6 +109,7 @@ def import_from_file(
 
     async def merged(library: Library) -> tuple[Version, int, int] | None:
         team = await load_with_insights(library, name)
+        library.refuse_foreign_graph(team, await library.find(name))
         before, taken = get_library(team), load_import_counts(team, origin)
         if origin == await get_origin(library, name):  # what it holds came from here, and counts already
             taken = {**taken, **{insight.id: (insight.uses, insight.successes) for insight in before}}

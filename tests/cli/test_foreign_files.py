@@ -309,6 +309,24 @@ def test_every_option_is_known_to_be_harmless_or_asked_for() -> None:
     assert not HARMLESS & ASKED_FOR
 
 
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such device")
+@pytest.mark.parametrize("option", ["corpus", "prices", "team"])
+def test_a_file_without_end_that_a_directory_names_is_given_up(
+    home: Path, here: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr("selfwire.core.values.MOST_READ", 10_000)
+    (here / "endless.json").symlink_to("/dev/zero")
+    (here / "selfwire.toml").write_text(f'[run]\n{option} = "endless.json"\n')
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, before[1]))  # without the limit this test would fill the machine
+    try:
+        told = call(home, "run", "single", "Who?", "--model", "offline", code=WRONG).stderr
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert "more than the 10,000 characters that are read" in told
+
+
 # runs
 
 

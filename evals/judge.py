@@ -16,7 +16,7 @@ from selfwire.core.errors import ConfigError, GradingError, ModelError
 from selfwire.core.protocols import Model
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.values import to_plain_json
+from selfwire.core.values import read_file_text, to_plain_json
 from selfwire.evals.graders import add_measure, contains, get_references
 from selfwire.graphs.rollouts import JUDGE_NODE
 
@@ -92,7 +92,7 @@ def read_rubric(given: str) -> str:
     text = given
     if given.endswith((".md", ".txt")) and "\n" not in given:
         try:
-            text = Path(given).read_text(encoding="utf-8")
+            text = read_file_text(Path(given))
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"rubric {given} cannot be read: {error}; give a text, or a .md or .txt file") from None
     if not text.strip():

@@ -85,7 +85,7 @@ def name_outcome(decision: Mapping[str, Any]) -> str:
     """Outcome of an iteration by its decision on record: accepted, draft, rejected, no change or unusable reply."""
     if decision.get("unchanged"):
         return str(decision["unchanged"])
-    return "accepted" if decision["accepted"] else "draft" if decision.get("draft") else "rejected"
+    return "accepted" if decision.get("accepted") else "draft" if decision.get("draft") else "rejected"
 
 
 def compute_weight(before: Mapping[str, int], outcome: str, possible: Sequence[str]) -> float:

@@ -27,7 +27,7 @@ from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, ToolError, format_faults
 from selfwire.core.scope import Scope
 from selfwire.core.text import mask_address, mask_secrets, register_secret
-from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, replace_surrogates, to_plain_json
+from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, read_file_text, replace_surrogates, to_plain_json
 from selfwire.models.sync import CallTimeoutError, LoopBlockedError, get_own_loop, run_on_foreign_loop, run_sync
 from selfwire.tools.own import cut_result
 
@@ -141,7 +141,7 @@ def read_servers(path: str | Path) -> McpFile:
     """
     whole = Path(path).expanduser().resolve()
     try:
-        given = json.loads(whole.read_text(encoding="utf-8"))
+        given = json.loads(read_file_text(whole))
     except OSError as error:
         raise ConfigError(f"the file of MCP servers {whole} cannot be read: {error.strerror}; name another") from None
     except ValueError as error:

@@ -22,7 +22,7 @@ from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, ToolError, format_first_fault
 from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.scope import Scope
-from selfwire.core.values import FrozenModel, fingerprint
+from selfwire.core.values import FrozenModel, fingerprint, read_file_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -276,7 +276,7 @@ def read_documents(path: Path) -> tuple[Document, ...]:
         ConfigError: the file cannot be read or is empty, or a line, which the message names, is no document.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        lines = read_file_text(path, "utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"corpus {path} cannot be read: {error}; give a JSONL file with title and text") from None
     found = tuple(_parse_document(path, number, line) for number, line in enumerate(lines, 1) if line.strip())

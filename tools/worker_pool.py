@@ -25,13 +25,14 @@ class WorkerPool:
     """A pool with at most one worker process per processor; workers start when needed and end with this process.
 
     Args:
-        module: the worker's module, which calls `worker_loop.serve`; or a whole command.
+        module: the worker's module, which calls `worker_loop.serve`, found without the working directory; or a whole
+            command.
         seconds: processor time of a request.
         patience: wall time of a request in seconds.
     """
 
     def __init__(self, module: str | Sequence[str], seconds: float = SECONDS, patience: float = PATIENCE) -> None:
-        self._command = (sys.executable, "-m", module) if isinstance(module, str) else module
+        self._command = (sys.executable, "-P", "-m", module) if isinstance(module, str) else module
         self._seconds, self._patience = seconds, patience
         self._idle: queue.LifoQueue[_WorkerProcess | None] = queue.LifoQueue()
         for _ in range(os.cpu_count() or 1):

@@ -5,6 +5,7 @@ import json
 import os
 import sqlite3
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -23,6 +24,7 @@ from selfwire.runs.record import CHANGEABLE, JOURNAL, get_version, list_run_name
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec
 from selfwire.store.library import open_library
 from selfwire.store.trust import AGREED, CONFIG_HOME, KEY
+from selfwire.tools.worker_pool import WorkerPool
 from tests.commands import call
 from tests.wire.server import WireServer
 
@@ -43,7 +45,7 @@ HARMLESS = {
     "judge-model", "least", "limit", "margin", "max-errors", "max-tokens", "mermaid", "meta-model", "method",
     "model", "models", "name", "objective", "open", "paper", "port", "price", "prices", "process-reward", "prune",
     "question", "reference-field", "requests-at-once", "requests-per-minute", "retries", "retriever", "router",
-    "rubric", "seed", "seeds", "sentences", "set", "show", "split", "structured", "systems", "task", "tasks",
+    "rubric", "seed", "seeds", "sentences", "set", "show", "split", "structured", "task", "tasks",
     "team", "test", "timeout", "tokens-per-minute", "train", "training", "unrated", "updates", "variants", "window",
     "without", "workers", "world", "worth",
 }  # fmt: skip
@@ -131,6 +133,33 @@ def test_a_graph_that_is_read_is_not_imported_since_a_directory_says_so(home: Pa
     for unknown in ("name = 'mine'", "confirm = true", "call-tools = true"):
         (here / "selfwire.toml").write_text(f"[adopt]\n{unknown}\n")
         assert "unknown" in call(home, "adopt", "app:graph", code=WRONG).stderr
+    assert not was_imported(here)
+
+
+SHADOWS = ("json", "multiprocessing", "selfwire", "signal", "sympy", "runpy")
+"""Modules whose names files of another user's directory have."""
+
+
+def write_shadows(here: Path) -> None:
+    trace = f"from os import open\nopen({str(here / 'imported')!r}, 66)\nraise ImportError('of another user')\n"
+    for name in SHADOWS:
+        (here / f"{name}.py").write_text(trace)
+
+
+def test_files_of_a_directory_take_the_place_of_no_module_in_worker_processes(home: Path, here: Path) -> None:
+    write_shadows(here)
+    script = here.parent / "command.py"
+    script.write_text("import sys\nfrom selfwire.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n")
+    words = ("eval", "single", "--benchmark", "tasks.jsonl", *FEW, "--workers", "2", "--home", str(home))
+    done = subprocess.run([sys.executable, str(script), *words], capture_output=True, text=True, check=False)
+    assert not was_imported(here)
+    assert done.returncode == 0, done.stderr
+
+
+def test_files_of_a_directory_take_the_place_of_no_module_in_workers_of_tools(here: Path) -> None:
+    write_shadows(here)
+    pool = WorkerPool("selfwire.tools.algebra_worker", seconds=30, patience=120)
+    assert pool.ask({"operation": "simplify", "expression": "2 + 2"}) == {"text": "4"}
     assert not was_imported(here)
 
 
@@ -278,6 +307,24 @@ def test_every_option_is_known_to_be_harmless_or_asked_for() -> None:
     flags = {flag for options in list_commands().values() for flag in options}
     assert flags == HARMLESS | ASKED_FOR
     assert not HARMLESS & ASKED_FOR
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such device")
+@pytest.mark.parametrize("option", ["corpus", "prices", "team"])
+def test_a_file_without_end_that_a_directory_names_is_given_up(
+    home: Path, here: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr("selfwire.core.values.MOST_READ", 10_000)
+    (here / "endless.json").symlink_to("/dev/zero")
+    (here / "selfwire.toml").write_text(f'[run]\n{option} = "endless.json"\n')
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, before[1]))  # without the limit this test would fill the machine
+    try:
+        told = call(home, "run", "single", "Who?", "--model", "offline", code=WRONG).stderr
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert "more than the 10,000 characters that are read" in told
 
 
 # runs
@@ -479,6 +526,116 @@ def test_a_library_imports_nothing_and_names_no_address(
     assert selfwire.run("theirs", "Who?", home=home).answer
     assert [asked.body["model"] for asked in wire_server.asked] == ["mine", "theirs"]
     assert not was_imported(here)
+
+
+GRAPH = """
+from pathlib import Path
+from typing import TypedDict
+from langchain_core.language_models import FakeListChatModel
+from langgraph.graph import END, START, StateGraph
+
+Path("imported").touch()
+MODEL = FakeListChatModel(responses=["4"])
+
+
+class State(TypedDict):
+    question: str
+    answer: str
+
+
+def solve(state: State) -> dict:
+    return {"answer": MODEL.invoke("You add numbers: " + state["question"]).text}
+
+
+builder = StateGraph(State)
+builder.add_node(solve)
+builder.add_edge(START, "solve")
+builder.add_edge("solve", END)
+graph = builder.compile()
+"""
+
+
+@pytest.fixture
+def saved_graph(home: Path, here: Path) -> Iterator[str]:
+    """The name of a team of a graph that another user has saved, whose module leaves a trace where it is imported."""
+    (here / "foreign_graph.py").write_text(GRAPH)
+    call(home, "adopt", "foreign_graph:graph", "--name", "theirs", **{CONFIG_HOME: str(here.parent / "another")})
+    forget_graph(here)
+    yield "theirs"
+    forget_graph(here)
+
+
+def forget_graph(here: Path) -> None:
+    (here / "imported").unlink(missing_ok=True)
+    sys.modules.pop("foreign_graph", None)
+
+
+ASKS = (
+    ("run", "theirs", "What is 2 + 2?"),
+    ("eval", "theirs", "--benchmark", "tasks.jsonl", *FEW),
+    ("eval", "theirs", "--benchmark", "tasks.jsonl", *FEW, "--dry-run"),
+    ("compare", "mine=theirs", "single", "--benchmark", "tasks.jsonl", "--tasks", "4"),
+    ("evolve", "theirs", "--benchmark", "tasks.jsonl", *SMALL),
+    ("prune", "theirs", "--benchmark", "tasks.jsonl", "--test", "4", "--gate-size", "4"),
+    ("pull", "theirs"),
+)
+
+
+@pytest.mark.parametrize("words", ASKS, ids=lambda words: words[0])
+def test_a_team_of_a_graph_that_another_user_has_saved_imports_nothing(
+    home: Path, here: Path, saved_graph: str, words: tuple[str, ...]
+) -> None:
+    told = call(home, *words, code=WRONG).stderr
+    assert "is not known as saved by you, and names the code of the graph foreign_graph:graph" in told
+    assert f"selfwire show {saved_graph}@" in told
+    assert not was_imported(here)
+
+
+def test_a_team_of_a_graph_of_another_user_is_asked_after_consent(home: Path, here: Path, saved_graph: str) -> None:
+    with pytest.raises(selfwire.errors.ConfigError, match="not known as saved by you"):
+        selfwire.run(saved_graph, "What is 2 + 2?", model="offline", home=home)
+    assert "is imported where theirs is asked" in call(home, "show", saved_graph, "--trust").stderr
+    assert not was_imported(here)
+    assert "4" in call(home, "run", saved_graph, "What is 2 + 2?").stdout
+    forget_graph(here)
+    assert selfwire.run(saved_graph, "What is 2 + 2?", model="offline", home=home).answer == "4"
+
+
+def test_a_team_of_a_graph_is_asked_without_a_question_by_the_user_who_saved_it(
+    home: Path, here: Path, saved_graph: str
+) -> None:
+    call(home, "adopt", "foreign_graph:graph", "--name", "mine")
+    assert "4" in call(home, "run", "mine", "What is 2 + 2?").stdout
+    assert "leave --trust out" in call(home, "show", "hiva", "--trust", code=WRONG).stderr
+
+
+def test_a_run_of_another_user_with_a_saved_graph_imports_nothing(home: Path, here: Path, saved_graph: str) -> None:
+    another = {CONFIG_HOME: str(here.parent / "another")}
+    words = ("eval", saved_graph, "--benchmark", "tasks.jsonl", *FEW, "--budget-calls", "1")
+    call(home, *words, code=STOPPED, **another)
+    forget_graph(here)
+    told = call(home, "eval", "--resume", list_run_names(home)[-1], "--budget-calls", "50", code=WRONG).stderr
+    assert "names the code of the graphs of teams foreign_graph:graph" in told
+    assert not was_imported(here)
+
+
+@pytest.mark.parametrize("systems", ["single, foreign_graph:graph", "mine=foreign_graph.py:graph"])
+def test_graphs_that_a_directory_names_are_not_imported(home: Path, here: Path, systems: str) -> None:
+    (here / "foreign_graph.py").write_text(GRAPH)
+    (here / "selfwire.toml").write_text(f'[prove]\nsystems = "{systems}"\n')
+    words = ("prove", "--benchmark", "tasks.jsonl", "--model", "offline", "--budget-calls", "9", "--dry-run")
+    assert f"sets systems = {systems}, which needs your consent" in call(home, *words, code=WRONG).stderr
+    assert not was_imported(here)
+
+
+def test_what_a_library_says_of_a_team_sends_the_terminal_no_commands(home: Path, here: Path) -> None:
+    command = "\x1b]0;mine\x07 \x9b2J \u202e"
+    facts = {"model": command, "why": command, "score": 0.5, "gate": {"why": command}}
+    with open_library(home) as library:
+        for step in (0, 1):
+            run_sync(library.save("theirs", make_baseline("single").seed([]), run="r", step=step, facts=facts))
+    for words in (("show", "theirs"), ("history", "theirs"), ("run", "theirs", "Who?", "--model", "offline")):
+        assert not {*command} - {*"]0;mine 2J"} & {*call(home, *words).output}
 
 
 def test_a_file_of_tasks_is_data(home: Path, here: Path, wire_server: WireServer) -> None:

@@ -21,17 +21,18 @@ from selfwire.cli.json_output import add_result
 from selfwire.cli.options import ask_on_terminal
 from selfwire.core.errors import ConfigError
 from selfwire.store.files import refuse_existing
+from selfwire.store.library import TEAM
 from selfwire.store.trust import is_agreed
 from selfwire.tools.ready import find_foreign_tools
 
 SHARED = "shared"
 """The table for all commands."""
-NOT_IN_FILE = ("help", "resume", "retry-failed", "trust-run", "confirm", "call-tools", "adopt --name")
+NOT_IN_FILE = ("help", "resume", "retry-failed", "trust-run", "confirm", "call-tools", "adopt --name", "show --trust")
 """Options that are meant for one call; with a command's name before them those of that command alone."""
 ASKED_FOR = {
     "base-url", "ray-address", "host", "token", "home", "out", "report", "markdown", "svg", "data", "keep", "write",
     "lock", "force", "yes", "library", "langsmith", "upload-references", "grader", "tools", "mcp",
-    "guide",
+    "guide", "systems",
 }  # fmt: skip
 """Options that a file found in the working directory gives only with the user's consent: addresses, homes, outputs,
 answers to questions, code, and texts for prompts."""
@@ -145,6 +146,8 @@ def _needs_consent(flag: str, value: object) -> bool:
     """Whether a setting of a found file needs the user's consent."""
     if flag == "grader":
         return ":" in str(value)
+    if flag == "systems":
+        return ":" in str(value).replace(TEAM, "")
     if flag == "tools":
         return bool(find_foreign_tools(str(value)))
     return flag in ASKED_FOR and value not in (False, "")

@@ -51,7 +51,7 @@ from selfwire.runs.evolution import (
     resume_evolution,
     start_evolution,
 )
-from selfwire.runs.open import choose_graph_method, find_kind, find_team, load_saved, to_team_reference
+from selfwire.runs.open import choose_graph_method, find_kind, find_team, load_to_ask, to_team_reference
 from selfwire.runs.record import ResumeChanges, shorten_method, shorten_name
 from selfwire.runs.results import Evolution
 from selfwire.runs.spec import STAMP, EvolveSpec, Sizes
@@ -244,7 +244,7 @@ def prune(
     folder = options.to_local_folder(home)
     if benchmark is None:
         raise ConfigError("prune needs --benchmark, with tasks of the kind that the team works on")
-    team, version = options.with_library(home, lambda library: load_saved(name, library))
+    team, version = options.with_library(home, lambda library: load_to_ask(name, library))
     request = EvolveSpec(
         method=team.method,
         benchmark=options.load_from_anywhere(benchmark),

@@ -16,7 +16,7 @@ from selfwire.evals.langsmith import open_client
 from selfwire.evals.prompt_hub import HubPrompt, list_prompts, pull_prompts, push_prompts
 from selfwire.graphs.approval import ApprovalAnswer, edit_by_hand
 from selfwire.graphs.own_graph import read_texts
-from selfwire.runs.open import load_saved
+from selfwire.runs.open import load_to_ask
 from selfwire.store.library import Library, Version
 
 KEPT = ("method", "model", "models", "tools")
@@ -30,7 +30,7 @@ def _load_prompts(ref: str, home: str | None) -> tuple[Team, Version, list[HubPr
         ConfigError: it is a file, or the texts of the user's own graph cannot be read.
         LibraryError: there is none.
     """
-    team, version = with_library(home, lambda library: load_saved(ref, library))
+    team, version = with_library(home, lambda library: load_to_ask(ref, library))
     if version is None:
         raise ConfigError(f"{ref} is a file; name a saved team, by whose name its prompts are known in LangSmith")
     texts, unread = read_texts(team.method) if is_graph(team.method) else ({}, "")

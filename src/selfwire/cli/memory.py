@@ -21,7 +21,7 @@ from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
-from selfwire.core.values import fingerprint
+from selfwire.core.values import fingerprint, read_file_text
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.benchmarks.multihop import load_collection
 from selfwire.evals.learning_curve import build_curve_table, compute_learning_curve
@@ -109,6 +109,7 @@ def import_from_file(
 
     async def merged(library: Library) -> tuple[Version, int, int] | None:
         team = await load_with_insights(library, name)
+        library.refuse_foreign_graph(team, await library.find(name))
         before, taken = get_library(team), load_import_counts(team, origin)
         if origin == await get_origin(library, name):  # what it holds came from here, and counts already
             taken = {**taken, **{insight.id: (insight.uses, insight.successes) for insight in before}}
@@ -136,7 +137,7 @@ def read_insights(file: Path) -> tuple[tuple[Insight, ...], str]:
         ConfigError: the file cannot be read, or is not an export of insights.
     """
     try:
-        body: Any = json.loads(file.read_text(encoding="utf-8"))
+        body: Any = json.loads(read_file_text(file))
         if not isinstance(body, dict) or body.get("format") != FORMAT:
             raise ValueError(f"it does not say that it is {FORMAT}")
         plain = [{k: v for k, v in insight.items() if k not in ("id", "utility")} for insight in body["insights"]]

@@ -90,7 +90,7 @@ def run(
     fits = propose_seed(found.method, fields, text) if found.team is None else ()
     add_result(measured=origin, method=found.method, workflow=asked.team.fingerprint)
     for line in (origin, *asked.notices, *hints, *many, *fits):
-        typer.echo(line, err=True)
+        typer.echo(mask_controls(line), err=True)
     several = len(names.asked) > 1
     printing = _Printing(asked, show=show, page=page, is_offline=is_offline, has_several_models=several)
     try:

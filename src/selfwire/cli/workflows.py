@@ -52,11 +52,14 @@ def show(
     at: Annotated[
         str | None, typer.Option(help="Of a run: the phase or system to look in, such as 2/gate/candidate or single.")
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Trust the code of the graph that a team of another user names.")
+    ] = False,
     home: Home = None,
 ) -> None:
     """Show a saved team, or the seed team of a method, or the tasks of a run, or one task of a run."""
     if is_run(home, ref):
-        refuse_unused(ctx, ["mermaid", "worth"], f"{ref} is a run; name a team")
+        refuse_unused(ctx, ["mermaid", "worth", "trust"], f"{ref} is a run; name a team")
         show_run(home, ref, task, at)
         return
     refuse_unused(ctx, ["task", "at"], f"{ref} is no run; name one, as `selfwire runs` lists them")
@@ -68,6 +71,8 @@ def show(
     else:
         with suggest_run(home, ref):
             team, version = with_library(home, lambda library: load_saved(ref, library))
+    if trust:
+        _trust_graph(ref, team, version, home)
     add_result(version=version, team=team)
     if worth:
         table = build_worth_table(team, f"{shlex.quote(ref)} --benchmark B{output.format_home_option(home)}")
@@ -82,6 +87,22 @@ def show(
         saved = with_library(home, lambda library: library.history(version.name))
         scores = format_scores(saved, read_test_scores(saved, home)).get(version.version, "")
     output.show_team(team, version, title, scores)
+
+
+def _trust_graph(ref: str, team: Team, version: Version | None, home: str | None) -> None:
+    """Keep the user's consent to the code of the graph of a saved team.
+
+    Raises:
+        ConfigError: the team names no code, or the consent cannot be kept.
+    """
+    if version is None or not is_graph(team.method):
+        raise ConfigError(f"{ref} is no saved team of a graph of your own, and names no code; leave --trust out")
+
+    async def agree(library: Library) -> None:
+        library.refuse_foreign_graph(team, version, ask=lambda question: True)
+
+    with_library(home, agree)
+    typer.echo(f"the code of the graph {team.method} is imported where {version.name} is asked", err=True)
 
 
 def build_worth_table(team: Team, prune: str = "NAME --benchmark B") -> ResultTable:

@@ -1,9 +1,11 @@
 """The base of all values: frozen models, frozen JSON, fingerprints."""
 
+import errno
 import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, StringConstraints, TypeAdapter, ValidationError
@@ -125,6 +127,24 @@ def parse_object(text: str) -> FrozenMap:
 
 
 _PLAIN = frozenset({str, int, bool, type(None)})
+
+
+MOST_READ = 200_000_000
+"""Most characters of a file that is read whole."""
+
+
+def read_file_text(path: Path, encoding: str = "utf-8") -> str:
+    """Read a whole file as text; a link in another user's folder may lead to a device that never ends.
+
+    Raises:
+        OSError: it cannot be read, or has more than `MOST_READ` characters.
+        UnicodeDecodeError: it is no such text.
+    """
+    with path.open(encoding=encoding) as file:
+        found = file.read(MOST_READ + 1)
+    if len(found) > MOST_READ:
+        raise OSError(errno.EFBIG, f"it has more than the {MOST_READ:,} characters that are read")
+    return found
 
 
 def to_canonical_json(value: Any) -> str:

@@ -20,7 +20,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from selfwire.core.errors import BudgetError, ConfigError, TaskBudgetError, format_validation_error
 from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Budget, Usage, UsageAccumulator
-from selfwire.core.values import FrozenModel
+from selfwire.core.values import FrozenModel, read_file_text
 from selfwire.models.limits import Pool, ResourceAmount
 
 PER_TOKENS = 1_000_000
@@ -54,8 +54,8 @@ class Prices(FrozenModel):
         if overrides is None:
             return cls(table=_load_shipped())
         try:
-            more = _TABLE.validate_json(overrides.read_bytes())
-        except (OSError, ValidationError) as error:
+            more = _TABLE.validate_json(read_file_text(overrides))
+        except (OSError, UnicodeDecodeError, ValidationError) as error:
             form = '{"openai:my-model": {"input": 0.5, "output": 1.5}} in dollars per million tokens'
             raise ConfigError(f"prices {overrides} cannot be used: {_describe_fault(error)}; write {form}") from None
         return cls(table={**_load_shipped(), **more})
@@ -91,10 +91,10 @@ class Prices(FrozenModel):
             )
 
 
-def _describe_fault(error: OSError | ValidationError) -> str:
+def _describe_fault(error: OSError | UnicodeDecodeError | ValidationError) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    return format_validation_error(error.errors()[0])
+    return str(error) if isinstance(error, UnicodeDecodeError) else format_validation_error(error.errors()[0])
 
 
 @functools.cache

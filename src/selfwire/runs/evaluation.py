@@ -517,7 +517,7 @@ def start_or_resume(
         return replace(plan, notices=(*notices, *plan.notices)).start(run)
     path = get_run_folder(home, run) / JOURNAL
     refuse_changed_request(path, load_request(path, EvaluateSpec), request)
-    refuse_foreign_run(path, request, names=["out"])
+    refuse_foreign_run(path, request, names=["out", "teams"])
     plan = make_plan(request, path, home, partial(load_request_tasks, given=given), given)
     merge_leftover_shards(run, home)
     return plan.resume(path)

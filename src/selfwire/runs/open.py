@@ -115,7 +115,8 @@ def find_team(
         evolves: whether the team is to be evolved.
 
     Raises:
-        ConfigError: there is no such method, it cannot be used, or an argument is of another kind.
+        ConfigError: there is no such method, it cannot be used, or an argument is of another kind; or another user has
+            saved a team of a graph.
         LibraryError: there is no such team.
     """
     _refuse_other_kinds(wanted, method)
@@ -144,7 +145,7 @@ def find_team(
             team, title = wanted, f"team {wanted.fingerprint} of method {wanted.method}"
             name, model, saved = wanted.fingerprint, "", ""
         else:
-            team, version = run_sync(load_saved(require_saved(str(wanted)), library))
+            team, version = run_sync(load_to_ask(require_saved(str(wanted)), library))
             title = f"saved team {version.ref if version else wanted} of method {team.method} ({team.fingerprint})"
             name, model = str(wanted), str(version.facts.get("model", "")) if version else ""
             saved = version.name if version else ""
@@ -464,6 +465,19 @@ async def load_saved(ref: str, library: Library) -> tuple[Team, Version | None]:
         raise LibraryError(
             f"{error}; methods are {', '.join(method_names())}; baselines are {', '.join(BASELINES)}"
         ) from None
+
+
+async def load_to_ask(ref: str, library: Library) -> tuple[Team, Version | None]:
+    """Load a saved team as `load_saved`, whose code may be imported: that of a graph is the user's, or agreed to.
+
+    Raises:
+        LibraryError: there is none.
+        ConfigError: another user has saved the team of a graph.
+    """
+    team, version = await load_saved(ref, library)
+    if version is not None:
+        library.refuse_foreign_graph(team, version)
+    return team, version
 
 
 def describe_other_model(made_with: str, model: str) -> str:

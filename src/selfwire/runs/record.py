@@ -227,6 +227,8 @@ OUT = "out"
 """Name of the journal's note with another file for the results of an evaluation."""
 SERVERS = "mcp_servers"
 """Name of the journal's note with fingerprints of the files of MCP servers."""
+GRAPHS = "graphs"
+"""Name of the journal's note with the graphs of the teams that a run asks, whose code is imported."""
 MARK = "mark"
 """Name of the journal's note by which the user who began a run is known again."""
 CALLS_PER_TASK = "calls_per_task"
@@ -312,8 +314,9 @@ def refuse_foreign_run(
     """
     refuse_other_request(path, request)
     with JournalReader(path, check=False) as journal:
-        out, mark = journal.note(OUT), journal.note(MARK)
-        text, taken = _describe_for_mark(journal.run, request, out), list_taken(request, out)
+        out, noted, mark = journal.note(OUT), journal.note(GRAPHS) or [], journal.note(MARK)
+        graphs = noted if isinstance(noted, list) else [noted]
+        text, taken = _describe_for_mark(journal.run, request, out, graphs), list_taken(request, out, graphs)
     if names is not None:
         taken = {name: value for name, value in taken.items() if name in names}
     for name, value in changes.named.items():
@@ -387,16 +390,18 @@ def refuse_other_part(path: Path, request: RunSpec, whole: RunSpec) -> None:
         raise JournalError(f"run file {path} is not of the evolution that its run asks for; start a new run")
 
 
-def list_taken(request: RunSpec, out: object) -> dict[str, tuple[str, str]]:
+def list_taken(request: RunSpec, out: object, graphs: Collection[object] = ()) -> dict[str, tuple[str, str]]:
     """List what a run takes beyond models and tasks: kind and value, by the name of the field.
 
     Args:
         out: its other file of results.
+        graphs: of its teams.
     """
     langsmith = getattr(request, "langsmith", "off")
-    graphs = ", ".join(target for target in request.targets if is_graph(target))
+    named = [target for target in request.targets if is_graph(target)]
     found = {
-        "graphs": ("the code of the graphs", graphs),
+        "graphs": ("the code of the graphs", ", ".join(named)),
+        "teams": ("the code of the graphs of teams", ", ".join(sorted({*map(str, graphs)} - {*named}))),
         "grader": ("the code of the grader", request.grader if ":" in request.grader else ""),
         "tools": ("the tools", ", ".join(find_foreign_tools(request.tools or ""))),
         "base_url": ("the address", request.models.base_url or ""),
@@ -406,10 +411,13 @@ def list_taken(request: RunSpec, out: object) -> dict[str, tuple[str, str]]:
     return {name: (what, value) for name, (what, value) in found.items() if value}
 
 
-def _describe_for_mark(run: str, request: RunSpec, out: object) -> str:
-    """Write all of a run that its mark covers: its name, its request without what may change, its file of results."""
+def _describe_for_mark(run: str, request: RunSpec, out: object, graphs: object) -> str:
+    """Write all of a run that its mark covers: its name, its request without what may change, its file of results.
+
+    And the graphs of its teams.
+    """
     fixed = request.model_dump(mode="json", exclude=CHANGEABLE)
-    return to_canonical_json([run, fixed, out])
+    return to_canonical_json([run, fixed, out, graphs])
 
 
 def compute_config_hash(request: RunSpec) -> str:
@@ -545,7 +553,8 @@ class RunPlan(ABC, Generic[OpenRunT]):
             run_sync(self._note_request(journal))
             run_sync(self.note_start(journal))
             run_sync(journal.put_note(SERVERS, _digest_servers(self.request)))
-            text = _describe_for_mark(run, self.request, run_sync(journal.get_note(OUT)))
+            out, graphs = (run_sync(journal.get_note(name)) for name in (OUT, GRAPHS))
+            text = _describe_for_mark(run, self.request, out, graphs or [])
             run_sync(journal.put_note(MARK, make_mark(text)))
             run_sync(journal.put_note(SUMMARY, make_summary(self.command, self.request, "running")))
 

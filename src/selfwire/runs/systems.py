@@ -40,10 +40,12 @@ from selfwire.runs.open import (
     find_team,
     load_models,
     load_saved,
+    load_to_ask,
     make_seed,
     refuse_missing_tools,
     refuse_unreadable_memory,
 )
+from selfwire.runs.record import GRAPHS
 from selfwire.runs.spec import SystemSpec, require_names
 from selfwire.store.files import encode_blob, find_blob, find_blob_references, load_blob
 from selfwire.store.journal import Journal
@@ -214,7 +216,7 @@ async def load_system_team(
 
 
 async def _saved(ref: str, library: Library) -> LoadedTeam:
-    team, version = await load_saved(ref, library)
+    team, version = await load_to_ask(ref, library)
     if version is None:
         return LoadedTeam(workflow=team, learned=team.lineage.parent is not None)
     spend = version.facts.get("spend")
@@ -298,23 +300,30 @@ TEAM_DIGESTS = "workflows"
 
 
 async def note_teams(journal: Journal, teams: Mapping[str, LoadedTeam]) -> None:
-    """Note the systems' teams, with the bytes to which they refer."""
+    """Note the systems' teams, with the bytes to which they refer, and the graphs that they name."""
     for loaded in teams.values():
         await note_blobs(journal, loaded.workflow)
     bodies = {name: await journal.put_body(loaded.model_dump(mode="json")) for name, loaded in teams.items()}
     await journal.put_note(TEAM_DIGESTS, bodies)
+    await journal.put_note(GRAPHS, _list_graphs(teams))
+
+
+def _list_graphs(teams: Mapping[str, LoadedTeam]) -> list[str]:
+    return sorted({loaded.workflow.method for loaded in teams.values() if is_graph(loaded.workflow.method)})
 
 
 def load_noted_teams(journal: JournalReader) -> dict[str, LoadedTeam]:
     """Load the systems' noted teams, with the bytes to which they refer.
 
     Raises:
-        JournalError: there are none, or the bytes have been changed.
+        JournalError: there are none, the bytes have been changed, or teams name other graphs than the run.
     """
     bodies = journal.note(TEAM_DIGESTS)
     if bodies is None:
         raise JournalError(f"run {journal.run!r} ended before it had begun; start a new run")
     teams = {name: journal.body(body, LoadedTeam.model_validate) for name, body in bodies.items()}
+    if _list_graphs(teams) != (journal.note(GRAPHS) or []):
+        raise JournalError(f"the teams of run {journal.run!r} have been changed; start a new run")
     for loaded in teams.values():
         load_noted_blobs(journal, loaded.workflow)
     return teams

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from selfwire.core.errors import ConfigError, LibraryError, format_first_fault
 from selfwire.core.team import Team
-from selfwire.core.values import iterate_texts
+from selfwire.core.values import iterate_texts, read_file_text
 
 REFERENCE = re.compile(r"sha256:[0-9a-f]{64}")
 KEPT = 8
@@ -181,7 +181,7 @@ def write_team(team: Team, path: Path) -> tuple[Path, ...]:
 def read_team(path: Path) -> Team:
     """Read an exported team; raises LibraryError if the file is missing or is not a team."""
     try:
-        team = Team.model_validate_json(path.read_text(encoding="utf-8"))
+        team = Team.model_validate_json(read_file_text(path))
         for reference in find_blob_references(team.memory):
             _read_blob(path, reference)
         return team

@@ -9,6 +9,7 @@ Namespaces: (selfwire, bodies) by fingerprint; (selfwire, versions, name) by "ru
 """
 
 import asyncio
+import hashlib
 import json
 import os
 import re
@@ -26,8 +27,9 @@ from langgraph.store.memory import InMemoryStore
 from pydantic import Field, TypeAdapter, ValidationError
 
 from selfwire.core.errors import ConfigError, LibraryError
+from selfwire.core.plugins import is_graph
 from selfwire.core.team import Lineage, Team
-from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, is_id, to_plain_json
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, is_id, to_canonical_json, to_plain_json
 from selfwire.store.files import (
     encode_blob,
     find_blob,
@@ -37,6 +39,7 @@ from selfwire.store.files import (
     place_draft,
     read_team,
 )
+from selfwire.store.trust import is_agreed, is_own, make_mark
 
 if TYPE_CHECKING:
     from langgraph.store.sqlite import SqliteStore
@@ -45,7 +48,8 @@ if TYPE_CHECKING:
 class Version(FrozenModel):
     """A version of the team `name`, saved by a run at a step and a time (ISO 8601 in UTC).
 
-    `facts` are score, cost, reasons, accepted, embedder, method, benchmark, ...
+    `facts` are score, cost, reasons, accepted, embedder, method, benchmark, ... `mark` is that of the user who saved a
+    team of a graph, whose code is imported where the team is asked; see `Library.refuse_foreign_graph`.
     """
 
     name: Id
@@ -55,6 +59,7 @@ class Version(FrozenModel):
     saved: str
     facts: FrozenJson = Field(default_factory=FrozenMap)
     lineage: Lineage = Lineage()
+    mark: str = Field(default="", exclude_if=lambda mark: not mark)
 
     @property
     def version(self) -> str:
@@ -319,6 +324,7 @@ class Library:
             saved=_now(),
             facts=dict(facts or {}),
             lineage=team.lineage,
+            mark=make_mark(_describe_for_mark(name, run, step, team)) if is_graph(team.method) else "",
         )
         if item := await self._get(("versions", name), version.version):
             existing = self._version(item)
@@ -467,6 +473,28 @@ class Library:
         """Map tags to versions."""
         return {item.key: self._read(item, "version") for item in await self._all(("tags", name))}
 
+    def refuse_foreign_graph(
+        self, team: Team, version: Version, ask: Callable[[str], bool] = lambda question: False
+    ) -> None:
+        """Refuse a team of a graph that another user has saved, before the graph's code is imported.
+
+        Args:
+            ask: puts the question to the user; False where nobody can answer.
+
+        Raises:
+            ConfigError: the user neither has saved the version nor agrees to the code of its team.
+        """
+        text = _describe_for_mark(version.name, version.run, version.step, team)
+        if not is_graph(team.method) or is_own(text, version.mark):
+            return
+        origin = f"team {version.ref} in {self.where} is not known as saved by you"
+        found = f"{origin}, and names the code of the graph {team.method}"
+        digest = hashlib.sha256(team.method.encode()).hexdigest()
+        if not is_agreed(Path(self.where, version.name), digest, found, ask):
+            raise ConfigError(
+                f"{found}; nothing of that was imported; if you trust it, say so: selfwire show {version.ref} --trust"
+            )
+
     async def _get(self, namespace: tuple[str, ...], key: str) -> Item | None:
         item = await self.store.aget((_ROOT, *namespace), key) if all(map(is_id, namespace)) else None
         return None if item is None else self._check_schema(item)
@@ -511,6 +539,11 @@ class Library:
         saved = f"saved there are {', '.join(names[:12])}" if names else "nothing has been saved there yet"
         hint = f"did you mean {', '.join(close)}?" if close else saved
         return LibraryError(f"there is no team {ref!r} in library {self.where}; {hint}")
+
+
+def _describe_for_mark(name: str, run: str, step: int, team: Team) -> str:
+    """Write what the mark of a version covers: its place in the library, and the graph that its team names."""
+    return to_canonical_json(["team", name, run, step, team.method])
 
 
 def open_library(home: Path | str | None = None, *, create: bool = True, snapshot: bool = False) -> Library:

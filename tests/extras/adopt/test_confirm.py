@@ -236,6 +236,47 @@ def test_large_files_are_linked_and_large_folders_are_run_where_they_are(
     assert sorted(path.name for path in Path().iterdir()) == ["app.py", "large.txt"]
 
 
+OUTSIDE = """
+import os, shutil
+from contextlib import suppress
+WITHIN = os.open({outside!r}, os.O_RDONLY)
+shutil.rmtree({outside!r} + "/folder", ignore_errors=True)
+for change in (
+    lambda: os.remove("file", dir_fd=WITHIN),
+    lambda: os.rename("file", "other", src_dir_fd=WITHIN, dst_dir_fd=WITHIN),
+    lambda: os.rename("app.py", "moved", dst_dir_fd=WITHIN),
+    lambda: os.mkdir("made", dir_fd=WITHIN),
+    lambda: os.symlink("file", "linked", dir_fd=WITHIN),
+    lambda: os.chmod(WITHIN, 0o700),
+    lambda: os.utime("file", (0, 0), dir_fd=WITHIN),
+):
+    with suppress(PermissionError):
+        change()
+os.mkdir("own")
+open("own/file", "w").close()
+shutil.rmtree("own")
+assert not os.path.exists("own")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="paths of open folders are not shown here")
+def test_a_program_changes_nothing_outside_by_an_open_folder(write: Callable[[str], None], tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "folder" / "below").mkdir(parents=True)
+    for name in ("file", "folder/a", "folder/below/b"):
+        (outside / name).touch()
+    outside.chmod(0o755)
+
+    def look() -> dict[Path, tuple[int, int]]:
+        return {path: (path.lstat().st_mode, path.lstat().st_mtime_ns) for path in (outside, *outside.rglob("*"))}
+
+    before = look()
+    write(OUTSIDE.format(outside=str(outside)) + GRAPH)
+    found = confirm()
+    assert look() == before
+    assert len(found.refused) >= 8
+
+
 def test_a_program_that_does_not_end_is_stopped(write: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     write("while True:\n    pass\n" + GRAPH)
     monkeypatch.setattr(confirming, "SECONDS", 0.5)

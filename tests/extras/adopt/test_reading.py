@@ -54,6 +54,28 @@ def test_a_name_that_is_none_is_refused() -> None:
     assert refuse("my_app") == "'my_app' names no graph; write it as my_app.graph:graph or my_app/graph.py:graph"
 
 
+@pytest.mark.parametrize("folder", ["OUTSIDE", "../outside"])
+def test_folders_outside_the_program_are_not_searched(
+    write: Write, tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = list[Path]()
+    search = Path.glob
+
+    def see(folder: Path, pattern: str) -> Iterator[Path]:
+        searched.append(folder.resolve())
+        return search(folder, pattern)
+
+    write("outside/secret.md", "Do not read me.")
+    write("app/prompts/a.md", "Answer briefly.")
+    loads = "''.join(path.read_text() for path in Path({!r}).rglob('*.md'))"
+    read = " + ".join(loads.format(name) for name in ("prompts", folder.replace("OUTSIDE", f"{tmp_path}/outside")))
+    write("app/app.py", f"from pathlib import Path\nPROMPT = {read}\n{GRAPH}")
+    monkeypatch.chdir(tmp_path / "app")
+    monkeypatch.setattr(Path, "glob", see)
+    read_program("app:graph")
+    assert {*searched} == {tmp_path / "app" / "prompts"}
+
+
 def test_a_missing_file_is_named_with_the_folder(write: Write, tmp_path: Path) -> None:
     assert refuse("my_app.graph:graph") == (
         f"there is no file of 'my_app.graph': my_app.graph is looked for as my_app/graph.py below {tmp_path}; go to "

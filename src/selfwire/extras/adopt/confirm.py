@@ -45,7 +45,7 @@ def start_child(folder: Path, place: Path, environment: Mapping[str, str]) -> st
     """Run the child process of a folder to its end; returns how it ended, "" if well."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "selfwire.extras.adopt.confirm_child", str(folder)],
+            [sys.executable, "-P", "-m", "selfwire.extras.adopt.confirm_child", str(folder)],
             cwd=place,
             env=environment,
             timeout=SECONDS,

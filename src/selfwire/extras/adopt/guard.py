@@ -25,8 +25,16 @@ STARTING = {
     "os.forkpty",
     "os.kill",
 }
-CHANGING = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod"}
-"""Audit events of Python, https://docs.python.org/3/library/audit_events.html."""
+CHANGING: dict[str, tuple[tuple[int, int | None], ...]] = {
+    **dict.fromkeys(("os.remove", "os.rmdir"), ((0, 1),)),
+    **dict.fromkeys(("os.mkdir", "os.chmod"), ((0, 2),)),
+    **dict.fromkeys(("os.chown", "os.utime"), ((0, 3),)),
+    **dict.fromkeys(("os.rename", "os.link"), ((0, 2), (1, 3))),
+    "os.symlink": ((0, None), (1, 2)),
+    **dict.fromkeys(("open", "sqlite3.connect", "os.truncate", "os.setxattr", "os.removexattr"), ((0, None),)),
+}
+"""Audit events of Python, https://docs.python.org/3/library/audit_events.html, each with the places of the paths among
+what it is given, and of the open folders that these begin in."""
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 MEMORY = 4 << 30
 """Most bytes of data of the process."""
@@ -56,10 +64,11 @@ def restrict(folder: Path, report: Callable[[str, str], None]) -> None:
             _refuse(f"connects to {_format_address(given)}")
         elif event in STARTING:
             _refuse(f"starts another program ({event})")
-        elif event == "open" or event == "sqlite3.connect" or event in CHANGING:
+        elif event in CHANGING:
             for path in _list_written(event, given):
                 is_there = event == "os.mkdir" and Path(path).is_dir()  # fails by itself
-                if not is_there and not os.path.realpath(path).startswith((inside + os.sep, os.devnull)):
+                where = os.path.realpath(path)
+                if not is_there and where != os.devnull and not where.startswith(inside + os.sep):
                     _refuse(f"writes {_show(path)}")
 
     def _refuse(what: str) -> None:
@@ -88,13 +97,24 @@ def _list_written(event: str, given: tuple[Any, ...]) -> Iterator[str]:
     """List the paths that an event would change."""
     if event == "open" and not (isinstance(given[2], int) and given[2] & WRITING):
         return
-    for path in given[: 2 if event in ("os.rename", "os.link", "os.symlink") else 1]:
-        if isinstance(path, str | bytes | os.PathLike):
+    for place, folder in CHANGING[event]:
+        path, within = given[place], -1 if folder is None else given[folder]
+        if isinstance(path, int):
+            yield from () if event == "open" else [_find_open_path(path)]
+        elif isinstance(path, str | bytes | os.PathLike):
             found = os.fsdecode(path)
             if event == "sqlite3.connect":
                 found = found.removeprefix("file:").partition("?")[0]
             if found and not found.startswith(":memory:"):
-                yield found
+                yield found if within in (-1, None) else os.path.join(_find_open_path(within), found)
+
+
+def _find_open_path(descriptor: int) -> str:
+    """Find the path of an open file or folder; "/" where the system does not show it."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return os.sep
 
 
 def _show(path: str) -> str:

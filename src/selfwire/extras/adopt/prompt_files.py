@@ -225,7 +225,7 @@ def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]
     for pattern in find_patterns(program, node, at):
         places = [Path(pattern)] if Path(pattern).is_absolute() else _place_relative(program, pattern, at)
         for place in places:
-            matched = _match(place)
+            matched = _match(place, program.project)
             if matched:
                 found += [path for path in matched if path.is_relative_to(program.project) and path not in found]
                 break
@@ -247,13 +247,14 @@ def _place_relative(program: Program, pattern: str, at: Surroundings) -> list[Pa
     return [folder / pattern for folder in folders]
 
 
-def _match(place: Path) -> list[Path]:
+def _match(place: Path, project: Path) -> list[Path]:
+    """List the files at a place; a pattern is only searched for within the project."""
     parts = place.parts
     wild = next((index for index, part in enumerate(parts) if ANY in part), None)
     if wild is None:
         return [place.resolve()] if place.is_file() else []
     folder, pattern = Path(*parts[:wild]), "/".join(parts[wild:])
-    if not folder.is_dir() or not pattern.strip("*/."):
+    if not folder.is_dir() or not pattern.strip("*/.") or not folder.resolve().is_relative_to(project):
         return []
     return sorted(path.resolve() for path in folder.glob(pattern) if path.is_file())
 

@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
@@ -18,6 +18,8 @@ from selfwire.extras.cluster.jobs import Ended, Event, Job, read_end, run_job
 
 PAUSE = 0.2
 """Most seconds of a wait for events."""
+SAFE_PATH = "PYTHONSAFEPATH"
+"""Environment variable of Python, for a child whose flags `multiprocessing` chooses."""
 END = 5.0
 """Seconds until a process that was asked to end is killed."""
 
@@ -104,7 +106,8 @@ def import_for_workers(modules: Sequence[str]) -> bool:
     _start_resource_tracker()  # which lets signals through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as Ctrl-C is this process's alone
     try:
-        forkserver.ensure_running()
+        with _leave_out_working_directory():
+            forkserver.ensure_running()
     except OSError:
         return False
     finally:
@@ -120,12 +123,14 @@ def _start_resource_tracker() -> None:
     try:
         shown = os.dup(2)
     except OSError:  # there is no such stream
-        resource_tracker.ensure_running()
+        with _leave_out_working_directory():
+            resource_tracker.ensure_running()
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
-        resource_tracker.ensure_running()
+        with _leave_out_working_directory():
+            resource_tracker.ensure_running()
     finally:
         os.dup2(shown, 2)
         os.close(shown)
@@ -137,9 +142,27 @@ def _start_worker(forks: bool) -> _ChildProcess:
     context: Any = multiprocessing.get_context("forkserver" if forks else "spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=serve_jobs, args=(theirs, dict(os.environ)))
-    process.start()
+    with _leave_out_working_directory():
+        process.start()
     theirs.close()
     return _ChildProcess(process, ours)
+
+
+@contextmanager
+def _leave_out_working_directory() -> Iterator[None]:
+    """Have Python processes that start here find no module in the working directory, whose files may be another user's.
+
+    What this process searches is passed on to a worker once that has imported what it needs by itself.
+    """
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(SAFE_PATH, None)  # another thread may have removed it
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 ENDED = 128 + signal.SIGTERM

@@ -178,7 +178,11 @@ def graph() -> Graph:
 
 def main() -> None:
     """Answer a question of the command line."""
-    print(graph().invoke({"question": " ".join(sys.argv[1:])})["answer"])
+    try:
+        team = graph()
+    except Exception as error:  # noqa: BLE001 - each provider has errors of its own
+        sys.exit(f"the model cannot be asked, so give its key, or another MODEL in the environment: {error}")
+    print(team.invoke({"question": " ".join(sys.argv[1:])})["answer"])
 '''
 MAIN = """
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def refused(home: Path, *arguments: str) -> str:
         ),
         (
             (*EVOLVE, "--gate", "better", "--gate-size", "6"),
-            "--gate better cannot accept anything with 6 gate tasks: at an error of 0.05 over 10 iterations a proof needs",
+            "--gate better cannot accept anything with 6 gate tasks: at an error of 0.05 over 10 iterations a proof",
         ),
         ((*EVOLVE, "--gate", "maybe"), "--gate must be 'better', 'no-worse', 'mean' or 'off', not 'maybe'"),
         ((*EVOLVE, "--gate-tasks", "0"), "--gate-tasks must be 1 or more, not 0"),

@@ -338,7 +338,8 @@ NOTES = (
 )
 """What holds for every page."""
 UNTRAINED = (
-    "EvoMAS takes part with an untrained router; `selfwire train evomas` trains one, and its team can take part by name."
+    "EvoMAS takes part with an untrained router; `selfwire train evomas` trains one, and its team can take part by "
+    "name."
 )
 
 

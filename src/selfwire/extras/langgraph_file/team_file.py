@@ -181,7 +181,7 @@ def main() -> None:
     try:
         team = graph()
     except Exception as error:  # noqa: BLE001 - each provider has errors of its own
-        sys.exit(f"the model cannot be asked, so give its key, or another MODEL in the environment: {error}")
+        sys.exit(f"give the model's key, or another MODEL in the environment: {error}")
     print(team.invoke({"question": " ".join(sys.argv[1:])})["answer"])
 '''
 MAIN = """

@@ -618,7 +618,7 @@ def _guess_input(row: DataRow, free: Sequence[str]) -> str:
         )
     raise ConfigError(
         f"{row.where}: no field has a usual name for a question ({', '.join(INPUTS)}); call it input, "
-        f"or name one with --input-field, fields are {_list(row.values)}"
+        f"or name one on the command line with --input-field, fields are {_list(row.values)}"
     )
 
 

@@ -337,7 +337,8 @@ class Method(Generic[Config]):
     end_reasons: ClassVar[Mapping[str, str]] = FrozenMap()
 
     def __init__(self, config: Config | None = None, **options: Any) -> None:
-        self.config: Config = config or parse_config(self.name, self.config_type, options)  # type: ignore[assignment]
+        schema = check_declaration(type(self)).config_type
+        self.config: Config = config or parse_config(self.name, schema, options)  # type: ignore[assignment]
 
     @staticmethod
     def estimate_calls(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:

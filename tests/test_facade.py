@@ -510,6 +510,16 @@ def test_an_argument_that_cannot_be_meant_is_named_before_anything_is_asked(
             lambda: selfwire.run("hiva", "Who?", model="openai:unpriced", budget={"dollars": 1}),
             r'or set budget=\{"tokens": ...\} or budget=\{"calls": ...\} in its place$',
         ),
+        (lambda: selfwire.evolve("tacomas", SUMS), r"measure it with selfwire.evaluate\('tacomas', ...\)$"),
+        (lambda: selfwire.evolve("hiva", SUMS), "better cannot accept anything .*: at an error of 0.05 over 10"),
+        (
+            lambda: selfwire.evaluate("single", [{"asked": "Who?", "reference": "Ann"}], grade),
+            "call it input, or name one on the command line with --input-field",
+        ),
+        (
+            lambda: selfwire.run("hiva", "Who?", model="openai:unpriced", budget={"dollars": 1}),
+            r"give it in prices\.json in the home folder, or on the command line with --prices FILE, or set",
+        ),
         (lambda: selfwire.evolve("hiva", SUMS[:3]), "a run needs at least trainset 4, valset 4, testset 4; 3 tasks"),
         (
             lambda: selfwire.evaluate("single", "archive", "numeric"),

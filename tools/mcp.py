@@ -216,7 +216,7 @@ class McpTool:
         self._check(arguments)
         try:
             blocks = await self.tool.ainvoke({WHOLE: dict(arguments)})
-        except ToolException as error:
+        except (ToolException, ToolError) as error:
             raise ToolError(f"{self.spec.name} failed: {error}") from None
         return "".join(str(block["text"]) for block in blocks)
 
@@ -273,7 +273,7 @@ class ServerHandle:
             found = await run_on_foreign_loop(connection.loop, seconds, connection.call, name, arguments[WHOLE])
         except (CallTimeoutError, LoopBlockedError):
             asyncio.run_coroutine_threadsafe(connection.check(), connection.loop)
-            raise ToolError(f"{name} did not answer within {seconds:g} seconds") from None
+            raise ToolError(f"no answer within {seconds:g} seconds") from None
         return _to_text(found)
 
     def rest(self) -> None:
@@ -324,10 +324,10 @@ class _Connection:
             except McpError as error:
                 if error.error.code == CONNECTION_CLOSED:
                     await self._break_off(opened)
-                    raise ToolError(f"the server {self.name!r} ended during the call of {name}") from None
-                raise ToolError(f"{name} failed: {cut_result(_clean(error.error.message))}") from None
+                    raise ToolError(f"the server {self.name!r} ended during the call") from None
+                raise ToolError(cut_result(_clean(error.error.message))) from None
             except Exception as error:  # noqa: BLE001 - whatever a stranger's server answers
-                raise ToolError(f"{name} failed: {self._describe(error)}") from None
+                raise ToolError(self._describe(error)) from None
             finally:
                 self._calls -= 1
             self._breaks = 0

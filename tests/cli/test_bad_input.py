@@ -97,8 +97,8 @@ def refused(home: Path, *arguments: str) -> str:
         ),
         (
             (*EVOLVE, "--model", "openai:local", "--base-url", "http://127.0.0.1:9/v1", "--objective", "score-dollars"),
-            "the objective 'score-dollars' cannot be computed: the price of openai:local is not known; give it with "
-            "--prices FILE or in prices.json in the home folder, or count tokens or calls in its place",
+            "the objective 'score-dollars' cannot be computed: the price of openai:local is not known; give it "
+            "in prices.json in the home folder, or on the command line with --prices FILE, or count tokens or calls in",
         ),
         (
             (*EVOLVE, "--objective", "cheapest", "--gate-size", "60"),
@@ -106,7 +106,7 @@ def refused(home: Path, *arguments: str) -> str:
         ),
         (
             (*EVOLVE, "--gate", "better", "--gate-size", "6"),
-            "--gate better cannot accept anything with 6 gate tasks: at --error 0.05 over 10 iterations a proof needs",
+            "--gate better cannot accept anything with 6 gate tasks: at an error of 0.05 over 10 iterations a proof",
         ),
         ((*EVOLVE, "--gate", "maybe"), "--gate must be 'better', 'no-worse', 'mean' or 'off', not 'maybe'"),
         ((*EVOLVE, "--gate-tasks", "0"), "--gate-tasks must be 1 or more, not 0"),

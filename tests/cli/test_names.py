@@ -91,6 +91,11 @@ def test_where_a_saved_team_is_wanted_a_method_is_refused(home: Path, arguments:
     assert "and a saved team is wanted here; a saved team of that name is team:" in result.stderr
 
 
+def test_where_a_saved_team_is_wanted_a_graph_is_told_how_it_becomes_one(home: Path) -> None:
+    told = call(home, "prune", "my_app:graph", "--benchmark", "archive", code=2).stderr
+    assert "a saved team is wanted here; save it with `selfwire adopt my_app:graph --name NAME`" in told
+
+
 def test_history_and_front_say_what_a_name_of_no_team_means(tmp_path: Path) -> None:
     given = ("--benchmark", "archive", "--name", "mine", "--iterations", "1", "--train", "1", "--test", "1")
     evolved = call(tmp_path, "evolve", "hiva", *given, "--batch", "1", "--gate", "off", "--gate-size", "0", "--json")

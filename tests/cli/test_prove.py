@@ -1,6 +1,7 @@
 """The command `prove`: what it refuses, what it says beforehand, and one small proof that is stopped and goes on."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ def test_a_dry_run_says_what_it_costs_and_what_it_could_see(tmp_path: Path) -> N
 def test_a_proof_that_a_budget_stops_goes_on_and_its_page_is_checked(tmp_path: Path) -> None:
     words = (*SMALL, "--out", str(tmp_path), "--evolve", "none", "--json")
     stopped = call(tmp_path, *words, "--budget-calls", "130", code=3)
-    assert "go on with: the same `selfwire prove` again" in stopped.stderr
+    assert re.findall("go on with: .*", stopped.stderr) == ["go on with: the same command again"]
+    assert json.loads(stopped.stdout)["resume"] == "the same command again"
     assert "1 of 2 parts are finished" in (tmp_path / "prove.md").read_text()
     found = json.loads(call(tmp_path, *words).stdout)
     assert "2 of 2 parts are finished" in (tmp_path / "prove.md").read_text()

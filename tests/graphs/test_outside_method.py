@@ -524,6 +524,11 @@ def test_a_declaration_that_cannot_be_used_is_refused(
         method.find_method("bare")
 
 
+def test_a_declaration_that_cannot_be_used_is_refused_where_the_method_is_made() -> None:
+    with pytest.raises(ConfigError, match="method bare: config_type is a subclass of FrozenModel"):
+        type("Bare", (Bare,), {"config_type": dict})()
+
+
 @pytest.mark.parametrize("name", [*plugins.own_methods(), *plugins.CONTESTANTS])
 def test_the_declaration_of_every_method_of_selfwire_can_be_used(name: str) -> None:
     found = method.find_method(name)

@@ -29,10 +29,17 @@ TASKS = tuple(f"t{number}" for number in range(40))
 HEAD = ProofHead(proof="prove-1", systems=("cot", "mine"), seeds=(0, 1))
 
 
-def kept(name: str, scores: Sequence[float | None], tokens: int, dollars: float | None = 0.0, evolved: int = 0) -> str:
+def kept(
+    name: str,
+    scores: Sequence[float | None],
+    tokens: int,
+    dollars: float | None = 0.0,
+    evolved: int = 0,
+    method: str = "",
+) -> str:
     cost = Usage(calls=evolved) if evolved else None
     return KeptSystem(
-        info=SystemInfo(name=name, target=name, method="", workflow="", learned=bool(evolved), evolution=cost),
+        info=SystemInfo(name=name, target=name, method=method, workflow="", learned=bool(evolved), evolution=cost),
         scores=tuple(scores),
         calls=(1,) * len(scores),
         tokens=((tokens, 0),) * len(scores),
@@ -40,12 +47,12 @@ def kept(name: str, scores: Sequence[float | None], tokens: int, dollars: float 
     ).model_dump_json(exclude_defaults=True)
 
 
-def part(seed: int, mine: Sequence[float], evolved: int = 0) -> list[str]:
+def part(seed: int, mine: Sequence[float], evolved: int = 0, method: str = "") -> list[str]:
     names = tuple(f"{seed} {task}" for task in TASKS)
     head = KeptHead(benchmark="b", model="m", seed=seed, calls_per_task=9, code="c", tasks=names)
     single = [kept(name, [0.0] * 40, 100) for name in ("trivial", "direct", "cot")]
     votes = [head.model_dump_json(), kept("best-of-3", [1.0] * 20 + [0.0] * 20, 300)]
-    return [head.model_dump_json(), *single, kept("mine", mine, 250, evolved=evolved), *votes]
+    return [head.model_dump_json(), *single, kept("mine", mine, 250, evolved=evolved, method=method), *votes]
 
 
 def summary(tokens: int, dollars: float | None) -> SystemSummary:
@@ -108,6 +115,12 @@ def test_a_verdict_of_a_single_evolution_says_that_it_is_one(tmp_path: Path) -> 
     table = build_proof_table(read_proof(tmp_path / "r.jsonl"), "b")
     cells = dict(zip(table.head, table.rows[2], strict=True))
     assert cells["from best of k"].endswith("better, for this evolution")
+
+
+@pytest.mark.parametrize(("method", "told"), [("evomas", 1), ("hiva", 0)])
+def test_a_page_speaks_of_an_untrained_router_only_where_one_takes_part(tmp_path: Path, method: str, told: int) -> None:
+    write_rows(HEAD, [part(0, [1.0] * 40, method=method)], tmp_path / "r.jsonl")
+    assert format_page(read_proof(tmp_path / "r.jsonl")).count("an untrained router") == told
 
 
 def test_rows_without_votes_or_of_another_kind_are_refused(tmp_path: Path) -> None:

@@ -143,7 +143,8 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
 def _run_to_end(opened: AbstractContextManager[OpenEvaluation], home: Path | None, given: Mapping[str, Any]) -> None:
     """Run one evaluation; exit with code 1 if too many of its tasks ended as errors."""
     with opened as run:
-        lines, go_on = run_and_report(run, home, given), output.format_resume_line(run.command, run.run, home)
+        go_on = output.format_resume_line(run.command, run.run, home)
+        lines = run_and_report(run, home, given, go_on)
     exit_on_errors(lines[1:], given["max_errors"], go_on)  # after the trivial baseline
 
 
@@ -159,7 +160,7 @@ def _compare_seeds(request: EvaluateSpec, seeds: int, folder: Path | None, given
         asked = request.replace(seed=seed)
         left = compute_left(asked.budget, spent, Usage())
         with start_or_resume(asked.replace(budget=left), folder, f"{name}-s{seed}", Given()) as run:
-            found.append(run_and_report(run, folder, {**given, "markdown": None}))
+            found.append(run_and_report(run, folder, {**given, "markdown": None}, AGAIN))
             spent += run.spent
     over = summarise_seeds(found, request.against)
     note = (
@@ -209,8 +210,14 @@ def parse_request(given: Mapping[str, Any], entries: tuple[SystemSpec, ...], com
     return options.tell(fit_evaluation(request, sizes))
 
 
-def run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, Any]) -> tuple[SystemSummary, ...]:
-    """Run an open evaluation, print its progress and its table, and return the lines."""
+def run_and_report(
+    run: OpenEvaluation, home: Path | None, given: Mapping[str, Any], go_on: str
+) -> tuple[SystemSummary, ...]:
+    """Run an open evaluation, print its progress and its table, and return the lines.
+
+    Args:
+        go_on: how the user goes on where it stops.
+    """
     out, asked = output.make_console(), run.request
     workers, markdown = _choose_workers(asked, given), given.get("markdown")
     names = ", ".join(asked.targets)
@@ -219,7 +226,7 @@ def run_and_report(run: OpenEvaluation, home: Path | None, given: Mapping[str, A
     )
     tasks, models = format_count(len(run.tasks), "task"), describe_models(run)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {tasks}, seed {asked.seed}, {models}")
-    with print_before_exit(partial(_print_end, run, home), on_any_error=True), upload_if_requested(run):
+    with print_before_exit(partial(_print_end, run, home, go_on), on_any_error=True), upload_if_requested(run):
         for line in (*run.origins, *run.notices):
             out.print(line)
         if (evolving := asked.evolving) and evolving.names:
@@ -312,7 +319,7 @@ def _evolve(run: OpenEvaluation) -> None:
         run.evolve(tell)
 
 
-def _print_end(run: OpenEvaluation, home: Path | None, finished: bool) -> None:
+def _print_end(run: OpenEvaluation, home: Path | None, go_on: str, finished: bool) -> None:
     results = f"results{'' if finished else ' so far'} are in {run.out}; "
     if not finished:
         try:
@@ -320,7 +327,7 @@ def _print_end(run: OpenEvaluation, home: Path | None, finished: bool) -> None:
         except ConfigError as error:
             typer.echo(str(error), err=True)
             results = ""
-    output.print_summary(run, home, finished=finished)
+    output.print_summary(run, go_on, finished=finished)
     print_broken_tools(run.journal, home)
     if results:
         add_result(results=str(run.out))

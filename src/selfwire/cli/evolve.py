@@ -497,7 +497,7 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
         result: with the tests; None if the run has not come so far, or has none.
     """
     out, there = output.make_console(), output.format_home_option(home)
-    output.print_summary(run, home, finished=finished)
+    output.print_summary(run, output.format_resume_line(run.command, run.run, home), finished=finished)
     print_broken_tools(run.journal, home)
     where, name = Path(run.library.where), run.config.name
     add_result(name=name, method=run.method.name, benchmark=run.request.benchmark)

@@ -137,8 +137,8 @@ def tell_of_finished_run(run: OpenRun) -> Iterator[None]:
         )
 
 
-def print_summary(run: OpenRun, home: str | Path | None, *, finished: bool) -> None:
-    """Print the cost of a run, and the command that resumes it unless it is finished."""
+def print_summary(run: OpenRun, go_on: str, *, finished: bool) -> None:
+    """Print the cost of a run, and how the user goes on unless it is finished."""
     from selfwire.models.metered_chat import describe_unusable_replies  # nothing that only reads needs it
     from selfwire.models.sync import run_sync
 
@@ -151,8 +151,8 @@ def print_summary(run: OpenRun, home: str | Path | None, *, finished: bool) -> N
         out.print(unusable)
     add_result(run=run.journal.run, status="finished" if finished else "stopped", spend=run.spent)
     if not finished:
-        add_result(resume=format_resume_line(run.command, run.journal.run, home).removeprefix("go on with: "))
-        out.print(format_resume_line(run.command, run.journal.run, home))
+        add_result(resume=go_on.removeprefix("go on with: "))
+        out.print(go_on)
 
 
 def format_resume_line(command: str, run: str, home: str | Path | None) -> str:

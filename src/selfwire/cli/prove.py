@@ -174,7 +174,7 @@ def _run_parts(
         nonlocal spent
         left = compute_left(request.budget, spent, Usage())
         with start_or_resume(request.replace(budget=left), folder, name, Given()) as opened:
-            lines = run_and_report(opened, folder, given)
+            lines = run_and_report(opened, folder, given, AGAIN)
             spent += opened.spent
         summaries.extend(lines[1:])
         return {line.info.name: line for line in lines}
@@ -189,9 +189,6 @@ def _run_parts(
                     names.append(name_run(head.proof, seeded, number, votes=True))
                     run(votes, names[-1])
                 kept += [list_kept_lines(get_run_folder(folder, name) / RESULTS) for name in names]
-    except (typer.Exit, KeyboardInterrupt):
-        typer.echo("go on with: the same `selfwire prove` again", err=True)
-        raise
     finally:
         if kept:
             write_rows(head, kept, out / KEPT)

@@ -163,7 +163,7 @@ def _print_update(update: Update, updates: int) -> None:
 
 def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> None:
     out, run = output.make_console(), training.run
-    output.print_summary(run, home, finished=finished)
+    output.print_summary(run, output.format_resume_line(run.command, run.run, home), finished=finished)
     print_broken_tools(run.journal, home)
     add_result(name=run.config.name, method=run.method.name, benchmark=run.request.benchmark)
     if finished:

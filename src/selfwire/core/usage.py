@@ -233,11 +233,15 @@ RunObjective = Annotated[str, AfterValidator(_check_run_objective)]
 """An objective, as text, that is computed within a run: of score, calls, tokens and seconds."""
 
 
+GIVE_PRICE = "give it in prices.json in the home folder, or on the command line with --prices FILE"
+"""What to do for a model without a price."""
+
+
 def subtract_cost(name: str, before: Usage, after: Usage) -> float:
     """Subtract one of `COSTS` of a usage from another's; raises ValueError where a price in dollars is not known."""
     old, new = getattr(before, name), getattr(after, name)
     if old is None or new is None:
-        raise ValueError("the price of a model is not known; give it with --prices FILE, or count tokens or calls")
+        raise ValueError(f"the price of a model is not known; {GIVE_PRICE}, or count tokens or calls")
     return float(new - old)
 
 

@@ -19,7 +19,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from selfwire.core.errors import BudgetError, ConfigError, TaskBudgetError, format_validation_error
 from selfwire.core.scope import Scope
-from selfwire.core.usage import ZERO_USAGE, Budget, Usage, UsageAccumulator
+from selfwire.core.usage import GIVE_PRICE, ZERO_USAGE, Budget, Usage, UsageAccumulator
 from selfwire.core.values import FrozenModel, read_file_text
 from selfwire.models.limits import Pool, ResourceAmount
 
@@ -85,10 +85,7 @@ class Prices(FrozenModel):
             ConfigError: the price is not known.
         """
         if self.cost(model, 0, 0) is None:
-            raise ConfigError(
-                f"{fault}: the price of {model} is not known; give it with --prices FILE or in prices.json in the home "
-                f"folder, or {instead}"
-            )
+            raise ConfigError(f"{fault}: the price of {model} is not known; {GIVE_PRICE}, or {instead}")
 
 
 def _describe_fault(error: OSError | UnicodeDecodeError | ValidationError) -> str:

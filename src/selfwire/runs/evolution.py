@@ -17,7 +17,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import GIVE_PRICE, Usage
 from selfwire.core.values import format_count
 from selfwire.evals.baselines import Single, merge_samples
 from selfwire.evals.benchmarks.benchmark import Benchmark
@@ -317,7 +317,7 @@ def refuse_method_that_learns_nothing(method: str, benchmark: str = "") -> None:
     """Refuse the evolution of a method whose team changes only within a question.
 
     Args:
-        benchmark: for the command that measures the method instead.
+        benchmark: for the command that measures the method instead; "" for a call in Python.
 
     Raises:
         ConfigError: it is such a method or a baseline, or there is no method of this name.
@@ -325,9 +325,10 @@ def refuse_method_that_learns_nothing(method: str, benchmark: str = "") -> None:
     if find_kind(method) == "baseline":
         raise ConfigError(f"{method!r} is a baseline, which stays as it is; methods are {', '.join(method_names())}")
     if not find_method(method).evolves:
+        command = f"`selfwire eval {method} --benchmark {shlex.quote(benchmark)}`"
         raise ConfigError(
             f"{method} cannot be evolved: it rewires its team while it works on a question, and learns nothing between "
-            f"questions; measure it with `selfwire eval {method} --benchmark {shlex.quote(benchmark or 'archive')}`"
+            f"questions; measure it with {command if benchmark else f'selfwire.evaluate({method!r}, ...)'}"
         )
 
 
@@ -475,7 +476,7 @@ def describe_models(request: EvolveSpec, seed: Team, unpriced: Sequence[str]) ->
         is_used = any(agent.model for agent in seed.agents)
         return () if is_used else (f"no agent asks {named}, and none will: cheaper models are tried with --prune",)
     if unpriced:
-        price = f"the price of {unpriced[0]} is not known; give it with --prices FILE"
+        price = f"the price of {unpriced[0]} is not known; {GIVE_PRICE}"
         return (f"no agent will be given a cheaper model, as dollars cannot be compared: {price}",)
     return ()
 
@@ -524,7 +525,7 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
     needed = next(filter(rule.can_prove, count(tasks + 1)))
     beside = f", the {kept} of the pruning among them," if kept else ""
     raise ConfigError(
-        f"--gate {rule.gate} cannot accept anything with {format_count(tasks, 'gate task')}: at --error "
+        f"--gate {rule.gate} cannot accept anything with {format_count(tasks, 'gate task')}: at an error of "
         f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof needs at least {needed}, "
         f"all of them won; give {5 * needed + kept} or more{beside} (--gate-size), fewer "
         "--iterations, or --gate mean, which takes chance for a gain; --anyway runs and accepts nothing"

@@ -434,9 +434,12 @@ def require_saved(ref: str) -> str:
         ConfigError: it means a method, a baseline or a group of them.
     """
     if kind := find_kind(ref):
-        raise ConfigError(
-            f"{ref!r} is a {kind}, and a saved team is wanted here; a saved team of that name is {TEAM}{ref}"
+        saved = (
+            f"save it with `selfwire adopt {ref} --name NAME`"
+            if is_graph(ref)
+            else f"a saved team of that name is {TEAM}{ref}"
         )
+        raise ConfigError(f"{ref!r} is a {kind}, and a saved team is wanted here; {saved}")
     return ref
 
 

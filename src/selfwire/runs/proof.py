@@ -316,7 +316,10 @@ def format_page(proof: Proof) -> str:
             f"<!-- table: proof rows={KEPT} part={number} -->\n{build_proof_table(proof, benchmark).markdown}\n"
             "<!-- end of table -->",
         ]
-    lines += ["## How to read it", "\n".join(f"- {note}" for note in (*NOTES, *head.notes))]
+    taking_part = [line.info for part in proof.parts for line in part.lines.values()]
+    untrained = any(system.method == "evomas" and not system.version for system in taking_part)
+    notes = (*NOTES, *([UNTRAINED] if untrained else []), *head.notes)
+    lines += ["## How to read it", "\n".join(f"- {note}" for note in notes)]
     return "\n\n".join(filter(None, lines)) + "\n"
 
 
@@ -332,10 +335,12 @@ NOTES = (
     '`direct` and `cot` are one call. "Best of k" is a vote over k answers of `cot`. For each seed k is the number of '
     "answers that costs as much as the system's, rounded up: in dollars where prices are known, else in tokens. What "
     "an evolution costs has its own column and is not in k.",
-    "EvoMAS takes part with an untrained router; `selfwire train evomas` trains one, and its team can take part by "
-    "name.",
 )
 """What holds for every page."""
+UNTRAINED = (
+    "EvoMAS takes part with an untrained router; `selfwire train evomas` trains one, and its team can take part by "
+    "name."
+)
 
 
 def summarise_proof(proof: Proof) -> list[dict[str, object]]:

@@ -118,6 +118,10 @@ def check_alone(home: Path, folder: Path, python: str, types: Path) -> None:
         assert alone.returncode == 0, alone.stderr
         assert alone.stdout.strip() == done["answer"].strip()
         assert [messages for messages, _ in groupby(take(server))] == [messages for messages, _ in groupby(sent)]
+    env.pop("OPENAI_API_KEY")
+    keyless = subprocess.run([python, str(file), question], env=env, cwd=folder, capture_output=True, text=True)
+    assert keyless.stderr.startswith("give the model's key, or another MODEL in the environment: ")
+    assert keyless.returncode == 1
     for command in (
         ["mypy", "--strict", "--cache-dir", str(types), "--python-executable", python, str(file)],
         ["ruff", "check", "--isolated", str(file)],

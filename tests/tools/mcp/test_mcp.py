@@ -122,15 +122,15 @@ async def test_a_server_that_dies_is_started_again_unless_it_dies_again_at_once(
     under_way = asyncio.create_task(use(tools["wait"], file=str(tmp_path / "begun")))
     await asyncio.to_thread(wait_until, (tmp_path / "begun").exists)
     told, other = await asyncio.gather(use(tools["die"]), under_way)
-    assert told == "error: the server 'script' ended during the call of die"
-    assert other == "error: the server 'script' ended during the call of wait"
+    assert told == "error: die failed: the server 'script' ended during the call"
+    assert other == "error: wait failed: the server 'script' ended during the call"
     after = await use(tools["tell"], name="pid")
     assert after not in (before, told)
     os.kill(int(after), signal.SIGKILL)  # between two calls
     wait_until(lambda: not is_running(after))
     found = await use(tools["echo"], text="back")
     if found != "back":  # its end was not known yet when the call began
-        assert found == "error: the server 'script' ended during the call of echo"
+        assert found == "error: echo failed: the server 'script' ended during the call"
         assert await use(tools["echo"], text="back") == "back"
     for _ in range(2):
         await use(tools["die"])
@@ -141,7 +141,7 @@ async def test_a_server_that_dies_is_started_again_unless_it_dies_again_at_once(
 async def test_a_server_that_hangs_is_killed_and_started_again(tmp_path: Path) -> None:
     tools = await asyncio.to_thread(load_tools, f"mcp:{write_servers(tmp_path, script={**PROGRAM, 'timeout': 1})}")
     before, began = await use(tools["tell"], name="pid"), time.monotonic()
-    assert await use(tools["hang"]) == "error: hang did not answer within 1 seconds"
+    assert await use(tools["hang"]) == "error: hang failed: no answer within 1 seconds"
     assert time.monotonic() - began < 5
     for _ in range(20):
         after = await use(tools["tell"], name="pid")
@@ -245,8 +245,9 @@ def test_an_agent_reads_what_a_server_says_and_the_run_goes_on(tmp_path: Path, m
         told = call(home, "eval", "--resume", run, "--budget-calls", "40").output
         assert len(server.asked) == 6
     assert f"{path} has changed since the run began" in told
+    assert "tool 'die' failed in all of its 2 calls, such as error: die failed: the server 'script' ended" in told
     results = (home / "runs" / run / "results.jsonl").read_text()
-    assert results.count("error: the server 'script' ended during the call of die | ***") == 2
+    assert results.count("error: die failed: the server 'script' ended during the call | ***") == 2
     assert not [file for file in home.rglob("*") if file.is_file() and KEY.encode() in file.read_bytes()]
     assert len(pids.read_text().split()) == 4
     wait_until(lambda: not any(map(is_running, pids.read_text().split())))

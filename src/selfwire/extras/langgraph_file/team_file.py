@@ -179,7 +179,11 @@ def graph() -> Graph:
 
 def main() -> None:
     """Answer a question of the command line."""
-    print(graph().invoke({"question": " ".join(sys.argv[1:])})["answer"])
+    try:
+        team = graph()
+    except Exception as error:  # noqa: BLE001 - each provider has errors of its own
+        sys.exit(f"give the model's key, or another MODEL in the environment: {error}")
+    print(team.invoke({"question": " ".join(sys.argv[1:])})["answer"])
 '''
 MAIN = """
 if __name__ == "__main__":

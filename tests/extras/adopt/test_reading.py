@@ -2767,3 +2767,153 @@ def test_a_node_waits_where_a_tool_of_its_agent_does(write: Write) -> None:
     head, _, graph = GRAPH.partition("\n\ngraph = ")
     write("app.py", head.partition("def chat")[0] + PAYING + "\n\ngraph = " + graph)
     assert [(pause.node, pause.kind) for pause in read_program("app:graph").interrupts] == [("chat", "interrupt")]
+
+
+def read_chat(write: Write, body: str) -> set[str]:
+    """Read the texts of a program whose node `chat` is given, behind the model's line."""
+    head, _, graph = GRAPH.partition("\n\ngraph = ")
+    write("app.py", head.partition("def chat")[0] + body + "\n\ngraph = " + graph)
+    return {"{}".join(text.pieces) for text in read_program("app:graph").texts if text.used_by}
+
+
+BOUND = """
+from collections import deque
+
+queue = deque(["First, greet."])
+queue.appendleft("Before all, bow.")
+first = queue.popleft()
+rules = []
+add, put = rules.append, rules.extend
+add("Be brief.")
+put(["Be kind.", "Be sure."])
+settings = {"system": "You chat.", "old": "You chatted."}
+system = settings.pop("system")
+
+
+def chat(state):
+    last = state["messages"].pop()
+    return {"messages": [llm.invoke([("system", system), ("user", first + "\\n".join(rules)), last])]}
+"""
+
+
+def test_names_of_methods_and_what_is_taken_out_of_collections_are_followed(write: Write) -> None:
+    texts = {"You chat.", "First, greet.", "Before all, bow.", "Be brief.", "Be kind.", "Be sure."}
+    assert read_chat(write, BOUND) == texts
+
+
+ALIASED_BUILDER = GRAPH.replace(
+    'graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()',
+    """
+def build():
+    builder = StateGraph(MessagesState)
+    node, edge = builder.add_node, builder.add_edge
+    node(chat)
+    edge(START, "chat")
+    return builder.compile()
+
+
+graph = build()
+""",
+)
+
+
+def test_nodes_and_edges_are_read_where_names_stand_for_methods_of_the_builder(write: Write) -> None:
+    write("app.py", "PROMPT = 'Chat.'\n" + ALIASED_BUILDER)
+    inventory = read_program("app:graph")
+    assert [node.name for node in inventory.nodes] == ["chat"]
+    assert [(edge.source, edge.ends) for edge in inventory.edges] == [("__start__", ("chat",))]
+
+
+PATCHED = """
+class Rules:
+    def list(self):
+        return "Be brief."
+
+
+kept = Rules.list
+
+
+def more(self):
+    return kept(self) + "Be kind."
+
+
+Rules.list = more
+add = [].append
+
+
+def chat(state, add=print):
+    add("Said to nobody.")
+    return {"messages": [llm.invoke(Rules().list())]}
+"""
+
+
+def test_a_method_that_is_replaced_or_a_name_that_is_another_in_a_function_stays_a_name(write: Write) -> None:
+    assert {"Be brief."} <= read_chat(write, PATCHED) <= {"Be brief.", "Be kind."}
+
+
+FLUENT = """
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Prompt:
+    head: str = ""
+    rules: tuple = ()
+    tail: str = ""
+
+    def role(self, text):
+        return replace(self, head=text)
+
+    def rule(self, text):
+        return replace(self, rules=(*self.rules, text))
+
+    def __add__(self, text):
+        return replace(self, tail=self.tail + text)
+
+    def __str__(self):
+        return "\\n".join([self.head, *(f"* {rule}" for rule in self.rules), self.tail])
+
+
+BASE = Prompt().rule("Rule one.").rule("Rule two.").rule("Rule three.")
+CHATTY = BASE.role("You chat.").rule("Rule four.").rule("Rule five.") + "The end." + "The very end."
+SILENT = BASE.role("You are silent.")
+
+
+def chat(state):
+    return {"messages": [llm.invoke(str(CHATTY))]}
+"""
+
+
+def test_a_prompt_that_many_calls_build_step_by_step_is_whole(write: Write) -> None:
+    rules = {f"Rule {number}." for number in ("one", "two", "three", "four", "five")}
+    assert read_chat(write, FLUENT) == {"You chat.", *rules, "The end.", "The very end."}
+
+
+TOOL_NODE = """
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langgraph.prebuilt import ToolNode, create_react_agent
+from pydantic import Field, create_model
+
+Bill = create_model("Bill", __doc__="Not sent.", bill=(str, Field(description="Number of the bill.")))
+
+
+@tool(args_schema=Bill)
+def pay(bill: str) -> str:
+    "Pay a bill."
+    return "It is paid."
+
+
+node = ToolNode(tools=[pay], handle_tool_errors="The till is jammed.")
+
+
+def chat(state):
+    return create_react_agent(llm, TOOLS).invoke(state)
+"""
+
+
+@pytest.mark.parametrize("tools", ["node", "ToolNode([pay], handle_tool_errors='The till is jammed.')"])
+def test_an_agent_has_the_tools_of_the_tool_node_that_it_is_given(write: Write, tools: str) -> None:
+    texts = {"Pay a bill.", "It is paid.", "Number of the bill.", "The till is jammed."}
+    assert read_chat(write, TOOL_NODE.replace("TOOLS", tools)) == texts
+    assert [agent.tools for agent in read_program("app:graph").agents] == [("pay",)]

@@ -36,6 +36,8 @@ VALIDATING = ("model_validate", "parse_obj", "validate_python")
 """Methods of pydantic that make objects of dicts."""
 REMOVING = ("update", "pop", "popitem", "clear", "remove", "__setitem__", "__delitem__")
 """Methods by which items of a collection are replaced or removed."""
+POPPING = ("pop", "popleft")
+"""Methods that take an item out of a collection."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
 """Functions that make a dict of an object's fields."""
 PARTIALS = ("partial", "partialmethod")
@@ -315,6 +317,66 @@ class BoundNames(ast.NodeVisitor):
         self.generic_visit(node)
 
 
+class MethodNames(ast.NodeVisitor):
+    """Names that stand for a method, as `add` after `add = rules.append`; calls of one become calls of the method.
+
+    Attributes:
+        called: those that an assignment may bind and that are called.
+        scopes: the module and the functions around what is visited, each with what its names are bound to.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        nodes = [*ast.walk(tree)]
+        calls = (node.func for node in nodes if isinstance(node, ast.Call))
+        names = {func.id for func in calls if isinstance(func, ast.Name)}
+        self.replaced = {n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
+        self.shared = {name for n in nodes if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
+        self.called = {
+            target.id
+            for node in nodes
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute | ast.Tuple)
+            for part in node.targets
+            for target in (part.elts if isinstance(part, ast.Tuple) else [part])
+            if isinstance(target, ast.Name) and target.id in names
+        } - self.shared
+        self.scopes: list[tuple[Any, dict[str, list[Any]]]] = []
+
+    def generic_visit(self, node: ast.AST) -> None:
+        """Visit all that a node has, inside the names of a module, class or function."""
+        is_scope = isinstance(node, ast.Module | ast.ClassDef | Function)
+        self.scopes += [(node, BoundNames(node).bound)] if is_scope else []
+        super().generic_visit(node)
+        del self.scopes[len(self.scopes) - is_scope :]
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """Put the method in the place of its name."""
+        if isinstance(node.func, ast.Name) and node.func.id in self.called:
+            method = self._find_method(node.func.id)
+            if method is not None:
+                value = ast.copy_location(ast.Name(method.value.id, ast.Load()), node.func)  # type: ignore[attr-defined]
+                node.func = ast.copy_location(ast.Attribute(value, method.attr, ast.Load()), node.func)
+        self.generic_visit(node)
+
+    def _find_method(self, name: str) -> ast.Attribute | None:
+        """Find the method that a name is bound to, once, as is the object that has it."""
+        depth, value = self._find_only(name, len(self.scopes))
+        if isinstance(value, Element) and isinstance(value.source, ast.Tuple) and not value.loop:
+            value = dict(enumerate(value.source.elts)).get(value.path[0])
+        if not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name) or value.attr in self.replaced:
+            return None
+        owners = {self._find_only(value.value.id, seen)[0] for seen in (depth + 1, len(self.scopes))}
+        return value if len(owners) == 1 and min(owners) >= 0 else None
+
+    def _find_only(self, name: str, depth: int) -> tuple[int, Any]:
+        """Find the scope that binds a name, of those down to a depth, and its only value; -1 if there is none."""
+        for number in reversed(range(depth)):
+            owner, bound = self.scopes[number]
+            if name in bound and (number == len(self.scopes) - 1 or not isinstance(owner, ast.ClassDef)):
+                is_sure = len(bound[name]) == 1 and name not in self.shared
+                return (number, bound[name][0]) if is_sure else (-1, None)
+        return -1, None
+
+
 def is_main_guard(node: ast.If) -> bool:
     """Whether a statement is `if __name__ == "__main__"`."""
     names = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}
@@ -519,6 +581,8 @@ class Program:
             ) from None
         except OSError as error:
             raise ConfigError(f"{show_path(path)} cannot be read: {error.strerror}; check the path") from None
+        if (methods := MethodNames(tree)).called:
+            methods.visit(tree)
         file = self.files[path] = SourceFile(path, name, text, tree, self.keys)
         self._index(file)
         self.unread.append(file)
@@ -2102,6 +2166,8 @@ class Program:
             return self.trace(node.func.value, at)
         if name == "next" and node.args:
             return self._list_next(node, at)
+        if name in POPPING and isinstance(node.func, ast.Attribute):
+            return self._list_popped(node, node.func.value, at)
         if name == "type" and len(node.args) == 1:
             of = self.passed.setdefault((node, "class"), ast.Attribute(node.args[0], "__class__", ast.Load()))
             return [found for found in self.trace(of, at) if isinstance(found.node, ast.ClassDef)]
@@ -2131,6 +2197,15 @@ class Program:
         chosen = [*(parts if is_searched else parts[:1]), *(Traced(part, at) for part in node.args[1:])]
         return [*self._trace_all(iter(chosen))] if parts else []
 
+    def _list_popped(self, node: ast.Call, owner: ast.expr, at: Surroundings) -> list[Traced]:
+        """Find what `items.pop()` may take out of a list or a deque, or by its key out of a dict."""
+        if node.args and any(is_text(key.node) for key in self.trace(node.args[0], at)):
+            item = self.passed.setdefault((node, "item"), ast.Subscript(owner, node.args[0], ast.Load()))
+            found = [value for value in self.trace(item, at) if value.node is not item]
+            return [*found, *(value for part in node.args[1:] if found for value in self.trace(part, at))]
+        parts = (part for part in self._iterate_all([owner], at) if isinstance(part, Traced))
+        return [*self._trace_all(parts)]
+
     def _make_dict(self, value: Traced) -> Traced:
         """Make a dict of a list of pairs; another value stays."""
         if not isinstance(value.node, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp):
@@ -2150,12 +2225,31 @@ class Program:
         for found in self.trace(owner, at):
             if isinstance(found.node, Instance):
                 names = [part.target.id for part in found.node.of.body if is_field(part)]  # type: ignore[attr-defined]
-                given = {f"{name} of object": [Traced(new[name], at)] for name in names if name in new}
-                given |= {f"{name} of object": [*self.get_member(found, name)] for name in names if name not in new}
+                given = {f"{name} of object": self._settle(Traced(new[name], at)) for name in names if name in new}
+                for name in names:
+                    kept = [] if name in new else [*self.get_member(found, name)]
+                    given |= {f"{name} of object": [value for part in kept for value in self._settle(part)]} if kept else {}
                 fields = [ast.keyword(name, ast.Name(f"{name} of object", ast.Load())) for name in names]
                 made = self.passed.setdefault((node, found.node.of.name), ast.Call(node.func, [], fields))
                 where = Surroundings(at.file, at.owner, at.outer, given)
                 yield Traced(Instance(found.node.of, made, where), found.at)  # type: ignore[arg-type]
+
+    def _settle(self, value: Traced) -> list[Traced]:
+        """Find what a value is made of, so that a chain of changes of an object is not nested ever deeper."""
+        settled = []
+        for found in self.trace(*value[:2]):
+            node, at = found.node, found.at
+            is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+            if is_sum or isinstance(node, ast.Tuple | ast.List):
+                sides = [Traced(node.left, at), Traced(node.right, at)] if is_sum else [*self.iterate(found)]
+                parts = [self.trace(*part[:2]) for part in sides if isinstance(part, Traced)]
+                names: list[ast.expr] = [ast.Name(f"item {number}", ast.Load()) for number in range(len(parts))]
+                made = ast.BinOp(*names[:1], ast.Add(), *names[1:]) if is_sum else ast.Tuple(names, ast.Load())
+                made = self.passed.setdefault((node, f"{len(names)} items"), ast.copy_location(made, node))
+                given = {name.id: part for name, part in zip(names, parts, strict=True)}  # type: ignore[attr-defined]
+                found = found._replace(node=made, at=Surroundings(at.file, at.owner, at.outer, given))
+            settled.append(found)
+        return settled or [value]
 
     def _list_validated(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find the objects that `Model.model_validate(values)` or `TypeAdapter(type).validate_python(values)` makes."""

@@ -368,9 +368,11 @@ class TextLayer:
         """Replace what no other model has been sent already, as one that asks another inside itself does."""
         made = [span for known in _MADE.get() for span in _list_spans(known, text)]
         return self._before.sub(
-            lambda found: found[0]
-            if any(first <= found.start() and found.end() <= end for first, end in made)
-            else self._replace(found),
+            lambda found: (
+                found[0]
+                if any(first <= found.start() and found.end() <= end for first, end in made)
+                else self._replace(found)
+            ),
             text,
         )
 

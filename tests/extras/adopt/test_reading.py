@@ -2917,3 +2917,56 @@ def test_an_agent_has_the_tools_of_the_tool_node_that_it_is_given(write: Write, 
     texts = {"Pay a bill.", "It is paid.", "Number of the bill.", "The till is jammed."}
     assert read_chat(write, TOOL_NODE.replace("TOOLS", tools)) == texts
     assert [agent.tools for agent in read_program("app:graph").agents] == [("pay",)]
+
+
+OWN_MODELS = """
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+
+class Gateway(BaseChatModel):
+    "Asks another model."
+    inner: ChatOpenAI
+    badge: str = "Be formal."
+
+    def _prepare(self, messages):
+        return [SystemMessage(self.badge), *messages]
+
+    def _generate(self, messages, stop=None, run_manager=None, **more):
+        reply = self.inner.invoke(self._prepare(messages))
+        return ChatResult(generations=[ChatGeneration(message=reply)])
+
+
+class Short(Gateway):
+    "Asks shortly."
+
+
+gate = Short(inner=llm)
+
+
+def chat(state):
+    return {"messages": [gate.invoke("Open.")]}
+"""
+OWN_SUBCLASS = """
+from langchain_core.messages import SystemMessage
+
+
+class Loud(ChatOpenAI):
+    def _generate(self, messages, stop=None, run_manager=None, **more):
+        return super()._generate([SystemMessage("Be loud."), *messages], stop, run_manager, **more)
+
+
+loud = Loud(model="gpt-4o")
+
+
+def chat(state):
+    return {"messages": [loud.invoke("Shout.")]}
+"""
+
+
+def test_what_a_model_of_the_program_adds_is_a_text_that_a_layer_may_not_see(write: Write) -> None:
+    assert read_chat(write, OWN_MODELS) == {"Be formal.", "Open."}
+    assert not any(text.is_past for text in read_program("app:graph").texts)
+    assert read_chat(write, OWN_SUBCLASS) == {"Be loud.", "Shout."}
+    assert [text.pieces for text in read_program("app:graph").texts if text.is_past] == [("Be loud.",)]

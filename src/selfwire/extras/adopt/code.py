@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, tell_kind
+from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, has_base, tell_kind
 from selfwire.extras.adopt.source import (
     NESTED,
     Argument,
@@ -24,6 +24,7 @@ from selfwire.extras.adopt.source import (
     is_field,
     is_main_guard,
     is_static,
+    is_super_method,
     is_text,
     list_items,
 )
@@ -31,6 +32,10 @@ from selfwire.extras.adopt.texts import HUBS, MAKERS, MESSAGES, PROMPTS, ROLES, 
 
 ASKING = ("invoke", "ainvoke", "stream", "astream", "batch", "abatch", "generate", "agenerate", "predict", "apredict")
 """Methods that ask a model, an agent or a graph."""
+MODEL_BASES = ("BaseChatModel", "SimpleChatModel", "BaseLLM", "LLM", "ChatOpenAI", "ChatAnthropic", "AzureChatOpenAI")
+"""Base classes of a program's own models."""
+ANSWERING = ("_generate", "_agenerate", "_stream", "_astream", "_call", "_acall")
+"""Methods of such a model that LangChain has answer."""
 DIRECT = ("completions", "responses", "messages", "models", "litellm", "ollama")
 """Owners of methods of clients that ask a model without LangChain."""
 DIRECT_ASKING = ("create", "parse", "completion", "acompletion", "chat", "generate_content", "responses", "stream")
@@ -359,6 +364,10 @@ class CodeReader:
             for method in inside.names.bound.get(name, ()):
                 if isinstance(method, Function):
                     code.refers.append(self.get_code(method, inside, made))
+        if has_base(self.program, found, MODEL_BASES):
+            me = made or Traced(Instance(found.node, None), found.at)
+            members = (member for name in ANSWERING for member in self.program.get_member(me, name))
+            code.refers += [self.get_found_code(member) for member in members if isinstance(member.node, BoundMethod)]
 
     # what a piece of code does
 
@@ -445,7 +454,17 @@ class CodeReader:
                     self.ask(*found[:2], code)
 
     def _read_message(self, node: ast.Call, at: Surroundings, code: Code) -> None:
-        self.ask(node, at, code)
+        """Read a message, or a prompt template; in a model of the program it depends on who sends it."""
+        of = code.at.outer
+        is_method = of is not None and isinstance(of.owner, ast.ClassDef) and of.outer is not None
+        is_own = is_method and has_base(self.program, Traced(of.owner, of.outer), MODEL_BASES)  # type: ignore[union-attr, arg-type]
+        self.ask(node, at, code, via="message" if is_own else "model")
+
+    def _read_above(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read what a model of the program hands to the class above it, behind where a layer sees what is asked."""
+        if is_super_method(node):
+            for part in node.args[:1]:
+                self.ask(part, at, code, via="client")
 
     def _read_config(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         if isinstance(node.func, ast.Attribute):
@@ -586,6 +605,7 @@ CALLS: dict[str, Any] = {
     **dict.fromkeys(("get_format_instructions", "model_json_schema", "schema_json"), CodeReader._read_parser),
     "assign": CodeReader._read_assigned,
     **dict.fromkeys(HUBS, CodeReader._read_hub),
+    **dict.fromkeys(ANSWERING, CodeReader._read_above),
     **dict.fromkeys(AGENT_MAKERS, CodeReader._read_agent),
     **dict.fromkeys((name for name in MESSAGES if not name.endswith("Template")), CodeReader._read_message),
     **dict.fromkeys((*PROMPTS, *MAKERS), CodeReader._read_message),

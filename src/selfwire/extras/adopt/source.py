@@ -2226,9 +2226,9 @@ class Program:
             if isinstance(found.node, Instance):
                 names = [part.target.id for part in found.node.of.body if is_field(part)]  # type: ignore[attr-defined]
                 given = {f"{name} of object": self._settle(Traced(new[name], at)) for name in names if name in new}
-                for name in names:
-                    kept = [] if name in new else [*self.get_member(found, name)]
-                    given |= {f"{name} of object": [value for part in kept for value in self._settle(part)]} if kept else {}
+                for name in (name for name in names if name not in new):
+                    kept = [value for part in self.get_member(found, name) for value in self._settle(part)]
+                    given[f"{name} of object"] = kept
                 fields = [ast.keyword(name, ast.Name(f"{name} of object", ast.Load())) for name in names]
                 made = self.passed.setdefault((node, found.node.of.name), ast.Call(node.func, [], fields))
                 where = Surroundings(at.file, at.owner, at.outer, given)

@@ -2970,3 +2970,45 @@ def test_what_a_model_of_the_program_adds_is_a_text_that_a_layer_may_not_see(wri
     assert not any(text.is_past for text in read_program("app:graph").texts)
     assert read_chat(write, OWN_SUBCLASS) == {"Be loud.", "Shout."}
     assert [text.pieces for text in read_program("app:graph").texts if text.is_past] == [("Be loud.",)]
+
+
+FILLED = """
+import re
+
+CARD = "Greet [[NAME]], who is from [[town]]. [[ ]]"
+MAIL = "Write to {{ name }}."
+SLOT = re.compile(r"\\[\\[(\\w+)\\]\\]")
+
+
+def fill(text, **values):
+    return SLOT.sub(lambda found: values[found.group(1).lower()], text)
+
+
+def chat(state):
+    mail = re.sub(r"\\{\\{ *(\\w+) *\\}\\}", lambda found: state[found[1]], MAIL)
+    plain = re.sub(r"#(\\w+)", "", "Tags such as #this are left out.")
+    return {"messages": [llm.invoke(fill(CARD, name=state["name"], town="Elm Town")), llm.invoke(mail), llm.invoke(plain)]}
+"""
+
+
+def test_words_that_a_function_replaces_by_a_pattern_are_holes(write: Write) -> None:
+    plain = "Tags such as #this are left out."
+    assert read_chat(write, FILLED) == {"Greet {}, who is from {}. [[ ]]", "Write to {}.", plain, "Elm Town"}
+    holes = {text.pieces[0]: text.holes for text in read_program("app:graph").texts}
+    assert holes == {"Greet ": ("[[NAME]]", "[[town]]"), "Write to ": ("name",), plain: (), "Elm Town": ()}
+
+
+TEMPLATES_IN_A_DICT = """
+from jinja2 import DictLoader, Environment
+
+SHARED = {"rules.j2": "Be brief.", "unused.j2": "Nobody reads this."}
+env = Environment(loader=DictLoader({"chat.j2": "{% include 'rules.j2' %} Chat with {{ name }}.", **SHARED}))
+
+
+def chat(state):
+    return {"messages": [llm.invoke(env.get_template("chat.j2").render(name=state["name"]))]}
+"""
+
+
+def test_templates_of_a_dict_are_read_with_those_that_they_include(write: Write) -> None:
+    assert read_chat(write, TEMPLATES_IN_A_DICT) == {"{} Chat with {}.", "Be brief."}

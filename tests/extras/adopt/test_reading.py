@@ -3012,3 +3012,59 @@ def chat(state):
 
 def test_templates_of_a_dict_are_read_with_those_that_they_include(write: Write) -> None:
     assert read_chat(write, TEMPLATES_IN_A_DICT) == {"{} Chat with {}.", "Be brief."}
+
+
+CELLS = """
+def ask(text):
+    return llm.invoke("An older cell. " + text)
+
+
+def chat(state):
+    return {"messages": [ask("The first try.")]}
+
+
+def ask(text):
+    return llm.invoke(text)
+
+
+if state_of_things := len("abc"):
+
+    def greet():
+        return "Good day."
+
+else:
+
+    def greet():
+        return "Good night."
+
+
+def chat(state):
+    return {"messages": [ask("The second try."), llm.invoke(greet())]}
+"""
+
+
+def test_a_function_that_is_defined_anew_takes_the_place_of_the_one_before(write: Write) -> None:
+    assert read_chat(write, CELLS) == {"The second try.", "Good day.", "Good night."}
+
+
+ROWS = """
+import sqlite3
+
+db = sqlite3.connect(":memory:")
+
+
+def load(name):
+    (text,) = db.execute("SELECT text FROM prompts WHERE name = ?", (name,)).fetchone()
+    return text
+
+
+def chat(state):
+    return {"messages": [llm.invoke([("system", load("chat")), ("user", "Hello there.")])]}
+"""
+
+
+def test_a_prompt_of_a_database_is_opaque(write: Write) -> None:
+    assert read_chat(write, ROWS) == {"Hello there."}
+    (opaque,) = read_program("app:graph").opaque
+    assert opaque.reason.startswith("a text comes from a database: db.execute('SELECT text FROM")
+    assert opaque.way_out == "keep the text in a constant or a file of the program"

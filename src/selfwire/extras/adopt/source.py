@@ -775,9 +775,7 @@ class Program:
             at, line = at.outer, getattr(at.owner, "lineno", 0)
         if line == math.inf or name in self.rebound or isinstance(here.owner, ast.Lambda):
             return 0
-        bound = [
-            value for value in here.names.bound[name] if isinstance(value, ast.expr) and self._is_sure(value, here)
-        ]
+        bound = [value for value in here.names.bound[name] if isinstance(value, ast.AST) and self._is_sure(value, here)]
         return max((value.lineno for value in bound if (value.end_lineno or 0) < line), default=0)
 
     def _look_up_given(self, name: str, here: Surroundings, line: float) -> Iterator[Traced]:
@@ -794,9 +792,10 @@ class Program:
             yield from self._open_binding(value, here)
         yield from (Traced(value, here) for value in here.names.added.get(name, ()))
 
-    def _is_sure(self, value: ast.expr, here: Surroundings) -> bool:
-        """Whether a module or a function binds a name to a value in any case."""
-        return self.parents.get(self.parents.get(value)) is here.owner
+    def _is_sure(self, value: ast.AST, here: Surroundings) -> bool:
+        """Whether a module or a function binds a name to a value, a function or a class in any case."""
+        statement = value if isinstance(value, ast.stmt) else self.parents.get(value)
+        return self.parents.get(statement) is here.owner
 
     def _is_rebound(self, value: Any, name: str, here: Surroundings, line: float) -> bool:
         """Whether an argument that is passed may be replaced by a value before a line.

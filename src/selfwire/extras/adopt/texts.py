@@ -119,6 +119,8 @@ HOLDERS = {
 }
 """Calls whose result still has the name of the constant or field that it is assigned to."""
 HUBS = ("pull", "pull_prompt", "get_prompt", "load_prompt_from_hub")
+DATABASES = ("sqlite3.", "shelve.", "dbm.")
+"""Modules of Python that load what a program has saved."""
 MESSAGE_MODULES = ("langchain_core.messages", "langchain.messages")
 """Modules whose functions, such as `trim_messages`, return the messages that they are given."""
 FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_classic", "pydantic")
@@ -316,7 +318,7 @@ class TextFinder:
             return
         if (cut := find_cut_file(self.program, node, at)) is not None:
             self._note_cut_file(*cut)
-        self._note_opaque(node, at, reach)
+        self._note_opaque(node.source if isinstance(node, Element) and not node.loop else node, at, reach)
 
     def _follow_element(self, node: Any, at: Surroundings, reach: Reach) -> bool:
         """Follow what a loop takes from a field of the state; whether it is such."""
@@ -1147,6 +1149,13 @@ class TextFinder:
                 at,
                 f"a text comes from an INI file: {shorten_source(node)}",
                 "keep it under a key of a YAML, JSON or TOML file, or in a file of its own",
+            )
+        elif any(name.startswith(DATABASES) for name in names):
+            self.note(
+                node,
+                at,
+                f"a text comes from a database: {shorten_source(node)}",
+                "keep the text in a constant or a file of the program",
             )
         elif any(name.endswith("import_module") for name in names):
             self.note(

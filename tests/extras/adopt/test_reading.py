@@ -3068,3 +3068,38 @@ def test_a_prompt_of_a_database_is_opaque(write: Write) -> None:
     (opaque,) = read_program("app:graph").opaque
     assert opaque.reason.startswith("a text comes from a database: db.execute('SELECT text FROM")
     assert opaque.way_out == "keep the text in a constant or a file of the program"
+
+
+NAMED_MODULES = """
+import importlib
+from importlib import import_module
+
+from steps import ORDER
+
+PARTS = {name: importlib.import_module(f"steps.{name}").TEXT for name in ORDER}
+
+
+def chat(state):
+    import_module("steps.closing").close(llm, " ".join(PARTS.values()))
+    return {}
+"""
+
+
+def test_modules_that_are_imported_by_computed_names_are_read(write: Write) -> None:
+    write("steps/__init__.py", 'ORDER = ["greet", "ask"]\n')
+    write("steps/greet.py", 'TEXT = "Greet."\n')
+    write("steps/ask.py", 'TEXT = "Ask."\n')
+    write("steps/unused.py", 'TEXT = "Never."\n')
+    write("steps/closing.py", 'from importlib import import_module\n\nend = import_module(".parts.end", __package__)\n')
+    write(
+        "steps/closing.py",
+        (Path("steps/closing.py").read_text()) + "\n\ndef close(llm, text):\n    llm.invoke(text + end.END)\n",
+    )
+    write("steps/parts/__init__.py", "")
+    write("steps/parts/end.py", 'import importlib\n\nEND = importlib.import_module(f"{__package__}.last").LAST\n')
+    write(
+        "steps/parts/last.py",
+        'from importlib import import_module\n\nLAST = import_module("..greet", package=__package__).TEXT + "Close."\n',
+    )
+    assert read_chat(write, NAMED_MODULES) == {"Greet.", "Ask.", "Close."}
+    assert "steps/unused.py" not in read_program("app:graph").files

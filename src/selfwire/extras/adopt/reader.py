@@ -92,6 +92,7 @@ def read_graphs(name: str) -> GraphReader:
     program.list_loaded = partial(list_loaded, program)
     program.load_value = partial(load_settled, program)
     program.read_strings = partial(read_known_strings, program)
+    program.read_named_imports()
     graphs = GraphReader(program)
     _read_named(graphs, file, matched["name"])
     graphs.reader.read_pending()

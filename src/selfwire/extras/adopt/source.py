@@ -36,6 +36,8 @@ VALIDATING = ("model_validate", "parse_obj", "validate_python")
 """Methods of pydantic that make objects of dicts."""
 REMOVING = ("update", "pop", "popitem", "clear", "remove", "__setitem__", "__delitem__")
 """Methods by which items of a collection are replaced or removed."""
+OWN_PACKAGE = ("__package__", "__name__")
+"""Names by which a file names its package; `__name__` does in the file of a package itself."""
 POPPING = ("pop", "popleft")
 """Methods that take an item out of a collection."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
@@ -727,6 +729,42 @@ class Program:
         if sub is not None:
             return Followed(sub, "")
         return Followed(module, bound.name) if module else None
+
+    def read_named_imports(self) -> None:
+        """Read the files of the program that `import_module(name)` imports, and what they import."""
+        seen = 0
+        while seen < len(calls := self.calls.get("import_module", [])):
+            for call in calls[seen:]:
+                self._import_named(call.node, call.at)
+                seen += 1
+            self.read_imported()
+        self.traced.clear()  # what was found before all files were known
+
+    def _import_named(self, node: ast.Call, at: Surroundings) -> list[Traced]:
+        """Find the modules of the program that `import_module(name)` may be; those of `.name` lie in a package."""
+        given = node.args[0] if node.args else None
+        names = self.read_strings(given, at) if given is not None else ()
+        if isinstance(given, ast.JoinedStr) and not names:  # f"{__package__}.{name}"
+            first, *rest = given.values
+            if get_last_name(getattr(first, "value", None)) in OWN_PACKAGE:
+                named = self.passed.setdefault((given, "name"), ast.JoinedStr(rest))
+                names = tuple(name for name in self.read_strings(named, at) if name.startswith("."))
+        found = list[SourceFile | None]()
+        for name in names:
+            module = name.lstrip(".")
+            folder = self._find_package(node, at) if name != module else None
+            for _ in range(len(name) - len(module) - 1 if folder else 0):
+                folder = folder.parent  # type: ignore[union-attr]
+            found += [self.find_module(module, folder)] if folder or name == module else []
+        return [Traced(Imported(file), file.top) for file in found if file is not None]
+
+    def _find_package(self, node: ast.Call, at: Surroundings) -> Path | None:
+        """Find the folder of the package that `import_module(".name", package)` names; its own without one."""
+        package = get_keywords(node).get("package", node.args[1] if len(node.args) > 1 else None)
+        if package is None or get_last_name(package) in OWN_PACKAGE:
+            return at.file.path.parent
+        files = [self.find_module(name) for name in self.read_strings(package, at)]
+        return files[0].path.parent if files and files[0] is not None else None
 
     def _read_package(self, folder: Path) -> SourceFile | None:
         path = folder / "__init__.py"
@@ -2165,6 +2203,8 @@ class Program:
             return self.trace(node.func.value, at)
         if name == "next" and node.args:
             return self._list_next(node, at)
+        if name == "import_module":
+            return self._import_named(node, at)
         if name in POPPING and isinstance(node.func, ast.Attribute):
             return self._list_popped(node, node.func.value, at)
         if name == "type" and len(node.args) == 1:

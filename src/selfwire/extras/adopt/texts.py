@@ -984,6 +984,9 @@ class TextFinder:
             self._follow_iterated(owner, at, reach)
         if owner is not None and name != "keys":
             self.follow(owner, at, reach)
+            made = (found for found in self.program.trace(owner, at) if isinstance(found.node, ast.DictComp))
+            for _, value in (pair for found in made for pair in self.program.list_pairs(found)):
+                self.follow(value.node, value.at, reach._replace(whole=False, kind=""))
 
     def _follow_cast(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         for part in node.args[1:]:

@@ -2987,7 +2987,8 @@ def fill(text, **values):
 def chat(state):
     mail = re.sub(r"\\{\\{ *(\\w+) *\\}\\}", lambda found: state[found[1]], MAIL)
     plain = re.sub(r"#(\\w+)", "", "Tags such as #this are left out.")
-    return {"messages": [llm.invoke(fill(CARD, name=state["name"], town="Elm Town")), llm.invoke(mail), llm.invoke(plain)]}
+    card = fill(CARD, name=state["name"], town="Elm Town")
+    return {"messages": [llm.invoke(card), llm.invoke(mail), llm.invoke(plain)]}
 """
 
 
@@ -3103,3 +3104,70 @@ def test_modules_that_are_imported_by_computed_names_are_read(write: Write) -> N
     )
     assert read_chat(write, NAMED_MODULES) == {"Greet.", "Ask.", "Close."}
     assert "steps/unused.py" not in read_program("app:graph").files
+
+
+REGISTERED = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, StateGraph
+
+llm = ChatOpenAI(model="gpt-4o")
+
+
+class Critic:
+    registry = {}
+
+    def __init_subclass__(cls, **more):
+        super().__init_subclass__(**more)
+        Critic.registry[cls.__name__.lower()] = cls
+
+    def __call__(self, state):
+        return {self.field: self.post(llm.invoke(self.ask(state)).content)}
+
+    def ask(self, state):
+        return "Say what is good."
+
+
+class Plot(Critic):
+    field = "plot"
+
+    def post(self, text):
+        return f"On the plot: {text}"
+
+
+class Cast(Critic):
+    field = "cast"
+
+    def post(self, text):
+        return f"On the cast: {text}"
+
+
+class Chair(Critic):
+    field = "verdict"
+
+    def ask(self, state):
+        return "\\n".join(state[key] for key in ("plot",))
+
+    def post(self, text):
+        return "The verdict is not read."
+
+
+builder = StateGraph(dict)
+for name, critic in Critic.registry.items():
+    builder.add_node(name, critic())
+for name in Critic.registry:
+    if name != "chair":
+        builder.add_edge(START, name)
+        builder.add_edge(name, "chair")
+graph = builder.compile()
+"""
+
+
+def test_fields_that_are_named_by_attributes_and_loops_are_written_and_read(write: Write) -> None:
+    write("app.py", REGISTERED)
+    inventory = read_program("app:graph")
+    assert {"{}".join(text.pieces): {*text.used_by} for text in inventory.texts} == {
+        "Say what is good.": {"node plot", "node cast"},
+        "On the plot: {}": {"node chair"},
+    }
+    ends = {(edge.source, *edge.ends) for edge in inventory.edges}
+    assert ends == {("__start__", "plot"), ("__start__", "cast"), ("plot", "chair"), ("cast", "chair")}

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, has_base, tell_kind
+from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, find_strings, has_base, tell_kind
 from selfwire.extras.adopt.source import (
     NESTED,
     Argument,
@@ -542,7 +542,7 @@ class CodeReader:
         """Read what a graph or an agent is given: messages reach a model, other fields are written into its state."""
         for found in self.program.trace(part, at):
             if isinstance(found.node, ast.Dict):
-                self._read_fields(list_items(found.node), found.at, code)
+                self._read_fields(self._list_fields(found), found.at, code)
             else:
                 self._read_object(found, code)
 
@@ -565,9 +565,16 @@ class CodeReader:
     def _read_return(self, node: ast.Return, at: Surroundings, code: Code) -> None:
         for found in self.program.trace(node.value, at) if node.value is not None else ():
             if isinstance(found.node, ast.Dict):
-                self._read_fields(list_items(found.node), found.at, code)
+                self._read_fields(self._list_fields(found), found.at, code)
             elif isinstance(found.node, Instance):
                 self.returned.append((found, code))  # it is a state only if a node returns it
+
+    def _list_fields(self, found: Traced) -> Iterator[tuple[str, ast.expr]]:
+        """List the keys and values of a dict that is written into the state, a key such as `self.field` too."""
+        for key, value in zip(found.node.keys, found.node.values, strict=True):
+            names = find_strings(self.program, key, found.at).values if isinstance(key, ast.Attribute) else ()
+            yield from ((name, value) for name in names)
+        yield from list_items(found.node)
 
     def _read_fields(self, items: Iterable[tuple[str, ast.expr]], at: Surroundings, code: Code) -> None:
         for key, value in items:

@@ -38,6 +38,8 @@ REMOVING = ("update", "pop", "popitem", "clear", "remove", "__setitem__", "__del
 """Methods by which items of a collection are replaced or removed."""
 OWN_PACKAGE = ("__package__", "__name__")
 """Names by which a file names its package; `__name__` does in the file of a package itself."""
+SAME_WORD = ("lower", "upper", "title", "capitalize", "strip")
+"""Methods that make another spelling of a text."""
 POPPING = ("pop", "popleft")
 """Methods that take an item out of a collection."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
@@ -1373,7 +1375,7 @@ class Program:
             return bool(found) and all(isinstance(part.node, ast.Constant) and not part.node.value for part in found)
         if len(test.ops) > 1:
             return False
-        values = [[found.node for found in self.trace(side, at)] for side in (test.left, test.comparators[0])]
+        values = [self._list_compared(side, at) for side in (test.left, test.comparators[0])]
         if any(len(nodes) != 1 or not isinstance(nodes[0], ast.Constant | Instance | Function) for nodes in values):
             return False
         left, right = (
@@ -1381,6 +1383,12 @@ class Program:
         )
         same, differ = isinstance(test.ops[0], ast.Is | ast.Eq), isinstance(test.ops[0], ast.IsNot | ast.NotEq)
         return bool((same and left != right) or (differ and left == right))
+
+    def _list_compared(self, side: ast.expr, at: Surroundings) -> list[Any]:
+        """List what a side of a comparison may be; a text that a call makes of another as a constant."""
+        found = [value.node for value in self.trace(side, at)]
+        texts = self.read_strings(side, at) if any(isinstance(node, ast.Call) for node in found) else ()
+        return [ast.Constant(text) for text in texts] or found
 
     @end_circles(False)
     def _is_settled(self, node: Any, at: Surroundings) -> bool:
@@ -1390,7 +1398,9 @@ class Program:
         if isinstance(node, ast.Attribute):
             return self._is_settled(node.value, at) and self._is_settled_member(node, at)
         if isinstance(node, ast.Call):
-            return all(isinstance(found.node, Instance) for found in self.trace(node, at))
+            is_same = isinstance(node.func, ast.Attribute) and node.func.attr in SAME_WORD and not node.args
+            made = (isinstance(found.node, Instance) for found in self.trace(node, at))
+            return (is_same and self._is_settled(node.func.value, at)) or all(made)  # type: ignore[attr-defined]
         if isinstance(node, Element):
             return not node.loop and self._is_settled(node.source, at)
         if isinstance(node, ast.expr):

@@ -363,6 +363,9 @@ class TextFinder:
         if is_text(node.slice):
             self._follow_field(node.value, node.slice.value, at, reach)
             self._follow_written_item(node.value, node.slice.value, at, reach)
+        elif isinstance(node.slice, ast.Name) and isinstance(node.value, ast.Name):  # the variable of a loop
+            for name in self.program.read_strings(node.slice, at):
+                self._follow_field(node.value, name, at, reach)
         if self._follow_file_keys(node, at, reach):
             return True
         self._follow_stored(node, at, reach)

@@ -2776,7 +2776,7 @@ def read_chat(write: Write, body: str) -> set[str]:
     return {"{}".join(text.pieces) for text in read_program("app:graph").texts if text.used_by}
 
 
-BOUND = """
+NAMED_METHODS = """
 from collections import deque
 
 queue = deque(["First, greet."])
@@ -2798,7 +2798,7 @@ def chat(state):
 
 def test_names_of_methods_and_what_is_taken_out_of_collections_are_followed(write: Write) -> None:
     texts = {"You chat.", "First, greet.", "Before all, bow.", "Be brief.", "Be kind.", "Be sure."}
-    assert read_chat(write, BOUND) == texts
+    assert read_chat(write, NAMED_METHODS) == texts
 
 
 ALIASED_BUILDER = GRAPH.replace(
@@ -2972,7 +2972,7 @@ def test_what_a_model_of_the_program_adds_is_a_text_that_a_layer_may_not_see(wri
     assert [text.pieces for text in read_program("app:graph").texts if text.is_past] == [("Be loud.",)]
 
 
-FILLED = """
+REPLACED_WORDS = """
 import re
 
 CARD = "Greet [[NAME]], who is from [[town]]. [[ ]]"
@@ -2994,7 +2994,7 @@ def chat(state):
 
 def test_words_that_a_function_replaces_by_a_pattern_are_holes(write: Write) -> None:
     plain = "Tags such as #this are left out."
-    assert read_chat(write, FILLED) == {"Greet {}, who is from {}. [[ ]]", "Write to {}.", plain, "Elm Town"}
+    assert read_chat(write, REPLACED_WORDS) == {"Greet {}, who is from {}. [[ ]]", "Write to {}.", plain, "Elm Town"}
     holes = {text.pieces[0]: text.holes for text in read_program("app:graph").texts}
     assert holes == {"Greet ": ("[[NAME]]", "[[town]]"), "Write to ": ("name",), plain: (), "Elm Town": ()}
 
@@ -3106,7 +3106,7 @@ def test_modules_that_are_imported_by_computed_names_are_read(write: Write) -> N
     assert "steps/unused.py" not in read_program("app:graph").files
 
 
-REGISTERED = """
+NAMED_FIELDS = """
 from langchain_openai import ChatOpenAI
 from langgraph.graph import START, StateGraph
 
@@ -3163,7 +3163,7 @@ graph = builder.compile()
 
 
 def test_fields_that_are_named_by_attributes_and_loops_are_written_and_read(write: Write) -> None:
-    write("app.py", REGISTERED)
+    write("app.py", NAMED_FIELDS)
     inventory = read_program("app:graph")
     assert {"{}".join(text.pieces): {*text.used_by} for text in inventory.texts} == {
         "Say what is good.": {"node plot", "node cast"},

@@ -2541,7 +2541,7 @@ graph = builder.add_edge(START, "plan").add_edge("plan", "solve").add_edge("solv
 def test_a_class_has_what_it_gives_its_base_class_and_a_tool_the_arguments_of_a_dict(write: Write) -> None:
     write("app.py", GRAPH.partition("def chat")[0] + GIVEN_BY_SUPER)
     found = read_program("app:graph")
-    assert [tool.description for tool in found.tools] == ["Look for wine.", "Walk on."]
+    assert [tool.description for tool in found.tools] == ["Walk on.", "Look for wine."]
     used = {"{}".join(text.pieces): text.used_by[0] for text in found.texts}
     agent = dict.fromkeys(("Look for {}.", "wine", "Name a city.", "Walk on."), "node agent")
     assert used == agent | {"Plan it.": "node plan", "Solve it.": "node solve"}
@@ -3171,3 +3171,41 @@ def test_fields_that_are_named_by_attributes_and_loops_are_written_and_read(writ
     }
     ends = {(edge.source, *edge.ends) for edge in inventory.edges}
     assert ends == {("__start__", "plot"), ("__start__", "cast"), ("plot", "chair"), ("cast", "chair")}
+
+
+TIMETABLES = """
+from langchain_core.tools import BaseTool
+from langgraph.prebuilt import ToolNode
+
+
+class Timetable(BaseTool):
+    "Nobody reads this."
+    name: str = "timetable"
+    description: str = "Nor this."
+
+    def __init__(self, line, **more):
+        super().__init__(name=f"table_{line}", description=f"Sailings of the {line} line.", **more)
+
+    def _run(self, port: str) -> str:
+        return "No boat calls there."
+
+
+class Desk:
+    def __init__(self, lines=None, rules=None):
+        self.rules = list(rules or ["Nobody is told this rule."])
+        self.tools = [Timetable("north"), Timetable("south")]
+
+
+desk = Desk(rules=["Be brief.", "Be kind."])
+
+
+def chat(state):
+    return {"messages": [llm.bind_tools(desk.tools).invoke("\\n".join(desk.rules))]}
+"""
+
+
+def test_objects_of_a_class_of_tools_are_tools_of_their_own_where_its_init_names_them(write: Write) -> None:
+    found = read_chat(write, TIMETABLES)
+    assert found == {"Sailings of the {} line.", "No boat calls there.", "north", "south", "Be brief.", "Be kind."}
+    tools = {tool.name: tool.description for tool in read_program("app:graph").tools}
+    assert tools == {"table_north": "Sailings of the north line.", "table_south": "Sailings of the south line."}

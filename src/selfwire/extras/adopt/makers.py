@@ -617,16 +617,16 @@ class MakerReader:
     def _read_tool_object(self, found: Traced) -> ToolDraft:
         """Read an object of a class of tools; its fields are those of the class, or what the call passes."""
         of, passed = found.node.of, get_keywords(found.node.call) if found.node.call else {}
-        is_own = bool({"name", "description"} & passed.keys()) and found.node.made_in is not None
-        node, where = (found.node.call, found.node.made_in) if is_own else (of, found.at)
-        if (node, where.key) in self.tools:
-            return self.tools[node, where.key]
         names, descriptions, schemas = (
             list(self.program.get_member(found, key)) for key in ("name", "description", "args_schema")
         )
-        name = "".join(
-            [text for value in names for text in find_strings(self.program, value.node, value.at).values][:1]
-        )
+        is_made = any(find_method(value.at) and not is_later(value, of) for value in (*names, *descriptions))
+        is_own = (is_made or bool({"name", "description"} & passed.keys())) and found.node.made_in is not None
+        node, where = (found.node.call, found.node.made_in) if is_own else (of, found.at)
+        if (node, where.key) in self.tools:
+            return self.tools[node, where.key]
+        made = [value for value in names if not is_later(value, of)] if is_made else names[:1]
+        name = "".join([text for value in made[-1:] for text in find_strings(self.program, *value[:2]).values][:1])
         draft = self._add_tool(name or of.name, "class", node, where)
         first = [value for value in descriptions if not is_later(value, of)]
         for value in (first or descriptions)[-1:]:  # what `__init__` gives comes behind the default

@@ -381,6 +381,15 @@ class MethodNames(ast.NodeVisitor):
         return -1, None
 
 
+def is_true(node: Any) -> bool:
+    """Whether a value is known to be true: a constant, or a collection that has an element."""
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return any(not isinstance(part, ast.Starred) for part in node.elts)
+    if isinstance(node, ast.Dict):
+        return any(part is not None for part in node.keys)
+    return isinstance(node, ast.Constant) and bool(node.value)
+
+
 def is_main_guard(node: ast.If) -> bool:
     """Whether a statement is `if __name__ == "__main__"`."""
     names = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}
@@ -1051,7 +1060,7 @@ class Program:
             yield from found
             is_or = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or)
             if is_or and isinstance(part, ast.Name) and part.id in at.given | (at.outer.given if at.outer else {}):
-                if found and all(isinstance(value.node, ast.Constant) and value.node.value for value in found):
+                if found and all(is_true(value.node) for value in found):
                     return  # what a certain call passes is true
 
     def _trace_operation(self, node: ast.BinOp, at: Surroundings) -> Iterator[Traced]:

@@ -865,7 +865,9 @@ class TextFinder:
         """Load the template of a name, from a folder, a package or a dict."""
         kind, given = get_last_name(loader.node.func), loader.node.args
         if kind == "DictLoader":
-            pairs = (pair for found in self.program.trace(given[0], loader.at) for pair in self.program.list_pairs(found))
+            pairs = (
+                pair for found in self.program.trace(given[0], loader.at) for pair in self.program.list_pairs(found)
+            )
             named = (value for key, value in pairs if name in self.program.read_strings(*key[:2]))
             return [text for value in named for text in self.program.trace(*value[:2]) if is_text(text.node)]
         folder = given[0]

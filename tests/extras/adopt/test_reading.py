@@ -1,6 +1,7 @@
 """Reading of a program by its name: errors with a way out, files of others, the work it takes."""
 
 import ast
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -3209,3 +3210,11 @@ def test_objects_of_a_class_of_tools_are_tools_of_their_own_where_its_init_names
     assert found == {"Sailings of the {} line.", "No boat calls there.", "north", "south", "Be brief.", "Be kind."}
     tools = {tool.name: tool.description for tool in read_program("app:graph").tools}
     assert tools == {"table_north": "Sailings of the north line.", "table_south": "Sailings of the south line."}
+
+
+def test_a_name_that_is_bound_anew_hundreds_of_times_has_all_its_texts(write: Write) -> None:
+    lines = "".join(f"    prompt = f'{{prompt}} Text {number}.'\n" for number in range(1, 400))
+    body = f"def chat(state):\n    prompt = 'Text 0.'\n{lines}    return {{'messages': [llm.invoke(prompt)]}}"
+    limit = sys.getrecursionlimit()
+    assert len(read_chat(write, body)) == 400
+    assert sys.getrecursionlimit() == limit

@@ -824,7 +824,11 @@ class Program:
             at, line = at.outer, getattr(at.owner, "lineno", 0)
         if line == math.inf or name in self.rebound or isinstance(here.owner, ast.Lambda):
             return 0
-        bound = [value for value in here.names.bound[name] if isinstance(value, ast.AST) and self._is_sure(value, here)]
+        bound = [
+            value
+            for value in here.names.bound[name]
+            if isinstance(value, ast.expr | ast.stmt) and self._is_sure(value, here)
+        ]
         return max((value.lineno for value in bound if (value.end_lineno or 0) < line), default=0)
 
     def _look_up_given(self, name: str, here: Surroundings, line: float) -> Iterator[Traced]:
@@ -2301,11 +2305,11 @@ class Program:
             if is_sum or isinstance(node, ast.Tuple | ast.List):
                 sides = [Traced(node.left, at), Traced(node.right, at)] if is_sum else [*self.iterate(found)]
                 parts = [self.trace(*part[:2]) for part in sides if isinstance(part, Traced)]
-                names: list[ast.expr] = [ast.Name(f"item {number}", ast.Load()) for number in range(len(parts))]
-                made = ast.BinOp(*names[:1], ast.Add(), *names[1:]) if is_sum else ast.Tuple(names, ast.Load())
-                made = self.passed.setdefault((node, f"{len(names)} items"), ast.copy_location(made, node))
-                given = {name.id: part for name, part in zip(names, parts, strict=True)}  # type: ignore[attr-defined]
-                found = found._replace(node=made, at=Surroundings(at.file, at.owner, at.outer, given))
+                given = {f"item {number}": part for number, part in enumerate(parts)}
+                names: list[ast.expr] = [ast.Name(name, ast.Load()) for name in given]
+                made = ast.BinOp(names[0], ast.Add(), names[1]) if is_sum else ast.Tuple(names, ast.Load())
+                kept = self.passed.setdefault((node, f"{len(names)} items"), ast.copy_location(made, node))
+                found = found._replace(node=kept, at=Surroundings(at.file, at.owner, at.outer, given))
             settled.append(found)
         return settled or [value]
 

@@ -916,7 +916,7 @@ class TextFinder:
             return
         patterns, text = prompt_files.find_substitution(self.program, node, at)
         is_space = any(pattern in (r"\s+", r"\s\s+", r"\s{2,}") for pattern in patterns)
-        value = next((one for one, other in pairwise(node.args) if other is text), get_keywords(node).get("repl"))
+        value = next((given for given, behind in pairwise(node.args) if behind is text), get_keywords(node).get("repl"))
         if value is not None and any(isinstance(found.node, Function) for found in self.program.trace(value, at)):
             self.follow(value, at, reach._replace(mode="", changes=(), whole=False, kind=""))
             curly = [pattern for pattern in patterns if pattern.replace("\\", "").startswith("{{")]

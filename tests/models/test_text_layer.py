@@ -131,6 +131,29 @@ async def test_a_text_with_the_old_one_in_it_is_put_in_once(wire_server: WireSer
     assert sent == [f"{given} Be kind.", [{"type": "text", "text": f"{given} Be kind."}]]
 
 
+class Gateway(Echo):
+    """Asks another model, with a text of its own before what it was sent."""
+
+    inner: Echo = Field(default_factory=Echo)
+
+    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
+        said = " ".join(str(message.content) for message in messages)
+        reply = self.inner.invoke([SystemMessage(f"Answer the question.\n\nNotes: {said}\n\nNow.")])
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(str(reply.content)))])
+
+
+async def test_a_model_that_asks_another_one_hands_on_the_new_text_and_has_its_own_replaced() -> None:
+    given = "You plan the work for Ann. Be brief."
+    changed = {
+        "plan": "You plan the work for {person}. Be brief. Be kind.",
+        "answer": "Hurry to answer.\n\nNotes: {notes}\n\n{question}",
+    }
+    with TextLayer(TEXTS, changed).active():
+        for _ in range(2):
+            assert Gateway().invoke(given).content == f"Hurry to answer.\n\nNotes: {given} Be kind.\n\nNow."
+        assert (await Gateway().ainvoke(given)).content == f"Hurry to answer.\n\nNotes: {given} Be kind.\n\nNow."
+
+
 async def test_two_variants_at_once_do_not_mix() -> None:
     model = Echo()
 

@@ -31,6 +31,8 @@ OFFERING = ("tools", "functions", "response_format")
 """Arguments of a request that offer tools, or have a model choose from them."""
 LISTED = 120
 """Most characters between the name of a tool and its description in a prompt that lists tools."""
+RECENT = 16
+"""Texts put in last in a context, which a model that asks another one inside itself may hand on to it."""
 ASKING = ("generate", "agenerate", "stream", "astream", "_chat_model_stream_v3", "_achat_model_stream_v3")
 """Methods of chat models that take these arguments; all other ways of asking go through one of them."""
 TITLES = r"(?:Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):"
@@ -354,20 +356,41 @@ class TextLayer:
         """Replace once: some models convert what they send a second time, and a new text may have the old one in it."""
         if text in self._made:
             return text
-        new = self._before.sub(self._replace, text)
+        new = self._swap_around(text)
         for name, listed in self._listed.items():
             new = listed.sub(lambda found, name=name: found[1] + self._new[name], new)  # type: ignore[misc]
         if new != text:
             self._made.add(new)
+            _MADE.set((new, *_MADE.get())[:RECENT])
         return new
+
+    def _swap_around(self, text: str) -> str:
+        """Replace what no other model has been sent already, as one that asks another inside itself does."""
+        made = [span for known in _MADE.get() for span in _list_spans(known, text)]
+        return self._before.sub(
+            lambda found: (
+                found[0]
+                if any(first <= found.start() and found.end() <= end for first, end in made)
+                else self._replace(found)
+            ),
+            text,
+        )
 
     def _replace(self, match: re.Match[str]) -> str:
         """Write a text, changed or not, around what fills its holes, which may hold another text."""
         text = self._texts[_get_number(match)]
-        holes = [self._before.sub(self._replace, filled) for filled in _list_filled(match)]
+        holes = [self._swap_around(filled) for filled in _list_filled(match)]
         if text.name not in self._changed:
             return "".join(part for pair in zip(text.pieces, [*holes, ""], strict=True) for part in pair)
         return "".join(part if isinstance(part, str) else holes[part] for part in self._changed[text.name])
+
+
+def _list_spans(part: str, text: str) -> Iterator[tuple[int, int]]:
+    """List where a text has another one in it."""
+    start = text.find(part) if part else -1
+    while start >= 0:
+        yield start, start + len(part)
+        start = text.find(part, start + len(part))
 
 
 def _compile(texts: Mapping[int, Sequence[str]]) -> re.Pattern[str]:
@@ -430,6 +453,7 @@ def _list_texts(message: BaseMessage) -> Iterator[str]:
             yield text
 
 
+_MADE: ContextVar[tuple[str, ...]] = ContextVar("made_texts", default=())
 _CARRIED: ContextVar[bool] = ContextVar("carried_context", default=False)
 _submit = ThreadPoolExecutor.submit
 

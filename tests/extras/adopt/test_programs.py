@@ -53,7 +53,8 @@ def test_the_place_of_a_text_is_that_of_its_literal(program: str, monkeypatch: p
         found = [node.value for node in ast.walk(literal) if isinstance(node, ast.Constant)]
         whole = "".join(str(part) for part in found)
         whole = whole.replace("$$", "$")
-        for form in (whole, inspect.cleandoc(whole), textwrap.dedent(whole), " ".join(whole.split())):
+        forms = (whole, whole.upper(), inspect.cleandoc(whole), textwrap.dedent(whole), " ".join(whole.split()))
+        for form in forms:
             if all(line in form for piece in text.pieces for line in piece.splitlines() if "{" not in form):
                 break
         else:

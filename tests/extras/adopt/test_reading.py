@@ -1,6 +1,7 @@
 """Reading of a program by its name: errors with a way out, files of others, the work it takes."""
 
 import ast
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -2563,7 +2564,7 @@ graph = builder.add_edge(START, "plan").add_edge("plan", "solve").add_edge("solv
 def test_a_class_has_what_it_gives_its_base_class_and_a_tool_the_arguments_of_a_dict(write: Write) -> None:
     write("app.py", GRAPH.partition("def chat")[0] + GIVEN_BY_SUPER)
     found = read_program("app:graph")
-    assert [tool.description for tool in found.tools] == ["Look for wine.", "Walk on."]
+    assert [tool.description for tool in found.tools] == ["Walk on.", "Look for wine."]
     used = {"{}".join(text.pieces): text.used_by[0] for text in found.texts}
     agent = dict.fromkeys(("Look for {}.", "wine", "Name a city.", "Walk on."), "node agent")
     assert used == agent | {"Plan it.": "node plan", "Solve it.": "node solve"}
@@ -2789,3 +2790,453 @@ def test_a_node_waits_where_a_tool_of_its_agent_does(write: Write) -> None:
     head, _, graph = GRAPH.partition("\n\ngraph = ")
     write("app.py", head.partition("def chat")[0] + PAYING + "\n\ngraph = " + graph)
     assert [(pause.node, pause.kind) for pause in read_program("app:graph").interrupts] == [("chat", "interrupt")]
+
+
+def read_chat(write: Write, body: str) -> set[str]:
+    """Read the texts of a program whose node `chat` is given, behind the model's line."""
+    head, _, graph = GRAPH.partition("\n\ngraph = ")
+    write("app.py", head.partition("def chat")[0] + body + "\n\ngraph = " + graph)
+    return {"{}".join(text.pieces) for text in read_program("app:graph").texts if text.used_by}
+
+
+NAMED_METHODS = """
+from collections import deque
+
+queue = deque(["First, greet."])
+queue.appendleft("Before all, bow.")
+first = queue.popleft()
+rules = []
+add, put = rules.append, rules.extend
+add("Be brief.")
+put(["Be kind.", "Be sure."])
+settings = {"system": "You chat.", "old": "You chatted."}
+system = settings.pop("system")
+
+
+def chat(state):
+    last = state["messages"].pop()
+    return {"messages": [llm.invoke([("system", system), ("user", first + "\\n".join(rules)), last])]}
+"""
+
+
+def test_names_of_methods_and_what_is_taken_out_of_collections_are_followed(write: Write) -> None:
+    texts = {"You chat.", "First, greet.", "Before all, bow.", "Be brief.", "Be kind.", "Be sure."}
+    assert read_chat(write, NAMED_METHODS) == texts
+
+
+ALIASED_BUILDER = GRAPH.replace(
+    'graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()',
+    """
+def build():
+    builder = StateGraph(MessagesState)
+    node, edge = builder.add_node, builder.add_edge
+    node(chat)
+    edge(START, "chat")
+    return builder.compile()
+
+
+graph = build()
+""",
+)
+
+
+def test_nodes_and_edges_are_read_where_names_stand_for_methods_of_the_builder(write: Write) -> None:
+    write("app.py", "PROMPT = 'Chat.'\n" + ALIASED_BUILDER)
+    inventory = read_program("app:graph")
+    assert [node.name for node in inventory.nodes] == ["chat"]
+    assert [(edge.source, edge.ends) for edge in inventory.edges] == [("__start__", ("chat",))]
+
+
+PATCHED = """
+class Rules:
+    def list(self):
+        return "Be brief."
+
+
+kept = Rules.list
+
+
+def more(self):
+    return kept(self) + "Be kind."
+
+
+Rules.list = more
+add = [].append
+
+
+def chat(state, add=print):
+    add("Said to nobody.")
+    return {"messages": [llm.invoke(Rules().list())]}
+"""
+
+
+def test_a_method_that_is_replaced_or_a_name_that_is_another_in_a_function_stays_a_name(write: Write) -> None:
+    assert {"Be brief."} <= read_chat(write, PATCHED) <= {"Be brief.", "Be kind."}
+
+
+FLUENT = """
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Prompt:
+    head: str = ""
+    rules: tuple = ()
+    tail: str = ""
+
+    def role(self, text):
+        return replace(self, head=text)
+
+    def rule(self, text):
+        return replace(self, rules=(*self.rules, text))
+
+    def __add__(self, text):
+        return replace(self, tail=self.tail + text)
+
+    def __str__(self):
+        return "\\n".join([self.head, *(f"* {rule}" for rule in self.rules), self.tail])
+
+
+BASE = Prompt().rule("Rule one.").rule("Rule two.").rule("Rule three.")
+CHATTY = BASE.role("You chat.").rule("Rule four.").rule("Rule five.") + "The end." + "The very end."
+SILENT = BASE.role("You are silent.")
+
+
+def chat(state):
+    return {"messages": [llm.invoke(str(CHATTY))]}
+"""
+
+
+def test_a_prompt_that_many_calls_build_step_by_step_is_whole(write: Write) -> None:
+    rules = {f"Rule {number}." for number in ("one", "two", "three", "four", "five")}
+    assert read_chat(write, FLUENT) == {"You chat.", *rules, "The end.", "The very end."}
+
+
+TOOL_NODE = """
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langgraph.prebuilt import ToolNode, create_react_agent
+from pydantic import Field, create_model
+
+Bill = create_model("Bill", __doc__="Not sent.", bill=(str, Field(description="Number of the bill.")))
+
+
+@tool(args_schema=Bill)
+def pay(bill: str) -> str:
+    "Pay a bill."
+    return "It is paid."
+
+
+node = ToolNode(tools=[pay], handle_tool_errors="The till is jammed.")
+
+
+def chat(state):
+    return create_react_agent(llm, TOOLS).invoke(state)
+"""
+
+
+@pytest.mark.parametrize("tools", ["node", "ToolNode([pay], handle_tool_errors='The till is jammed.')"])
+def test_an_agent_has_the_tools_of_the_tool_node_that_it_is_given(write: Write, tools: str) -> None:
+    texts = {"Pay a bill.", "It is paid.", "Number of the bill.", "The till is jammed."}
+    assert read_chat(write, TOOL_NODE.replace("TOOLS", tools)) == texts
+    assert [agent.tools for agent in read_program("app:graph").agents] == [("pay",)]
+
+
+OWN_MODELS = """
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+
+class Gateway(BaseChatModel):
+    "Asks another model."
+    inner: ChatOpenAI
+    badge: str = "Be formal."
+
+    def _prepare(self, messages):
+        return [SystemMessage(self.badge), *messages]
+
+    def _generate(self, messages, stop=None, run_manager=None, **more):
+        reply = self.inner.invoke(self._prepare(messages))
+        return ChatResult(generations=[ChatGeneration(message=reply)])
+
+
+class Short(Gateway):
+    "Asks shortly."
+
+
+gate = Short(inner=llm)
+
+
+def chat(state):
+    return {"messages": [gate.invoke("Open.")]}
+"""
+OWN_SUBCLASS = """
+from langchain_core.messages import SystemMessage
+
+
+class Loud(ChatOpenAI):
+    def _generate(self, messages, stop=None, run_manager=None, **more):
+        return super()._generate([SystemMessage("Be loud."), *messages], stop, run_manager, **more)
+
+
+loud = Loud(model="gpt-4o")
+
+
+def chat(state):
+    return {"messages": [loud.invoke("Shout.")]}
+"""
+
+
+def test_what_a_model_of_the_program_adds_is_a_text_that_a_layer_may_not_see(write: Write) -> None:
+    assert read_chat(write, OWN_MODELS) == {"Be formal.", "Open."}
+    assert not any(text.is_past for text in read_program("app:graph").texts)
+    assert read_chat(write, OWN_SUBCLASS) == {"Be loud.", "Shout."}
+    assert [text.pieces for text in read_program("app:graph").texts if text.is_past] == [("Be loud.",)]
+
+
+REPLACED_WORDS = """
+import re
+
+CARD = "Greet [[NAME]], who is from [[town]]. [[ ]]"
+MAIL = "Write to {{ name }}."
+SLOT = re.compile(r"\\[\\[(\\w+)\\]\\]")
+
+
+def fill(text, **values):
+    return SLOT.sub(lambda found: values[found.group(1).lower()], text)
+
+
+def chat(state):
+    mail = re.sub(r"\\{\\{ *(\\w+) *\\}\\}", lambda found: state[found[1]], MAIL)
+    plain = re.sub(r"#(\\w+)", "", "Tags such as #this are left out.")
+    card = fill(CARD, name=state["name"], town="Elm Town")
+    return {"messages": [llm.invoke(card), llm.invoke(mail), llm.invoke(plain)]}
+"""
+
+
+def test_words_that_a_function_replaces_by_a_pattern_are_holes(write: Write) -> None:
+    plain = "Tags such as #this are left out."
+    assert read_chat(write, REPLACED_WORDS) == {"Greet {}, who is from {}. [[ ]]", "Write to {}.", plain, "Elm Town"}
+    holes = {text.pieces[0]: text.holes for text in read_program("app:graph").texts}
+    assert holes == {"Greet ": ("[[NAME]]", "[[town]]"), "Write to ": ("name",), plain: (), "Elm Town": ()}
+
+
+TEMPLATES_IN_A_DICT = """
+from jinja2 import DictLoader, Environment
+
+SHARED = {"rules.j2": "Be brief.", "unused.j2": "Nobody reads this."}
+env = Environment(loader=DictLoader({"chat.j2": "{% include 'rules.j2' %} Chat with {{ name }}.", **SHARED}))
+
+
+def chat(state):
+    return {"messages": [llm.invoke(env.get_template("chat.j2").render(name=state["name"]))]}
+"""
+
+
+def test_templates_of_a_dict_are_read_with_those_that_they_include(write: Write) -> None:
+    assert read_chat(write, TEMPLATES_IN_A_DICT) == {"{} Chat with {}.", "Be brief."}
+
+
+CELLS = """
+def ask(text):
+    return llm.invoke("An older cell. " + text)
+
+
+def chat(state):
+    return {"messages": [ask("The first try.")]}
+
+
+def ask(text):
+    return llm.invoke(text)
+
+
+if state_of_things := len("abc"):
+
+    def greet():
+        return "Good day."
+
+else:
+
+    def greet():
+        return "Good night."
+
+
+def chat(state):
+    return {"messages": [ask("The second try."), llm.invoke(greet())]}
+"""
+
+
+def test_a_function_that_is_defined_anew_takes_the_place_of_the_one_before(write: Write) -> None:
+    assert read_chat(write, CELLS) == {"The second try.", "Good day.", "Good night."}
+
+
+ROWS = """
+import sqlite3
+
+db = sqlite3.connect(":memory:")
+
+
+def load(name):
+    (text,) = db.execute("SELECT text FROM prompts WHERE name = ?", (name,)).fetchone()
+    return text
+
+
+def chat(state):
+    return {"messages": [llm.invoke([("system", load("chat")), ("user", "Hello there.")])]}
+"""
+
+
+def test_a_prompt_of_a_database_is_opaque(write: Write) -> None:
+    assert read_chat(write, ROWS) == {"Hello there."}
+    (opaque,) = read_program("app:graph").opaque
+    assert opaque.reason.startswith("a text comes from a database: db.execute('SELECT text FROM")
+    assert opaque.way_out == "keep the text in a constant or a file of the program"
+
+
+NAMED_MODULES = """
+import importlib
+from importlib import import_module
+
+from steps import ORDER
+
+PARTS = {name: importlib.import_module(f"steps.{name}").TEXT for name in ORDER}
+
+
+def chat(state):
+    import_module("steps.closing").close(llm, " ".join(PARTS.values()))
+    return {}
+"""
+
+
+def test_modules_that_are_imported_by_computed_names_are_read(write: Write) -> None:
+    write("steps/__init__.py", 'ORDER = ["greet", "ask"]\n')
+    write("steps/greet.py", 'TEXT = "Greet."\n')
+    write("steps/ask.py", 'TEXT = "Ask."\n')
+    write("steps/unused.py", 'TEXT = "Never."\n')
+    write("steps/closing.py", 'from importlib import import_module\n\nend = import_module(".parts.end", __package__)\n')
+    write(
+        "steps/closing.py",
+        (Path("steps/closing.py").read_text()) + "\n\ndef close(llm, text):\n    llm.invoke(text + end.END)\n",
+    )
+    write("steps/parts/__init__.py", "")
+    write("steps/parts/end.py", 'import importlib\n\nEND = importlib.import_module(f"{__package__}.last").LAST\n')
+    write(
+        "steps/parts/last.py",
+        'from importlib import import_module\n\nLAST = import_module("..greet", package=__package__).TEXT + "Close."\n',
+    )
+    assert read_chat(write, NAMED_MODULES) == {"Greet.", "Ask.", "Close."}
+    assert "steps/unused.py" not in read_program("app:graph").files
+
+
+NAMED_FIELDS = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, StateGraph
+
+llm = ChatOpenAI(model="gpt-4o")
+
+
+class Critic:
+    registry = {}
+
+    def __init_subclass__(cls, **more):
+        super().__init_subclass__(**more)
+        Critic.registry[cls.__name__.lower()] = cls
+
+    def __call__(self, state):
+        return {self.field: self.post(llm.invoke(self.ask(state)).content)}
+
+    def ask(self, state):
+        return "Say what is good."
+
+
+class Plot(Critic):
+    field = "plot"
+
+    def post(self, text):
+        return f"On the plot: {text}"
+
+
+class Cast(Critic):
+    field = "cast"
+
+    def post(self, text):
+        return f"On the cast: {text}"
+
+
+class Chair(Critic):
+    field = "verdict"
+
+    def ask(self, state):
+        return "\\n".join(state[key] for key in ("plot",))
+
+    def post(self, text):
+        return "The verdict is not read."
+
+
+builder = StateGraph(dict)
+for name, critic in Critic.registry.items():
+    builder.add_node(name, critic())
+for name in Critic.registry:
+    if name != "chair":
+        builder.add_edge(START, name)
+        builder.add_edge(name, "chair")
+graph = builder.compile()
+"""
+
+
+def test_fields_that_are_named_by_attributes_and_loops_are_written_and_read(write: Write) -> None:
+    write("app.py", NAMED_FIELDS)
+    inventory = read_program("app:graph")
+    assert {"{}".join(text.pieces): {*text.used_by} for text in inventory.texts} == {
+        "Say what is good.": {"node plot", "node cast"},
+        "On the plot: {}": {"node chair"},
+    }
+    ends = {(edge.source, *edge.ends) for edge in inventory.edges}
+    assert ends == {("__start__", "plot"), ("__start__", "cast"), ("plot", "chair"), ("cast", "chair")}
+
+
+TIMETABLES = """
+from langchain_core.tools import BaseTool
+from langgraph.prebuilt import ToolNode
+
+
+class Timetable(BaseTool):
+    "Nobody reads this."
+    name: str = "timetable"
+    description: str = "Nor this."
+
+    def __init__(self, line, **more):
+        super().__init__(name=f"table_{line}", description=f"Sailings of the {line} line.", **more)
+
+    def _run(self, port: str) -> str:
+        return "No boat calls there."
+
+
+class Desk:
+    def __init__(self, lines=None, rules=None):
+        self.rules = list(rules or ["Nobody is told this rule."])
+        self.tools = [Timetable("north"), Timetable("south")]
+
+
+desk = Desk(rules=["Be brief.", "Be kind."])
+
+
+def chat(state):
+    return {"messages": [llm.bind_tools(desk.tools).invoke("\\n".join(desk.rules))]}
+"""
+
+
+def test_objects_of_a_class_of_tools_are_tools_of_their_own_where_its_init_names_them(write: Write) -> None:
+    found = read_chat(write, TIMETABLES)
+    assert found == {"Sailings of the {} line.", "No boat calls there.", "north", "south", "Be brief.", "Be kind."}
+    tools = {tool.name: tool.description for tool in read_program("app:graph").tools}
+    assert tools == {"table_north": "Sailings of the north line.", "table_south": "Sailings of the south line."}
+
+
+def test_a_name_that_is_bound_anew_hundreds_of_times_has_all_its_texts(write: Write) -> None:
+    lines = "".join(f"    prompt = f'{{prompt}} Text {number}.'\n" for number in range(1, 400))
+    body = f"def chat(state):\n    prompt = 'Text 0.'\n{lines}    return {{'messages': [llm.invoke(prompt)]}}"
+    limit = sys.getrecursionlimit()
+    assert len(read_chat(write, body)) == 400
+    assert sys.getrecursionlimit() == limit

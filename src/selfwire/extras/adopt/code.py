@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, tell_kind
+from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, find_strings, has_base, tell_kind
 from selfwire.extras.adopt.source import (
     NESTED,
     Argument,
@@ -24,6 +24,7 @@ from selfwire.extras.adopt.source import (
     is_field,
     is_main_guard,
     is_static,
+    is_super_method,
     is_text,
     list_items,
 )
@@ -31,6 +32,10 @@ from selfwire.extras.adopt.texts import HUBS, MAKERS, MESSAGES, PROMPTS, ROLES, 
 
 ASKING = ("invoke", "ainvoke", "stream", "astream", "batch", "abatch", "generate", "agenerate", "predict", "apredict")
 """Methods that ask a model, an agent or a graph."""
+MODEL_BASES = ("BaseChatModel", "SimpleChatModel", "BaseLLM", "LLM", "ChatOpenAI", "ChatAnthropic", "AzureChatOpenAI")
+"""Base classes of a program's own models."""
+ANSWERING = ("_generate", "_agenerate", "_stream", "_astream", "_call", "_acall")
+"""Methods of such a model that LangChain has answer."""
 DIRECT = ("completions", "responses", "messages", "models", "litellm", "ollama")
 """Owners of methods of clients that ask a model without LangChain."""
 DIRECT_ASKING = ("create", "parse", "completion", "acompletion", "chat", "generate_content", "responses", "stream")
@@ -359,6 +364,10 @@ class CodeReader:
             for method in inside.names.bound.get(name, ()):
                 if isinstance(method, Function):
                     code.refers.append(self.get_code(method, inside, made))
+        if has_base(self.program, found, MODEL_BASES):
+            me = made or Traced(Instance(found.node, None), found.at)
+            members = (member for name in ANSWERING for member in self.program.get_member(me, name))
+            code.refers += [self.get_found_code(member) for member in members if isinstance(member.node, BoundMethod)]
 
     # what a piece of code does
 
@@ -445,7 +454,17 @@ class CodeReader:
                     self.ask(*found[:2], code)
 
     def _read_message(self, node: ast.Call, at: Surroundings, code: Code) -> None:
-        self.ask(node, at, code)
+        """Read a message, or a prompt template; in a model of the program it depends on who sends it."""
+        of = code.at.outer
+        is_method = of is not None and isinstance(of.owner, ast.ClassDef) and of.outer is not None
+        is_own = is_method and has_base(self.program, Traced(of.owner, of.outer), MODEL_BASES)  # type: ignore[union-attr, arg-type]
+        self.ask(node, at, code, via="message" if is_own else "model")
+
+    def _read_above(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read what a model of the program hands to the class above it, behind where a layer sees what is asked."""
+        if is_super_method(node):
+            for part in node.args[:1]:
+                self.ask(part, at, code, via="client")
 
     def _read_config(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         if isinstance(node.func, ast.Attribute):
@@ -523,7 +542,7 @@ class CodeReader:
         """Read what a graph or an agent is given: messages reach a model, other fields are written into its state."""
         for found in self.program.trace(part, at):
             if isinstance(found.node, ast.Dict):
-                self._read_fields(list_items(found.node), found.at, code)
+                self._read_fields(self._list_fields(found), found.at, code)
             else:
                 self._read_object(found, code)
 
@@ -546,9 +565,16 @@ class CodeReader:
     def _read_return(self, node: ast.Return, at: Surroundings, code: Code) -> None:
         for found in self.program.trace(node.value, at) if node.value is not None else ():
             if isinstance(found.node, ast.Dict):
-                self._read_fields(list_items(found.node), found.at, code)
+                self._read_fields(self._list_fields(found), found.at, code)
             elif isinstance(found.node, Instance):
                 self.returned.append((found, code))  # it is a state only if a node returns it
+
+    def _list_fields(self, found: Traced) -> Iterator[tuple[str, ast.expr]]:
+        """List the keys and values of a dict that is written into the state, a key such as `self.field` too."""
+        for key, value in zip(found.node.keys, found.node.values, strict=True):
+            names = find_strings(self.program, key, found.at).values if isinstance(key, ast.Attribute) else ()
+            yield from ((name, value) for name in names)
+        yield from list_items(found.node)
 
     def _read_fields(self, items: Iterable[tuple[str, ast.expr]], at: Surroundings, code: Code) -> None:
         for key, value in items:
@@ -586,6 +612,7 @@ CALLS: dict[str, Any] = {
     **dict.fromkeys(("get_format_instructions", "model_json_schema", "schema_json"), CodeReader._read_parser),
     "assign": CodeReader._read_assigned,
     **dict.fromkeys(HUBS, CodeReader._read_hub),
+    **dict.fromkeys(ANSWERING, CodeReader._read_above),
     **dict.fromkeys(AGENT_MAKERS, CodeReader._read_agent),
     **dict.fromkeys((name for name in MESSAGES if not name.endswith("Template")), CodeReader._read_message),
     **dict.fromkeys((*PROMPTS, *MAKERS), CodeReader._read_message),

@@ -374,10 +374,8 @@ class GraphReader:
                 self._read_subgraph(draft.name, "node", action.found, call, at, graph)
         elif action.kind == "subgraph":
             self._read_subgraph(draft.name, "node", action.found, call, at, graph)
-        elif action.kind == "tools" and action.found.node.args:
-            code = draft.action or Code([], at)
-            draft.tools = self.makers.read_tools(action.found.node.args[0], action.found.at, code)
-            code.refers.append(self.reader.get_code(*action.found[:2]))
+        elif action.kind == "tools":
+            draft.tools = self.makers.read_tools(*action.found[:2], draft.action or Code([], at))
 
     def _read_subgraph(self, node: str, kind: str, found: Traced, call: Any, at: Surroundings, graph: str) -> None:
         name = self.read.get((found.node, found.at))

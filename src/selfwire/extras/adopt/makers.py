@@ -424,12 +424,12 @@ class MakerReader:
         makers = [get_last_name(getattr(value.node, "func", None)) for _, value in found]
         return bool(makers) and all(maker in JSON_MODELS for maker in makers)
 
-    def _read_made_schema(self, node: ast.expr, at: Surroundings, code: Code) -> None:
+    def _read_made_schema(self, node: ast.expr, at: Surroundings, code: Code, *, docstring: bool = True) -> None:
         """Read the fields of `create_model("Name", field=(type, Field(...)))`, and its docstring."""
         for found in self.program.trace(node, at):
             if isinstance(found.node, ast.Call) and get_last_name(found.node.func) == "create_model":
                 named = get_keywords(found.node)
-                if "__doc__" in named:
+                if docstring and "__doc__" in named:
                     self.reader.ask(named["__doc__"], found.at, code, role="schema", kind="docstring")
                 rest = [key.value for key in found.node.keywords if key.arg is None]
                 dicts = (inner for part in rest for inner in self.program.trace(part, found.at))
@@ -463,9 +463,15 @@ class MakerReader:
                 yield from self._list_schemas(found.node.slice, found.at)
 
     def read_tools(self, node: ast.expr, at: Surroundings, code: Code) -> list[ToolDraft]:
-        """Read a list of tools that a piece of code hands to a model."""
+        """Read a list of tools, or a `ToolNode` that has them, which a piece of code hands to a model."""
         drafts: dict[ToolDraft, None] = {}
-        for found in self.list_elements(node, at):
+        nodes = [found for kind, found in find_kinds(self.program, node, at) if kind == "tools"]
+        for found in nodes or self.list_elements(node, at):
+            if found in nodes:
+                code.refers.append(self.reader.get_code(*found[:2]))
+                for part in [*found.node.args[:1], *(key.value for key in found.node.keywords if key.arg == "tools")]:
+                    drafts |= dict.fromkeys(self.read_tools(part, found.at, code))
+                continue
             draft = self.read_tool(found)
             if draft is not None:
                 drafts[draft] = None
@@ -551,6 +557,7 @@ class MakerReader:
             if isinstance(found.node, ast.ClassDef):
                 self.read_schema(found, draft.docs, docstring=False)
             self._read_json_schema(found.node, found.at, draft.docs)
+        self._read_made_schema(node, at, draft.docs, docstring=False)
 
     def _read_argument_texts(self, node: Any, at: Surroundings, draft: ToolDraft) -> None:
         """Read the texts of `Annotated[str, "..."]` in a tool's signature, and its schemas."""
@@ -610,16 +617,16 @@ class MakerReader:
     def _read_tool_object(self, found: Traced) -> ToolDraft:
         """Read an object of a class of tools; its fields are those of the class, or what the call passes."""
         of, passed = found.node.of, get_keywords(found.node.call) if found.node.call else {}
-        is_own = bool({"name", "description"} & passed.keys()) and found.node.made_in is not None
-        node, where = (found.node.call, found.node.made_in) if is_own else (of, found.at)
-        if (node, where.key) in self.tools:
-            return self.tools[node, where.key]
         names, descriptions, schemas = (
             list(self.program.get_member(found, key)) for key in ("name", "description", "args_schema")
         )
-        name = "".join(
-            [text for value in names for text in find_strings(self.program, value.node, value.at).values][:1]
-        )
+        is_made = any(find_method(value.at) and not is_later(value, of) for value in (*names, *descriptions))
+        is_own = (is_made or bool({"name", "description"} & passed.keys())) and found.node.made_in is not None
+        node, where = (found.node.call, found.node.made_in) if is_own else (of, found.at)
+        if (node, where.key) in self.tools:
+            return self.tools[node, where.key]
+        made = [value for value in names if not is_later(value, of)] if is_made else names[:1]
+        name = "".join([text for value in made[-1:] for text in find_strings(self.program, *value[:2]).values][:1])
         draft = self._add_tool(name or of.name, "class", node, where)
         first = [value for value in descriptions if not is_later(value, of)]
         for value in (first or descriptions)[-1:]:  # what `__init__` gives comes behind the default

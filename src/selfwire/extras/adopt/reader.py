@@ -50,6 +50,10 @@ SHORTEST = 3
 """Letters of a compared text from which on its place inside other texts is noted."""
 
 
+FRAMES = 4_000
+"""Frames of Python that reading may take: a name that is bound anew a hundred times takes some 400."""
+
+
 def read_program(name: str) -> Inventory:
     """Read the inventory of a program from its source; nothing of it is imported or run.
 
@@ -59,6 +63,8 @@ def read_program(name: str) -> Inventory:
     Raises:
         ConfigError: the name is none, the file or the attribute is missing, or a file is no valid Python.
     """
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, FRAMES))
     try:
         graphs = read_graphs(name)
         markers = list(_list_markers(graphs.program))
@@ -78,6 +84,8 @@ def read_program(name: str) -> Inventory:
         raise ConfigError(
             f"the code of {name} is nested too deeply to be read; name a graph in a file with shorter expressions"
         ) from None
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def read_graphs(name: str) -> GraphReader:
@@ -92,6 +100,7 @@ def read_graphs(name: str) -> GraphReader:
     program.list_loaded = partial(list_loaded, program)
     program.load_value = partial(load_settled, program)
     program.read_strings = partial(read_known_strings, program)
+    program.read_named_imports()
     graphs = GraphReader(program)
     _read_named(graphs, file, matched["name"])
     graphs.reader.read_pending()

@@ -36,6 +36,12 @@ VALIDATING = ("model_validate", "parse_obj", "validate_python")
 """Methods of pydantic that make objects of dicts."""
 REMOVING = ("update", "pop", "popitem", "clear", "remove", "__setitem__", "__delitem__")
 """Methods by which items of a collection are replaced or removed."""
+OWN_PACKAGE = ("__package__", "__name__")
+"""Names by which a file names its package; `__name__` does in the file of a package itself."""
+SAME_WORD = ("lower", "upper", "title", "capitalize", "strip")
+"""Methods that make another spelling of a text."""
+POPPING = ("pop", "popleft")
+"""Methods that take an item out of a collection."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
 """Functions that make a dict of an object's fields."""
 PARTIALS = ("partial", "partialmethod")
@@ -315,6 +321,75 @@ class BoundNames(ast.NodeVisitor):
         self.generic_visit(node)
 
 
+class MethodNames(ast.NodeVisitor):
+    """Names that stand for a method, as `add` after `add = rules.append`; calls of one become calls of the method.
+
+    Attributes:
+        called: those that an assignment may bind and that are called.
+        scopes: the module and the functions around what is visited, each with what its names are bound to.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        nodes = [*ast.walk(tree)]
+        calls = (node.func for node in nodes if isinstance(node, ast.Call))
+        names = {func.id for func in calls if isinstance(func, ast.Name)}
+        self.replaced = {n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
+        self.shared = {name for n in nodes if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
+        self.called = {
+            target.id
+            for node in nodes
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute | ast.Tuple)
+            for part in node.targets
+            for target in (part.elts if isinstance(part, ast.Tuple) else [part])
+            if isinstance(target, ast.Name) and target.id in names
+        } - self.shared
+        self.scopes: list[tuple[Any, dict[str, list[Any]]]] = []
+
+    def generic_visit(self, node: ast.AST) -> None:
+        """Visit all that a node has, inside the names of a module, class or function."""
+        is_scope = isinstance(node, ast.Module | ast.ClassDef | Function)
+        self.scopes += [(node, BoundNames(node).bound)] if is_scope else []
+        super().generic_visit(node)
+        del self.scopes[len(self.scopes) - is_scope :]
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """Put the method in the place of its name."""
+        if isinstance(node.func, ast.Name) and node.func.id in self.called:
+            method = self._find_method(node.func.id)
+            if method is not None:
+                value = ast.copy_location(ast.Name(method.value.id, ast.Load()), node.func)  # type: ignore[attr-defined]
+                node.func = ast.copy_location(ast.Attribute(value, method.attr, ast.Load()), node.func)
+        self.generic_visit(node)
+
+    def _find_method(self, name: str) -> ast.Attribute | None:
+        """Find the method that a name is bound to, once, as is the object that has it."""
+        depth, value = self._find_only(name, len(self.scopes))
+        if isinstance(value, Element) and isinstance(value.source, ast.Tuple) and not value.loop:
+            value = dict(enumerate(value.source.elts)).get(value.path[0])
+        if not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name) or value.attr in self.replaced:
+            return None
+        owners = {self._find_only(value.value.id, seen)[0] for seen in (depth + 1, len(self.scopes))}
+        return value if len(owners) == 1 and min(owners) >= 0 else None
+
+    def _find_only(self, name: str, depth: int) -> tuple[int, Any]:
+        """Find the scope that binds a name, of those down to a depth, and its only value; -1 if there is none."""
+        for number in reversed(range(depth)):
+            owner, bound = self.scopes[number]
+            if name in bound and (number == len(self.scopes) - 1 or not isinstance(owner, ast.ClassDef)):
+                is_sure = len(bound[name]) == 1 and name not in self.shared
+                return (number, bound[name][0]) if is_sure else (-1, None)
+        return -1, None
+
+
+def is_true(node: Any) -> bool:
+    """Whether a value is known to be true: a constant, or a collection that has an element."""
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return any(not isinstance(part, ast.Starred) for part in node.elts)
+    if isinstance(node, ast.Dict):
+        return any(part is not None for part in node.keys)
+    return isinstance(node, ast.Constant) and bool(node.value)
+
+
 def is_main_guard(node: ast.If) -> bool:
     """Whether a statement is `if __name__ == "__main__"`."""
     names = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}
@@ -519,6 +594,8 @@ class Program:
             ) from None
         except OSError as error:
             raise ConfigError(f"{show_path(path)} cannot be read: {error.strerror}; check the path") from None
+        if (methods := MethodNames(tree)).called:
+            methods.visit(tree)
         file = self.files[path] = SourceFile(path, name, text, tree, self.keys)
         self._index(file)
         self.unread.append(file)
@@ -664,6 +741,42 @@ class Program:
             return Followed(sub, "")
         return Followed(module, bound.name) if module else None
 
+    def read_named_imports(self) -> None:
+        """Read the files of the program that `import_module(name)` imports, and what they import."""
+        seen = 0
+        while seen < len(calls := self.calls.get("import_module", [])):
+            for call in calls[seen:]:
+                self._import_named(call.node, call.at)
+                seen += 1
+            self.read_imported()
+        self.traced.clear()  # what was found before all files were known
+
+    def _import_named(self, node: ast.Call, at: Surroundings) -> list[Traced]:
+        """Find the modules of the program that `import_module(name)` may be; those of `.name` lie in a package."""
+        given = node.args[0] if node.args else None
+        names = self.read_strings(given, at) if given is not None else ()
+        if isinstance(given, ast.JoinedStr) and not names:  # f"{__package__}.{name}"
+            first, *rest = given.values
+            if get_last_name(getattr(first, "value", None)) in OWN_PACKAGE:
+                named = self.passed.setdefault((given, "name"), ast.JoinedStr(rest))
+                names = tuple(name for name in self.read_strings(named, at) if name.startswith("."))
+        found = list[SourceFile | None]()
+        for name in names:
+            module = name.lstrip(".")
+            folder = self._find_package(node, at) if name != module else None
+            for _ in range(len(name) - len(module) - 1 if folder else 0):
+                folder = folder.parent  # type: ignore[union-attr]
+            found += [self.find_module(module, folder)] if folder or name == module else []
+        return [Traced(Imported(file), file.top) for file in found if file is not None]
+
+    def _find_package(self, node: ast.Call, at: Surroundings) -> Path | None:
+        """Find the folder of the package that `import_module(".name", package)` names; its own without one."""
+        package = get_keywords(node).get("package", node.args[1] if len(node.args) > 1 else None)
+        if package is None or get_last_name(package) in OWN_PACKAGE:
+            return at.file.path.parent
+        files = [self.find_module(name) for name in self.read_strings(package, at)]
+        return files[0].path.parent if files and files[0] is not None else None
+
     def _read_package(self, folder: Path) -> SourceFile | None:
         path = folder / "__init__.py"
         return self.read_file(path, folder.name) if path.is_file() else None
@@ -712,7 +825,9 @@ class Program:
         if line == math.inf or name in self.rebound or isinstance(here.owner, ast.Lambda):
             return 0
         bound = [
-            value for value in here.names.bound[name] if isinstance(value, ast.expr) and self._is_sure(value, here)
+            value
+            for value in here.names.bound[name]
+            if isinstance(value, ast.expr | ast.stmt) and self._is_sure(value, here)
         ]
         return max((value.lineno for value in bound if (value.end_lineno or 0) < line), default=0)
 
@@ -730,9 +845,10 @@ class Program:
             yield from self._open_binding(value, here)
         yield from (Traced(value, here) for value in here.names.added.get(name, ()))
 
-    def _is_sure(self, value: ast.expr, here: Surroundings) -> bool:
-        """Whether a module or a function binds a name to a value in any case."""
-        return self.parents.get(self.parents.get(value)) is here.owner
+    def _is_sure(self, value: ast.AST, here: Surroundings) -> bool:
+        """Whether a module or a function binds a name to a value, a function or a class in any case."""
+        statement = value if isinstance(value, ast.stmt) else self.parents.get(value)
+        return self.parents.get(statement) is here.owner
 
     def _is_rebound(self, value: Any, name: str, here: Surroundings, line: float) -> bool:
         """Whether an argument that is passed may be replaced by a value before a line.
@@ -948,7 +1064,7 @@ class Program:
             yield from found
             is_or = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or)
             if is_or and isinstance(part, ast.Name) and part.id in at.given | (at.outer.given if at.outer else {}):
-                if found and all(isinstance(value.node, ast.Constant) and value.node.value for value in found):
+                if found and all(is_true(value.node) for value in found):
                     return  # what a certain call passes is true
 
     def _trace_operation(self, node: ast.BinOp, at: Surroundings) -> Iterator[Traced]:
@@ -1272,7 +1388,7 @@ class Program:
             return bool(found) and all(isinstance(part.node, ast.Constant) and not part.node.value for part in found)
         if len(test.ops) > 1:
             return False
-        values = [[found.node for found in self.trace(side, at)] for side in (test.left, test.comparators[0])]
+        values = [self._list_compared(side, at) for side in (test.left, test.comparators[0])]
         if any(len(nodes) != 1 or not isinstance(nodes[0], ast.Constant | Instance | Function) for nodes in values):
             return False
         left, right = (
@@ -1280,6 +1396,12 @@ class Program:
         )
         same, differ = isinstance(test.ops[0], ast.Is | ast.Eq), isinstance(test.ops[0], ast.IsNot | ast.NotEq)
         return bool((same and left != right) or (differ and left == right))
+
+    def _list_compared(self, side: ast.expr, at: Surroundings) -> list[Any]:
+        """List what a side of a comparison may be; a text that a call makes of another as a constant."""
+        found = [value.node for value in self.trace(side, at)]
+        texts = self.read_strings(side, at) if any(isinstance(node, ast.Call) for node in found) else ()
+        return [ast.Constant(text) for text in texts] or found
 
     @end_circles(False)
     def _is_settled(self, node: Any, at: Surroundings) -> bool:
@@ -1289,7 +1411,9 @@ class Program:
         if isinstance(node, ast.Attribute):
             return self._is_settled(node.value, at) and self._is_settled_member(node, at)
         if isinstance(node, ast.Call):
-            return all(isinstance(found.node, Instance) for found in self.trace(node, at))
+            is_same = isinstance(node.func, ast.Attribute) and node.func.attr in SAME_WORD and not node.args
+            made = (isinstance(found.node, Instance) for found in self.trace(node, at))
+            return (is_same and self._is_settled(node.func.value, at)) or all(made)  # type: ignore[attr-defined]
         if isinstance(node, Element):
             return not node.loop and self._is_settled(node.source, at)
         if isinstance(node, ast.expr):
@@ -2102,6 +2226,10 @@ class Program:
             return self.trace(node.func.value, at)
         if name == "next" and node.args:
             return self._list_next(node, at)
+        if name == "import_module":
+            return self._import_named(node, at)
+        if name in POPPING and isinstance(node.func, ast.Attribute):
+            return self._list_popped(node, node.func.value, at)
         if name == "type" and len(node.args) == 1:
             of = self.passed.setdefault((node, "class"), ast.Attribute(node.args[0], "__class__", ast.Load()))
             return [found for found in self.trace(of, at) if isinstance(found.node, ast.ClassDef)]
@@ -2131,6 +2259,15 @@ class Program:
         chosen = [*(parts if is_searched else parts[:1]), *(Traced(part, at) for part in node.args[1:])]
         return [*self._trace_all(iter(chosen))] if parts else []
 
+    def _list_popped(self, node: ast.Call, owner: ast.expr, at: Surroundings) -> list[Traced]:
+        """Find what `items.pop()` may take out of a list or a deque, or by its key out of a dict."""
+        if node.args and any(is_text(key.node) for key in self.trace(node.args[0], at)):
+            item = self.passed.setdefault((node, "item"), ast.Subscript(owner, node.args[0], ast.Load()))
+            found = [value for value in self.trace(item, at) if value.node is not item]
+            return [*found, *(value for part in node.args[1:] if found for value in self.trace(part, at))]
+        parts = (part for part in self._iterate_all([owner], at) if isinstance(part, Traced))
+        return [*self._trace_all(parts)]
+
     def _make_dict(self, value: Traced) -> Traced:
         """Make a dict of a list of pairs; another value stays."""
         if not isinstance(value.node, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp):
@@ -2150,12 +2287,31 @@ class Program:
         for found in self.trace(owner, at):
             if isinstance(found.node, Instance):
                 names = [part.target.id for part in found.node.of.body if is_field(part)]  # type: ignore[attr-defined]
-                given = {f"{name} of object": [Traced(new[name], at)] for name in names if name in new}
-                given |= {f"{name} of object": [*self.get_member(found, name)] for name in names if name not in new}
+                given = {f"{name} of object": self._settle(Traced(new[name], at)) for name in names if name in new}
+                for name in (name for name in names if name not in new):
+                    kept = [value for part in self.get_member(found, name) for value in self._settle(part)]
+                    given[f"{name} of object"] = kept
                 fields = [ast.keyword(name, ast.Name(f"{name} of object", ast.Load())) for name in names]
                 made = self.passed.setdefault((node, found.node.of.name), ast.Call(node.func, [], fields))
                 where = Surroundings(at.file, at.owner, at.outer, given)
                 yield Traced(Instance(found.node.of, made, where), found.at)  # type: ignore[arg-type]
+
+    def _settle(self, value: Traced) -> list[Traced]:
+        """Find what a value is made of, so that a chain of changes of an object is not nested ever deeper."""
+        settled = []
+        for found in self.trace(*value[:2]):
+            node, at = found.node, found.at
+            is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+            if is_sum or isinstance(node, ast.Tuple | ast.List):
+                sides = [Traced(node.left, at), Traced(node.right, at)] if is_sum else [*self.iterate(found)]
+                parts = [self.trace(*part[:2]) for part in sides if isinstance(part, Traced)]
+                given = {f"item {number}": part for number, part in enumerate(parts)}
+                names: list[ast.expr] = [ast.Name(name, ast.Load()) for name in given]
+                made = ast.BinOp(names[0], ast.Add(), names[1]) if is_sum else ast.Tuple(names, ast.Load())
+                kept = self.passed.setdefault((node, f"{len(names)} items"), ast.copy_location(made, node))
+                found = found._replace(node=kept, at=Surroundings(at.file, at.owner, at.outer, given))
+            settled.append(found)
+        return settled or [value]
 
     def _list_validated(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Find the objects that `Model.model_validate(values)` or `TypeAdapter(type).validate_python(values)` makes."""

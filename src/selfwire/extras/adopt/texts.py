@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,6 +119,8 @@ HOLDERS = {
 }
 """Calls whose result still has the name of the constant or field that it is assigned to."""
 HUBS = ("pull", "pull_prompt", "get_prompt", "load_prompt_from_hub")
+DATABASES = ("sqlite3.", "shelve.", "dbm.")
+"""Modules of Python that load what a program has saved."""
 MESSAGE_MODULES = ("langchain_core.messages", "langchain.messages")
 """Modules whose functions, such as `trim_messages`, return the messages that they are given."""
 FRAMEWORKS = ("langchain", "langchain_core", "langgraph", "langchain_classic", "pydantic")
@@ -156,7 +158,7 @@ class Reach(NamedTuple):
         users: nodes, agents and tools that use it.
         is_written: whether it comes by way of a field of the state.
         metadata: the key of the metadata of documents under which it stands; "" if it is no metadata.
-        marks: words in it that the program replaces by something else.
+        marks: words in it that the program replaces by something else, or patterns of them.
         via: model; client, if it is not LangChain's; message, for a literal that one of them is sent; marker, for one
             that `selfwire.text` names.
     """
@@ -168,7 +170,7 @@ class Reach(NamedTuple):
     kind: str = ""
     whole: bool = True
     via: str = "model"
-    marks: tuple[str, ...] = ()
+    marks: tuple[str | re.Pattern[str], ...] = ()
     users: frozenset[str] = frozenset()
     is_written: bool = False
     metadata: str = ""
@@ -316,7 +318,7 @@ class TextFinder:
             return
         if (cut := find_cut_file(self.program, node, at)) is not None:
             self._note_cut_file(*cut)
-        self._note_opaque(node, at, reach)
+        self._note_opaque(node.source if isinstance(node, Element) and not node.loop else node, at, reach)
 
     def _follow_element(self, node: Any, at: Surroundings, reach: Reach) -> bool:
         """Follow what a loop takes from a field of the state; whether it is such."""
@@ -361,6 +363,9 @@ class TextFinder:
         if is_text(node.slice):
             self._follow_field(node.value, node.slice.value, at, reach)
             self._follow_written_item(node.value, node.slice.value, at, reach)
+        elif isinstance(node.slice, ast.Name) and isinstance(node.value, ast.Name):  # the variable of a loop
+            for name in self.program.read_strings(node.slice, at):
+                self._follow_field(node.value, name, at, reach)
         if self._follow_file_keys(node, at, reach):
             return True
         self._follow_stored(node, at, reach)
@@ -831,30 +836,44 @@ class TextFinder:
         self._follow_filled(node.args, node.keywords, at, inner, names)
 
     def _follow_jinja_file(self, made: Traced, reach: Reach) -> None:
-        """Follow `Environment(loader=FileSystemLoader(folder)).get_template(name)`."""
+        """Follow `Environment(loader=FileSystemLoader(folder)).get_template(name)`, or one of a `DictLoader`."""
         names = prompt_files.find_patterns(self.program, made.node.args[0], made.at)
-        folders, texts = list(self._list_jinja_folders(made)), dict[FileText, None]()
+        loaders, texts = list(self._list_jinja_loaders(made)), dict[FileText | Traced, None]()
         for name in names:  # it grows with those that a template includes or extends
-            for folder, at in folders:
-                path = ast.Call(ast.Name("join", ast.Load()), [folder, ast.Constant(name)], [])
-                texts.update(dict.fromkeys(self._read_files(path, at)))
-            names += [part for text in texts for part in INCLUDED.findall(text.text) if part not in names]
+            for loader in loaders:
+                texts.update(dict.fromkeys(self._load_jinja_text(loader, name)))
+            sources = (text.text if isinstance(text, FileText) else text.node.value for text in texts)
+            names += [part for source in sources for part in INCLUDED.findall(source) if part not in names]
         for text in texts:
-            self._add_file(text, reach._replace(mode="curly"))
+            if isinstance(text, FileText):
+                self._add_file(text, reach._replace(mode="curly"))
+            else:
+                self.follow(text.node, text.at, reach._replace(mode="curly"))
         if not texts:
             self._note_computed_file(made.node, made.at)
 
-    def _list_jinja_folders(self, made: Traced) -> Iterator[tuple[ast.expr, Surroundings]]:
+    def _list_jinja_loaders(self, made: Traced) -> Iterator[Traced]:
+        """List the loaders of the environment that gives a template."""
         owner = made.node.func.value if isinstance(made.node.func, ast.Attribute) else None
         for environment in self.program.trace(owner, made.at) if owner is not None else ():
             loader = get_keywords(environment.node).get("loader") if isinstance(environment.node, ast.Call) else None
             for found in self.program.trace(loader, environment.at) if loader is not None else ():
                 if isinstance(found.node, ast.Call) and found.node.args:
-                    folder = found.node.args[0]
-                    if get_last_name(found.node.func) == "PackageLoader":
-                        given = [*found.node.args, ast.Constant("templates")][:2]
-                        folder = ast.Call(ast.Name("read_text", ast.Load()), given, [])
-                    yield folder, found.at
+                    yield found
+
+    def _load_jinja_text(self, loader: Traced, name: str) -> Iterable[FileText | Traced]:
+        """Load the template of a name, from a folder, a package or a dict."""
+        kind, given = get_last_name(loader.node.func), loader.node.args
+        if kind == "DictLoader":
+            pairs = (
+                pair for found in self.program.trace(given[0], loader.at) for pair in self.program.list_pairs(found)
+            )
+            named = (value for key, value in pairs if name in self.program.read_strings(*key[:2]))
+            return [text for value in named for text in self.program.trace(*value[:2]) if is_text(text.node)]
+        folder = given[0]
+        if kind == "PackageLoader":
+            folder = ast.Call(ast.Name("read_text", ast.Load()), [*given, ast.Constant("templates")][:2], [])
+        return self._read_files(ast.Call(ast.Name("join", ast.Load()), [folder, ast.Constant(name)], []), loader.at)
 
     def _follow_join(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         assert isinstance(node.func, ast.Attribute)
@@ -897,6 +916,13 @@ class TextFinder:
             return
         patterns, text = prompt_files.find_substitution(self.program, node, at)
         is_space = any(pattern in (r"\s+", r"\s\s+", r"\s{2,}") for pattern in patterns)
+        value = next((given for given, behind in pairwise(node.args) if behind is text), get_keywords(node).get("repl"))
+        if value is not None and any(isinstance(found.node, Function) for found in self.program.trace(value, at)):
+            self.follow(value, at, reach._replace(mode="", changes=(), whole=False, kind=""))
+            curly = [pattern for pattern in patterns if pattern.replace("\\", "").startswith("{{")]
+            reach = reach.fill_first("curly") if curly else reach
+            marks = (*reach.marks, *(known for pattern in patterns if not curly for known in compile_mark(pattern)))
+            reach = reach._replace(marks=tuple(dict.fromkeys(marks)))
         if text is not None:
             self.follow(text, at, reach.change_first(("squeeze",)) if is_space else reach)
 
@@ -963,6 +989,9 @@ class TextFinder:
             self._follow_iterated(owner, at, reach)
         if owner is not None and name != "keys":
             self.follow(owner, at, reach)
+            made = (found for found in self.program.trace(owner, at) if isinstance(found.node, ast.DictComp))
+            for _, value in (pair for found in made for pair in self.program.list_pairs(found)):
+                self.follow(value.node, value.at, reach._replace(whole=False, kind=""))
 
     def _follow_cast(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         for part in node.args[1:]:
@@ -1128,6 +1157,13 @@ class TextFinder:
                 at,
                 f"a text comes from an INI file: {shorten_source(node)}",
                 "keep it under a key of a YAML, JSON or TOML file, or in a file of its own",
+            )
+        elif any(name.startswith(DATABASES) for name in names):
+            self.note(
+                node,
+                at,
+                f"a text comes from a database: {shorten_source(node)}",
+                "keep the text in a constant or a file of the program",
             )
         elif any(name.endswith("import_module") for name in names):
             self.note(
@@ -1310,14 +1346,32 @@ def split_template(text: str, mode: str) -> Split:
     return (*pieces[:-1], pieces[-1] + text[end:]), tuple(holes)
 
 
-def split_marks(pieces: tuple[str, ...], holes: tuple[str, ...], marks: tuple[str, ...]) -> Split:
+def compile_mark(pattern: str) -> list[re.Pattern[str]]:
+    """Compile the pattern of the words that a program replaces; nothing where it is none, or is of no words."""
+    try:
+        return [re.compile(pattern)] if LETTERS.search(pattern) else []
+    except re.error:
+        return []
+
+
+def split_marks(pieces: tuple[str, ...], holes: tuple[str, ...], marks: Iterable[str | re.Pattern[str]]) -> Split:
     """Split pieces further at words that the program replaces."""
-    pattern = re.compile(f"({'|'.join(map(re.escape, marks)) or '(?!)'})")
+    given = [*marks]
+    words = {
+        found[0]
+        for mark in given
+        if isinstance(mark, re.Pattern)
+        for piece in pieces
+        for found in mark.finditer(piece)
+        if LETTERS.search(found[0])
+    }
+    known = sorted({*words, *(mark for mark in given if isinstance(mark, str))}, key=len, reverse=True)
+    pattern = re.compile(f"({'|'.join(map(re.escape, known)) or '(?!)'})")
     parts, names = list[str](), list[str]()
     for number, piece in enumerate(pieces):
-        found = pattern.split(piece)
-        parts += found[::2]
-        names += [*found[1::2], *holes[number : number + 1]]
+        found_parts = pattern.split(piece)
+        parts += found_parts[::2]
+        names += [*found_parts[1::2], *holes[number : number + 1]]
     return tuple(parts), tuple(names)
 
 

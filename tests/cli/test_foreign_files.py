@@ -559,7 +559,8 @@ graph = builder.compile()
 def saved_graph(home: Path, here: Path) -> Iterator[str]:
     """The name of a team of a graph that another user has saved, whose module leaves a trace where it is imported."""
     (here / "foreign_graph.py").write_text(GRAPH)
-    call(home, "adopt", "foreign_graph:graph", "--name", "theirs", **{CONFIG_HOME: str(here.parent / "another")})
+    another = str(here.parent / "another")
+    call(home, "adopt", "foreign_graph:graph", "--name", "theirs", code=0, stdin=None, **{CONFIG_HOME: another})
     forget_graph(here)
     yield "theirs"
     forget_graph(here)

@@ -7,17 +7,21 @@ the graph returns. A team with other prompts runs the same graph, under a layer 
 """
 
 import asyncio
+import atexit
 import dataclasses
 import json
 import math
+import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
 from functools import cached_property
-from inspect import Parameter, iscoroutine, signature
+from inspect import Parameter, iscoroutine, signature, unwrap
 from itertools import chain, count, pairwise
+from pathlib import Path
+from threading import Thread
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from weakref import WeakSet
@@ -36,7 +40,7 @@ from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring, RewritePrompt
-from selfwire.core.errors import ConfigError, OutageError, format_error, format_faults
+from selfwire.core.errors import ConfigError, OutageError, find_error_place, format_error, format_faults, format_line
 from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_object, load_plugin
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -195,20 +199,31 @@ def give_graph(graph: Any) -> str:
     return name
 
 
+_ENTERED: dict[str, tuple[Any, Any]] = {}
+"""Contexts that make a graph and stay open until the process ends, and their graphs, by the graph's name."""
+
+
 def load_graph(name: str) -> Runnable[Any, Any]:
     """Import a graph by its name, and compile it where it is not.
 
     Raises:
-        ConfigError: it cannot be imported, or is no graph; or a function that makes none.
+        ConfigError: it cannot be imported, with file, line and a way out; or is no graph; or a function that makes none.
     """
-    found = GRAPHS[name] if name in GRAPHS else _import(name)
+    found, verb = GRAPHS.get(name), "imported"
     try:
+        if name not in GRAPHS:
+            matched = GRAPH_NAME.fullmatch(name)
+            assert matched is not None, name
+            found = import_user_object(matched["module"], matched["name"], f"graph {name!r}")
+        verb = "made"
         if callable(found) and not isinstance(found, Runnable | StateGraph):
-            found = _call_maker(found)
+            found = _ENTERED[name][1] if name in _ENTERED else _call_maker(name, found)
         if isinstance(found, StateGraph):
             found = found.compile()
-    except Exception as error:
-        raise ConfigError(f"graph {name!r} cannot be made: {format_error(error)}") from error
+    except ConfigError:
+        raise
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
+        raise ConfigError(_describe_fault(name, verb, error)) from error
     if not isinstance(found, Runnable):
         raise ConfigError(
             f"{name!r} is a {type(found).__name__}, not a graph; name a compiled LangGraph, a StateGraph, a Runnable, "
@@ -217,28 +232,68 @@ def load_graph(name: str) -> Runnable[Any, Any]:
     return found
 
 
-def _call_maker(maker: Callable[..., Any]) -> Any:
-    """Call a function that makes a graph as LangGraph's server does: with a config if it needs one, and awaited."""
-    needed = [name for name, given in signature(maker).parameters.items() if given.default is Parameter.empty]
-    made = maker({"configurable": {}}) if needed == ["config"] else maker()
+def _describe_fault(name: str, verb: str, error: BaseException) -> str:
+    """Describe in a sentence why a graph cannot be imported or made, with the line and a way out."""
+    causes = [error]
+    while (
+        (cause := causes[-1].__cause__)
+        or hasattr(cause := causes[-1].__context__, "way_out")
+        or (cause := next(iter(getattr(causes[-1], "exceptions", ())), None))  # of a group
+    ):
+        causes.append(cause)
+    cause = causes[-1]
+    place = next(filter(None, (find_error_place(found, Path.cwd()) for found in reversed(causes))), "")
+    frames = extract_tb(cause.__traceback__)
+    if not place:
+        way_out = "name it as module:attribute or file.py:attribute"
+    elif isinstance(cause, ModuleNotFoundError):
+        way_out = f"install {cause.name} beside selfwire"
+    elif isinstance(cause, KeyError) and frames and frames[-1].filename in (os.__file__, "<frozen os>"):
+        way_out = f"set {cause.args[0]} in the environment"
+    else:
+        way_out = getattr(cause, "way_out", "mend it, or name another graph of the program")
+    return f"graph {name!r} cannot be {verb}: {f'{place}: ' if place else ''}{format_error(cause)}; {way_out}"
+
+
+def _call_maker(name: str, maker: Callable[..., Any]) -> Any:
+    """Call a function that makes a graph as LangGraph's server does: with a config if it needs one, and awaited.
+
+    A context that makes one is entered, and left when the process ends.
+
+    Raises:
+        ConfigError: it needs other arguments.
+    """
+    needed = [
+        given.name
+        for given in signature(maker).parameters.values()
+        if given.default is Parameter.empty and given.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    ]
+    if len(needed) > 1 or any(given != "config" for given in needed):
+        code = getattr(unwrap(maker), "__code__", None)
+        place = f"{format_line(code.co_filename, code.co_firstlineno, Path.cwd())}: " if code else ""
+        raise ConfigError(
+            f"graph {name!r} cannot be made: {place}it needs {' and '.join(needed)}; name a function that needs no "
+            "arguments, or LangGraph's config alone"
+        )
+    made = maker({"configurable": {}}) if needed else maker()
+    if hasattr(made, "__aenter__"):
+        loop = asyncio.new_event_loop()  # which what the context opens belongs to
+        Thread(target=loop.run_forever, name=f"context of {name}", daemon=True).start()
+
+        def run(step: Coroutine[Any, Any, Any]) -> Any:
+            return asyncio.run_coroutine_threadsafe(step, loop).result()
+
+        _ENTERED[name] = made, run(made.__aenter__())
+        atexit.register(lambda: run(made.__aexit__(None, None, None)))
+    elif hasattr(made, "__enter__"):
+        _ENTERED[name] = made, made.__enter__()
+        atexit.register(made.__exit__, None, None, None)
+    if name in _ENTERED:
+        return _ENTERED[name][1]
     if not iscoroutine(made):
         return made
     with ThreadPoolExecutor(1) as thread:  # this one may run an event loop
         return thread.submit(asyncio.run, made).result()
-
-
-def _import(name: str) -> Any:
-    matched = GRAPH_NAME.fullmatch(name)
-    assert matched is not None, name
-    try:
-        return import_user_object(matched["module"], matched["name"], f"graph {name!r}")
-    except ConfigError:
-        raise
-    except (Exception, SystemExit) as error:  # a user's module may raise anything
-        raise ConfigError(
-            f"graph {name!r} cannot be imported: {format_error(error)}; "
-            "name it as module:attribute or file.py:attribute"
-        ) from error
 
 
 def map_graph(name: str, graph: Runnable[Any, Any], config: OwnGraphConfig) -> Mapped:

@@ -124,7 +124,7 @@ class World:
         return printed
 
     def forget_modules(self) -> None:
-        """Forget the modules of the folder, whose files may have changed; a command of the reader's imports them anew."""
+        """Forget the modules of the folder, as a reader's next command reads changed files anew."""
         for name, module in [*sys.modules.items()]:
             if (file := getattr(module, "__file__", None)) and Path(file).is_relative_to(self.folder):
                 del sys.modules[name]

@@ -13,9 +13,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import aclosing, closing, suppress
 from copy import copy
 from functools import cached_property
 from inspect import Parameter, iscoroutine, signature, unwrap
@@ -35,6 +35,7 @@ from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.memory import InMemoryStore
+from langgraph.types import Checkpointer
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 
@@ -117,6 +118,7 @@ from selfwire.graphs.method import CallEstimate, EvolveResult, Method, explore_s
 from selfwire.graphs.pruning import remove_agent
 from selfwire.models.call_meter import CallMeter, MeteredCall
 from selfwire.models.metered_chat import MeteredModel
+from selfwire.models.providers import get_identity, make_chat_model
 from selfwire.models.text_layer import LayerText, TextLayer
 
 if TYPE_CHECKING:
@@ -207,7 +209,7 @@ def load_graph(name: str) -> Runnable[Any, Any]:
     """Import a graph by its name, and compile it where it is not.
 
     Raises:
-        ConfigError: it cannot be imported, with file, line and a way out; or is no graph; or a function that makes none.
+        ConfigError: it cannot be imported, with file, line and a way out; or is no graph, or a function without one.
     """
     found, verb = GRAPHS.get(name), "imported"
     try:
@@ -588,9 +590,10 @@ class OwnGraph(Method[OwnGraphConfig]):
     ) -> Trajectory:
         """Ask the graph; `forget` takes back what an attempt has noted before the next one."""
         assert isinstance(ctx.model, MeteredModel), "systems are metered"
+        chat = ctx.model.chat
         at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
-        layer, loop = self._make_layer(team, ctx.model), asyncio.get_running_loop()
-        meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, loop, layer.list_given)
+        layer, loop = self._make_layer(team, lambda: chat().inner), asyncio.get_running_loop()
+        meter = CallMeter(ctx.model.ledger, ctx.model.journal, chat().prices, at, loop, layer.list_given)
         updates, inserted = UpdateReader(), _list_added(team)
 
         def begin() -> UpdateReader:
@@ -998,19 +1001,44 @@ class OwnGraph(Method[OwnGraphConfig]):
             if name in changed and text.setting
         }
 
-    def _make_layer(self, team: Team, model: MeteredModel) -> TextLayer:
-        def get_model() -> BaseChatModel:
-            chat = model.chat()
-            if chat.identity.name == "offline":
+    def _make_layer(self, team: Team, get_model: Callable[[], BaseChatModel]) -> TextLayer:
+        def get_real_model() -> BaseChatModel:
+            model = get_model()
+            if get_identity(model).name == "offline":
                 raise ConfigError(
                     f"{self.target!r} asks no model before an inserted agent, which asks that of the run: name it with "
-                    "--model"
+                    "--model, or in graph(model)"
                 )
-            return chat.inner
+            return model
 
         texts = {name: text for name, text in self.texts.items() if not text.setting}
         changed = {name: prompt for name, prompt in find_changed(team, self.texts).items() if name in texts}
-        return TextLayer(texts.values(), changed, get_model if list_insertions(team) else None)
+        return TextLayer(texts.values(), changed, get_real_model if list_insertions(team) else None)
+
+    def compile_team(self, team: Team, model: str | BaseChatModel, checkpointer: Checkpointer = None) -> Pregel:
+        """Compile the graph of a team, which sends the team's texts however it is asked; its calls are not metered.
+
+        Args:
+            model: of an inserted agent before which the program asks none.
+            checkpointer: in place of the program's own.
+
+        Raises:
+            ConfigError: a router is part of the team, or the graph is no LangGraph; or as `adapt`.
+        """
+        graph, values = self._make_variant(self.adapt(team)), self._read_values(team)
+        if list_routes(team):
+            raise ConfigError("the router of a team chooses by the question; ask it with selfwire.run(team, question)")
+        if not isinstance(graph, Pregel):
+            raise ConfigError(
+                f"{self.target!r} is a {type(graph).__name__} and no LangGraph; ask the team with selfwire.run, or "
+                "make it a node of a StateGraph of yours"
+            )
+        made = copy(graph)
+        made.checkpointer = graph.checkpointer if checkpointer is None else checkpointer
+        made.__class__ = _make_layered(
+            type(graph), lambda: self._make_layer(team, lambda: make_chat_model(model)), values
+        )
+        return made
 
     def _make_variant(self, team: Team) -> Runnable[Any, Any]:
         """The graph with a team's edges; the graph itself where they are the program's."""
@@ -1065,6 +1093,51 @@ class OwnGraph(Method[OwnGraphConfig]):
                 self.is_sync, self.is_served = self.is_sync or is_sync, self.is_served or is_served
                 return output
             config["configurable"]["thread_id"] += "-anew"
+
+
+def _fill_context(
+    graph: Pregel, config: RunnableConfig | None, given: dict[str, Any], values: Mapping[str, Any]
+) -> RunnableConfig | None:
+    """Give a graph a team's settings where its caller has not given others; returns the config that has them too."""
+    if not values:
+        return config
+    if given.get("context") is None:
+        given |= make_context(graph, values)
+    elif isinstance(given["context"], Mapping):
+        given["context"] = {**values, **given["context"]}
+    plain = {name: getattr(value, "value", value) for name, value in values.items()}
+    return {**(config or {}), "configurable": plain | (config or {}).get("configurable", {})}
+
+
+def _make_layered(kind: Any, make_layer: Callable[[], TextLayer], values: Mapping[str, Any]) -> Any:
+    """Make a class of compiled graphs that runs each step under a layer, and has other defaults of its context.
+
+    All ways of asking a graph go through `stream` and `astream`. Between two steps the layer is left, as a program that
+    streams may ask models of its own then.
+    """
+
+    class Layered(kind):  # type: ignore[misc]
+        def stream(self, input: Any, config: RunnableConfig | None = None, **given: Any) -> Iterator[Any]:
+            layer, config = make_layer(), _fill_context(self, config, given, values)
+            with closing(super().stream(input, config, **given)) as parts:
+                while True:
+                    with layer.active():
+                        part = next(parts, parts)
+                    if part is parts:
+                        return
+                    yield part
+
+        async def astream(self, input: Any, config: RunnableConfig | None = None, **given: Any) -> AsyncIterator[Any]:
+            layer, config = make_layer(), _fill_context(self, config, given, values)
+            async with aclosing(super().astream(input, config, **given)) as parts:
+                while True:
+                    with layer.active():
+                        part = await anext(parts, parts)
+                    if part is parts:
+                        return
+                    yield part
+
+    return type(kind.__name__, (Layered,), {})
 
 
 ROOM = 256

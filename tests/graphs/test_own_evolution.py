@@ -19,7 +19,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient
 from selfwire.extras.adopt.patch import make_patch
-from selfwire.graphs.own_graph import compute_gradients
+from selfwire.graphs.own_graph import OwnGraph, compute_gradients
 from tests.commands import call
 from tests.evolvers.hiva.doubles import LINE, meta_model, run
 from tests.graphs.desk import DESKS, make_gradient, open_shop, score

@@ -1,6 +1,7 @@
 """A team of a graph of the user's own is a compiled graph: streamed, checkpointed, interrupted, a node of another."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.pregel import Pregel
 from langgraph.types import Command
+from langgraph_sdk import get_sync_client
 
 import selfwire
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.graphs.own_graph import OwnGraph, load_graph
 from tests.graphs.desk import open_shop
+from tests.graphs.dev_server import dev_server
 
 APP = """
 import os
@@ -160,3 +163,20 @@ def test_what_cannot_be_compiled_says_what_can(home: Path) -> None:
         OwnGraph("shop_app.py:chain", {}).seed().graph()
     with pytest.raises(ConfigError, match="is a graph of your own, with which budget, tools cannot be used"):
         make_team().graph(tools=[len], budget=1)
+
+
+@pytest.mark.slow
+def test_langgraph_dev_serves_it_and_an_interrupt_waits_on_the_server(home: Path, shop: Shop, tmp_path: Path) -> None:
+    selfwire.save(make_team("waiting"), "desk", home=home)
+    place = tmp_path / "served"
+    place.mkdir()
+    (place / "shop_app.py").write_text(APP, encoding="utf-8")
+    (place / "serve.py").write_text("import selfwire\n\ngraph = selfwire.load('desk').graph()\n", encoding="utf-8")
+    (tmp_path / "graphs.json").write_text(json.dumps({"dependencies": ["."], "graphs": {"desk": "./serve.py:graph"}}))
+    with dev_server(place, home, tmp_path / "graphs.json") as address, get_sync_client(url=address) as client:
+        thread = client.threads.create()["thread_id"]
+        said = client.runs.wait(thread, "desk", input=ASKED)
+        assert said["__interrupt__"][0]["value"] == "send it?"  # type: ignore[call-overload]
+        done: Any = client.runs.wait(thread, "desk", command={"resume": "yes"})
+    assert done["answer"] == "tech, yes"
+    assert [NEW in text for text in shop.asked] == [False, True]

@@ -30,7 +30,6 @@ from selfwire.store.journal import NullRecorder
 from selfwire.tools.own import refuse_missing_tools, refuse_unusable_tools
 
 if TYPE_CHECKING:
-    from selfwire.graphs.own_graph import OwnGraph
     from selfwire.store.library import Library
     from selfwire.tools.search import Document
 
@@ -369,8 +368,9 @@ def compile_graph(
             *(["method"] if method not in (None, team.method) else ()),
         ]:
             raise ConfigError(f"{team.method} is a graph of your own, with which {', '.join(unused)} cannot be used")
-        own: OwnGraph = make_method(team.method)  # type: ignore[assignment]
-        return own.compile_team(team, model, checkpointer)  # type: ignore[return-value]
+        own: Any = make_method(team.method)
+        made: Compiled = own.compile_team(team, model, checkpointer)
+        return made
     if method not in (None, team.method):
         team = team.replace(method=method, memory={})
     if isinstance(tools, str):

@@ -237,12 +237,8 @@ def load_graph(name: str) -> Runnable[Any, Any]:
 def _describe_fault(name: str, verb: str, error: BaseException) -> str:
     """Describe in a sentence why a graph cannot be imported or made, with the line and a way out."""
     causes = [error]
-    while (
-        (cause := causes[-1].__cause__)
-        or hasattr(cause := causes[-1].__context__, "way_out")
-        or (cause := next(iter(getattr(causes[-1], "exceptions", ())), None))  # of a group
-    ):
-        causes.append(cause)
+    while (inner := _get_cause(causes[-1])) is not None:
+        causes.append(inner)
     cause = causes[-1]
     place = next(filter(None, (find_error_place(found, Path.cwd()) for found in reversed(causes))), "")
     frames = extract_tb(cause.__traceback__)
@@ -255,6 +251,12 @@ def _describe_fault(name: str, verb: str, error: BaseException) -> str:
     else:
         way_out = getattr(cause, "way_out", "mend it, or name another graph of the program")
     return f"graph {name!r} cannot be {verb}: {f'{place}: ' if place else ''}{format_error(cause)}; {way_out}"
+
+
+def _get_cause(error: BaseException) -> BaseException | None:
+    """Get the error that led to another: its cause, what a limit has refused before it, or the first of a group."""
+    refused = error.__context__ if hasattr(error.__context__, "way_out") else None
+    return error.__cause__ or refused or next(iter(getattr(error, "exceptions", ())), None)
 
 
 def _call_maker(name: str, maker: Callable[..., Any]) -> Any:
@@ -1015,7 +1017,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         changed = {name: prompt for name, prompt in find_changed(team, self.texts).items() if name in texts}
         return TextLayer(texts.values(), changed, get_real_model if list_insertions(team) else None)
 
-    def compile_team(self, team: Team, model: str | BaseChatModel, checkpointer: Checkpointer = None) -> Pregel:
+    def compile_team(self, team: Team, model: str | BaseChatModel, checkpointer: Checkpointer = None) -> Any:
         """Compile the graph of a team, which sends the team's texts however it is asked; its calls are not metered.
 
         Args:
@@ -1096,7 +1098,7 @@ class OwnGraph(Method[OwnGraphConfig]):
 
 
 def _fill_context(
-    graph: Pregel, config: RunnableConfig | None, given: dict[str, Any], values: Mapping[str, Any]
+    graph: Any, config: RunnableConfig | None, given: dict[str, Any], values: Mapping[str, Any]
 ) -> RunnableConfig | None:
     """Give a graph a team's settings where its caller has not given others; returns the config that has them too."""
     if not values:

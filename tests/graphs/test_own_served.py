@@ -151,7 +151,8 @@ def test_an_interrupt_waits_in_a_checkpoint_and_is_resumed(home: Path, shop: Sho
 def test_it_is_a_node_of_another_graph_that_keeps_its_checkpoints(home: Path, shop: Shop) -> None:
     state = OwnGraph("shop_app.py:graph", {}).graph.builder.state_schema  # type: ignore[attr-defined]
     outer = StateGraph(state).add_node("desk", make_team("waiting").graph()).add_edge(START, "desk")
-    app, config = outer.compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
+    app: Any = outer.compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
     parts = list(app.stream(ASKED, config, stream_mode="updates", subgraphs=True))
     assert [next(iter(part)) for _, part in parts] == ["read", "decide", "__interrupt__", "__interrupt__"]
     assert app.invoke(Command(resume="no"), config)["answer"] == "tech, no"

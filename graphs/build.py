@@ -344,7 +344,7 @@ def compile_graph(
     checkpointer: Checkpointer = None,
     **options: Any,
 ) -> Compiled:
-    """A team as a compiled graph of its method.
+    """A team as a compiled graph of its method, or of the user's own with what has evolved.
 
     Args:
         method: that runs it, if that is another than the team's: what it has learned is left out then.
@@ -352,16 +352,21 @@ def compile_graph(
         options: of `build_graph`.
 
     Raises:
-        ConfigError: there is no such method, an option cannot be used, or the team is a graph of the user's own.
+        ConfigError: there is no such method, or an option cannot be used.
     """
     from selfwire.core.plugins import is_graph
-    from selfwire.graphs.method import find_method
+    from selfwire.graphs.method import find_method, make_method
 
     if is_graph(team.method):
-        raise ConfigError(
-            f"{team.method} is a graph of your own, a LangGraph as it is; ask the team that was evolved from it with "
-            "selfwire.run(team, question), or write its changes into your source with `selfwire export`"
-        )
+        if unused := [
+            *options,
+            *(["tools"] if tools else ()),
+            *(["method"] if method not in (None, team.method) else ()),
+        ]:
+            raise ConfigError(f"{team.method} is a graph of your own, with which {', '.join(unused)} cannot be used")
+        own: Any = make_method(team.method)
+        made: Compiled = own.compile_team(team, model, checkpointer)
+        return made
     if method not in (None, team.method):
         team = team.replace(method=method, memory={})
     if isinstance(tools, str):

@@ -7,17 +7,21 @@ the graph returns. A team with other prompts runs the same graph, under a layer 
 """
 
 import asyncio
+import atexit
 import dataclasses
 import json
 import math
+import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import aclosing, closing, suppress
 from copy import copy
 from functools import cached_property
-from inspect import Parameter, iscoroutine, signature
+from inspect import Parameter, iscoroutine, signature, unwrap
 from itertools import chain, count, pairwise
+from pathlib import Path
+from threading import Thread
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from weakref import WeakSet
@@ -31,12 +35,13 @@ from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.memory import InMemoryStore
+from langgraph.types import Checkpointer
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring, RewritePrompt
-from selfwire.core.errors import ConfigError, OutageError, format_error, format_faults
+from selfwire.core.errors import ConfigError, OutageError, find_error_place, format_error, format_faults, format_line
 from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_object, load_plugin
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -113,6 +118,7 @@ from selfwire.graphs.method import CallEstimate, EvolveResult, Method, explore_s
 from selfwire.graphs.pruning import remove_agent
 from selfwire.models.call_meter import CallMeter, MeteredCall
 from selfwire.models.metered_chat import MeteredModel
+from selfwire.models.providers import get_identity, make_chat_model
 from selfwire.models.text_layer import LayerText, TextLayer
 
 if TYPE_CHECKING:
@@ -195,20 +201,31 @@ def give_graph(graph: Any) -> str:
     return name
 
 
+_ENTERED: dict[str, tuple[Any, Any]] = {}
+"""Contexts that make a graph and stay open until the process ends, and their graphs, by the graph's name."""
+
+
 def load_graph(name: str) -> Runnable[Any, Any]:
     """Import a graph by its name, and compile it where it is not.
 
     Raises:
-        ConfigError: it cannot be imported, or is no graph; or a function that makes none.
+        ConfigError: it cannot be imported, with file, line and a way out; or is no graph, or a function without one.
     """
-    found = GRAPHS[name] if name in GRAPHS else _import(name)
+    found, verb = GRAPHS.get(name), "imported"
     try:
+        if name not in GRAPHS:
+            matched = GRAPH_NAME.fullmatch(name)
+            assert matched is not None, name
+            found = import_user_object(matched["module"], matched["name"], f"graph {name!r}")
+        verb = "made"
         if callable(found) and not isinstance(found, Runnable | StateGraph):
-            found = _call_maker(found)
+            found = _ENTERED[name][1] if name in _ENTERED else _call_maker(name, found)
         if isinstance(found, StateGraph):
             found = found.compile()
-    except Exception as error:
-        raise ConfigError(f"graph {name!r} cannot be made: {format_error(error)}") from error
+    except ConfigError:
+        raise
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
+        raise ConfigError(_describe_fault(name, verb, error)) from error
     if not isinstance(found, Runnable):
         raise ConfigError(
             f"{name!r} is a {type(found).__name__}, not a graph; name a compiled LangGraph, a StateGraph, a Runnable, "
@@ -217,28 +234,70 @@ def load_graph(name: str) -> Runnable[Any, Any]:
     return found
 
 
-def _call_maker(maker: Callable[..., Any]) -> Any:
-    """Call a function that makes a graph as LangGraph's server does: with a config if it needs one, and awaited."""
-    needed = [name for name, given in signature(maker).parameters.items() if given.default is Parameter.empty]
-    made = maker({"configurable": {}}) if needed == ["config"] else maker()
+def _describe_fault(name: str, verb: str, error: BaseException) -> str:
+    """Describe in a sentence why a graph cannot be imported or made, with the line and a way out."""
+    causes = [error]
+    while (inner := _get_cause(causes[-1])) is not None:
+        causes.append(inner)
+    cause = causes[-1]
+    place = next(filter(None, (find_error_place(found, Path.cwd()) for found in reversed(causes))), "")
+    frames = extract_tb(cause.__traceback__)
+    if not place:
+        way_out = "name it as module:attribute or file.py:attribute"
+    elif isinstance(cause, ModuleNotFoundError):
+        way_out = f"install {cause.name} beside selfwire"
+    elif isinstance(cause, KeyError) and frames and frames[-1].filename in (os.__file__, "<frozen os>"):
+        way_out = f"set {cause.args[0]} in the environment"
+    else:
+        way_out = getattr(cause, "way_out", "mend it, or name another graph of the program")
+    return f"graph {name!r} cannot be {verb}: {f'{place}: ' if place else ''}{format_error(cause)}; {way_out}"
+
+
+def _get_cause(error: BaseException) -> BaseException | None:
+    """Get the error that led to another: its cause, what a limit has refused before it, or the first of a group."""
+    refused = error.__context__ if hasattr(error.__context__, "way_out") else None
+    return error.__cause__ or refused or next(iter(getattr(error, "exceptions", ())), None)
+
+
+def _call_maker(name: str, maker: Callable[..., Any]) -> Any:
+    """Call a function that makes a graph as LangGraph's server does: with a config if it needs one, and awaited.
+
+    A context that makes one is entered, and left when the process ends.
+
+    Raises:
+        ConfigError: it needs other arguments.
+    """
+    needed = [
+        given.name
+        for given in signature(maker).parameters.values()
+        if given.default is Parameter.empty and given.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    ]
+    if len(needed) > 1 or any(given != "config" for given in needed):
+        code = getattr(unwrap(maker), "__code__", None)
+        place = f"{format_line(code.co_filename, code.co_firstlineno, Path.cwd())}: " if code else ""
+        raise ConfigError(
+            f"graph {name!r} cannot be made: {place}it needs {' and '.join(needed)}; name a function that needs no "
+            "arguments, or LangGraph's config alone"
+        )
+    made = maker({"configurable": {}}) if needed else maker()
+    if hasattr(made, "__aenter__"):
+        loop = asyncio.new_event_loop()  # which what the context opens belongs to
+        Thread(target=loop.run_forever, name=f"context of {name}", daemon=True).start()
+
+        def run(step: Coroutine[Any, Any, Any]) -> Any:
+            return asyncio.run_coroutine_threadsafe(step, loop).result()
+
+        _ENTERED[name] = made, run(made.__aenter__())
+        atexit.register(lambda: run(made.__aexit__(None, None, None)))
+    elif hasattr(made, "__enter__"):
+        _ENTERED[name] = made, made.__enter__()
+        atexit.register(made.__exit__, None, None, None)
+    if name in _ENTERED:
+        return _ENTERED[name][1]
     if not iscoroutine(made):
         return made
     with ThreadPoolExecutor(1) as thread:  # this one may run an event loop
         return thread.submit(asyncio.run, made).result()
-
-
-def _import(name: str) -> Any:
-    matched = GRAPH_NAME.fullmatch(name)
-    assert matched is not None, name
-    try:
-        return import_user_object(matched["module"], matched["name"], f"graph {name!r}")
-    except ConfigError:
-        raise
-    except (Exception, SystemExit) as error:  # a user's module may raise anything
-        raise ConfigError(
-            f"graph {name!r} cannot be imported: {format_error(error)}; "
-            "name it as module:attribute or file.py:attribute"
-        ) from error
 
 
 def map_graph(name: str, graph: Runnable[Any, Any], config: OwnGraphConfig) -> Mapped:
@@ -533,9 +592,10 @@ class OwnGraph(Method[OwnGraphConfig]):
     ) -> Trajectory:
         """Ask the graph; `forget` takes back what an attempt has noted before the next one."""
         assert isinstance(ctx.model, MeteredModel), "systems are metered"
+        chat = ctx.model.chat
         at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
-        layer, loop = self._make_layer(team, ctx.model), asyncio.get_running_loop()
-        meter = CallMeter(ctx.model.ledger, ctx.model.journal, ctx.model.chat().prices, at, loop, layer.list_given)
+        layer, loop = self._make_layer(team, lambda: chat().inner), asyncio.get_running_loop()
+        meter = CallMeter(ctx.model.ledger, ctx.model.journal, chat().prices, at, loop, layer.list_given)
         updates, inserted = UpdateReader(), _list_added(team)
 
         def begin() -> UpdateReader:
@@ -943,19 +1003,44 @@ class OwnGraph(Method[OwnGraphConfig]):
             if name in changed and text.setting
         }
 
-    def _make_layer(self, team: Team, model: MeteredModel) -> TextLayer:
-        def get_model() -> BaseChatModel:
-            chat = model.chat()
-            if chat.identity.name == "offline":
+    def _make_layer(self, team: Team, get_model: Callable[[], BaseChatModel]) -> TextLayer:
+        def get_real_model() -> BaseChatModel:
+            model = get_model()
+            if get_identity(model).name == "offline":
                 raise ConfigError(
                     f"{self.target!r} asks no model before an inserted agent, which asks that of the run: name it with "
-                    "--model"
+                    "--model, or in graph(model)"
                 )
-            return chat.inner
+            return model
 
         texts = {name: text for name, text in self.texts.items() if not text.setting}
         changed = {name: prompt for name, prompt in find_changed(team, self.texts).items() if name in texts}
-        return TextLayer(texts.values(), changed, get_model if list_insertions(team) else None)
+        return TextLayer(texts.values(), changed, get_real_model if list_insertions(team) else None)
+
+    def compile_team(self, team: Team, model: str | BaseChatModel, checkpointer: Checkpointer = None) -> Any:
+        """Compile the graph of a team, which sends the team's texts however it is asked; its calls are not metered.
+
+        Args:
+            model: of an inserted agent before which the program asks none.
+            checkpointer: in place of the program's own.
+
+        Raises:
+            ConfigError: a router is part of the team, or the graph is no LangGraph; or as `adapt`.
+        """
+        graph, values = self._make_variant(self.adapt(team)), self._read_values(team)
+        if list_routes(team):
+            raise ConfigError("the router of a team chooses by the question; ask it with selfwire.run(team, question)")
+        if not isinstance(graph, Pregel):
+            raise ConfigError(
+                f"{self.target!r} is a {type(graph).__name__} and no LangGraph; ask the team with selfwire.run, or "
+                "make it a node of a StateGraph of yours"
+            )
+        made = copy(graph)
+        made.checkpointer = graph.checkpointer if checkpointer is None else checkpointer
+        made.__class__ = _make_layered(
+            type(graph), lambda: self._make_layer(team, lambda: make_chat_model(model)), values
+        )
+        return made
 
     def _make_variant(self, team: Team) -> Runnable[Any, Any]:
         """The graph with a team's edges; the graph itself where they are the program's."""
@@ -1010,6 +1095,51 @@ class OwnGraph(Method[OwnGraphConfig]):
                 self.is_sync, self.is_served = self.is_sync or is_sync, self.is_served or is_served
                 return output
             config["configurable"]["thread_id"] += "-anew"
+
+
+def _fill_context(
+    graph: Any, config: RunnableConfig | None, given: dict[str, Any], values: Mapping[str, Any]
+) -> RunnableConfig | None:
+    """Give a graph a team's settings where its caller has not given others; returns the config that has them too."""
+    if not values:
+        return config
+    if given.get("context") is None:
+        given |= make_context(graph, values)
+    elif isinstance(given["context"], Mapping):
+        given["context"] = {**values, **given["context"]}
+    plain = {name: getattr(value, "value", value) for name, value in values.items()}
+    return {**(config or {}), "configurable": plain | (config or {}).get("configurable", {})}
+
+
+def _make_layered(kind: Any, make_layer: Callable[[], TextLayer], values: Mapping[str, Any]) -> Any:
+    """Make a class of compiled graphs that runs each step under a layer, and has other defaults of its context.
+
+    All ways of asking a graph go through `stream` and `astream`. Between two steps the layer is left, as a program that
+    streams may ask models of its own then.
+    """
+
+    class Layered(kind):  # type: ignore[misc]
+        def stream(self, input: Any, config: RunnableConfig | None = None, **given: Any) -> Iterator[Any]:
+            layer, config = make_layer(), _fill_context(self, config, given, values)
+            with closing(super().stream(input, config, **given)) as parts:
+                while True:
+                    with layer.active():
+                        part = next(parts, parts)
+                    if part is parts:
+                        return
+                    yield part
+
+        async def astream(self, input: Any, config: RunnableConfig | None = None, **given: Any) -> AsyncIterator[Any]:
+            layer, config = make_layer(), _fill_context(self, config, given, values)
+            async with aclosing(super().astream(input, config, **given)) as parts:
+                while True:
+                    with layer.active():
+                        part = await anext(parts, parts)
+                    if part is parts:
+                        return
+                    yield part
+
+    return type(kind.__name__, (Layered,), {})
 
 
 ROOM = 256

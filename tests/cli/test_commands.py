@@ -344,6 +344,9 @@ def test_clean_spares_a_foreign_library(tmp_path: Path) -> None:
         (["show"], r"Missing argument '(?i:ref)'"),
         (["shw", "x"], r"No such command 'shw'"),
         (["show", "archive", "--colour"], r"No such option"),
+        (["evolve", "--from", "archive@1"], r"No such option: --from; did you mean: selfwire evolve archive@1\n"),
+        (["evolve", "--from=archive@1", "--seed", "1"], r"--from; did you mean: selfwire evolve archive@1\n"),
+        (["show", "archive", "--from", "x"], r"No such option: --from[^;]*$"),
     ],
 )
 def test_bad_input_is_one_clear_message_and_exit_code_2(home: Path, arguments: list[str], message: str) -> None:

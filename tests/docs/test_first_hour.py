@@ -12,7 +12,7 @@ from tests.docs.blocks import BLOCKS
 from tests.docs.world import World
 from tests.wire.server import Body, WireServer
 
-PAGES = {"docs/first-hour.md": 10, "docs/bring.md": 3}
+PAGES = {"docs/first-hour.md": 10, "docs/bring.md": 8}
 """Pages, and how many blocks they have at least."""
 
 
@@ -40,3 +40,14 @@ def test_a_page_that_is_a_script(world: World, page: str) -> None:
         elif block.language == "console":
             for command in block.commands:
                 world.run(command)
+
+
+def test_an_app_goes_from_adopt_to_an_applied_patch_in_under_ten_commands() -> None:
+    blocks = [block for block in BLOCKS if block.page == "docs/bring.md" and block.language == "console"]
+    done = [command.words for block in blocks for command in block.commands]
+    applied = done.index(["git", "apply", "help.patch"])
+    assert applied < 9
+    assert [words[1] for words in done[: applied + 2]] == [
+        *("adopt", "eval", "evolve", "diff", "eval", "export", "apply", "eval")
+    ]
+    assert "create_agent(" in next(block.text for block in BLOCKS if block.file == "help_app.py")

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -108,7 +110,10 @@ class World:
         if name == "langgraph":
             self.studio = self.stack.enter_context(dev_server(self.folder / "studio", self.home))
             return ""
-        if name == "python":
+        if name == "git":
+            printed = subprocess.run([name, *arguments], check=True, capture_output=True, text=True).stdout
+            self.forget_modules()
+        elif name == "python":
             printed, _ = wait_for(start("tests.processes:run_python", *arguments, cwd=self.folder))
         else:
             assert name == "selfwire", f"no way to run {command.text!r} here"
@@ -117,6 +122,12 @@ class World:
             printed = done.output
         check_shown(command, printed)
         return printed
+
+    def forget_modules(self) -> None:
+        """Forget the modules of the folder, as a reader's next command reads changed files anew."""
+        for name, module in [*sys.modules.items()]:
+            if (file := getattr(module, "__file__", None)) and Path(file).is_relative_to(self.folder):
+                del sys.modules[name]
 
     def replace(self, words: list[str]) -> list[str]:
         """A command with a server of ours, small sizes, and something in place of words that stand for it."""

@@ -490,7 +490,7 @@ def test_makers_of_langgraphs_server_make_graphs(home: Path, server: WireServer)
         "def plain(size=2): return RunnableLambda(lambda given: size)\n"
         "def configured(config): return RunnableLambda(lambda given: len(config['configurable']))\n"
         "async def awaited(config): return RunnableLambda(lambda given: 3)\n"
-        "def other(number): return number\n"
+        "def other(number, size): return number\n"
     )
     made = {name: load_graph(f"makers_app.py:{name}").invoke(1) for name in ("plain", "configured", "awaited")}
     assert made == {"plain": 2, "configured": 0, "awaited": 3}
@@ -499,8 +499,84 @@ def test_makers_of_langgraphs_server_make_graphs(home: Path, server: WireServer)
         return int(load_graph("makers_app.py:awaited").invoke(1))
 
     assert asyncio.run(load_inside()) == 3
-    with pytest.raises(ConfigError, match=r"graph 'makers_app.py:other' cannot be made: TypeError"):
+    with pytest.raises(ConfigError) as caught:
         load_graph("makers_app.py:other")
+    assert str(caught.value) == (
+        "graph 'makers_app.py:other' cannot be made: makers_app.py:5: it needs number and size; name a function that "
+        "needs no arguments, or LangGraph's config alone"
+    )
+
+
+CONTEXTS = """
+import asyncio
+from contextlib import asynccontextmanager, contextmanager
+from langchain_core.runnables import RunnableLambda
+
+@asynccontextmanager
+async def served(config):
+    queue, said = asyncio.Queue(), []
+
+    async def work():
+        while True:
+            (await queue.get()).append("worked")
+
+    task, loop = asyncio.create_task(work()), asyncio.get_running_loop()
+    async def put():
+        await queue.put(said)
+        await asyncio.sleep(0)
+        return said
+
+    yield RunnableLambda(lambda given: list(asyncio.run_coroutine_threadsafe(put(), loop).result()))
+    task.cancel()
+    print("left served")
+
+@contextmanager
+def opened():
+    yield RunnableLambda(lambda given: given + 1)
+    print("left opened")
+"""
+
+
+def test_contexts_that_make_graphs_are_entered_once_and_left_when_the_process_ends(
+    home: Path, server: WireServer
+) -> None:
+    Path("contexts_app.py").write_text(CONTEXTS)
+    lines = [
+        "from selfwire.graphs.own_graph import load_graph",
+        "served = load_graph('contexts_app.py:served')",
+        "assert load_graph('contexts_app.py:served') is served",
+        "print(served.invoke(1), load_graph('contexts_app.py:opened').invoke(1))",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["['worked'] 2", "left opened", "left served"]
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (
+            "import os\nos.environ['NO_SUCH_KEY']",
+            "fault_app.py:2: KeyError: 'NO_SUCH_KEY'; set NO_SUCH_KEY in the environ",
+        ),
+        (
+            "import no_such.more",
+            "fault_app.py:1: ModuleNotFoundError: No module named 'no_such'; install no_such beside",
+        ),
+        ("\nimport fault_of_another", "fault_of_another.py:3: AssertionError: no licence; mend it, or name another"),
+        ("graph = = 1", "fault_app.py:1: SyntaxError: invalid syntax (fault_app.py, line 1); mend it"),
+        ("import json\njson.loads('{')", "fault_app.py:2: JSONDecodeError: Expecting property name"),
+        ("from langgraph.graph import StateGraph\ngraph = StateGraph(dict).compile()", "fault_app.py:2: ValueError"),
+    ],
+)
+def test_a_fault_of_an_import_has_its_line_and_the_way_out(
+    home: Path, server: WireServer, source: str, why: str
+) -> None:
+    Path("fault_app.py").write_text(source)
+    Path("fault_of_another.py").write_text("\n\nassert False, 'no licence'")
+    with pytest.raises(ConfigError) as caught:
+        load_graph("fault_app.py:graph")
+    assert str(caught.value).startswith(f"graph 'fault_app.py:graph' cannot be imported: {why}")
 
 
 def test_a_file_that_failed_is_tried_again(home: Path, server: WireServer) -> None:
@@ -610,7 +686,7 @@ def test_what_a_node_has_cached_is_not_taken_over(home: Path, server: WireServer
 def test_a_path_into_the_output_leads_to_the_answer() -> None:
     chain: Any = RunnableLambda(lambda question: {"result": {"text": question}})
     assert map_graph("x", chain, OwnGraphConfig(answer="result.text")).answer == ("result", "text")
-    with pytest.raises(ConfigError, match="cannot be imported"):
+    with pytest.raises(ConfigError, match=r"ModuleNotFoundError: .*; name it as module:attribute or"):
         load_graph("no_such_module_here:graph")
 
 

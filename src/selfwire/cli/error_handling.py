@@ -42,6 +42,7 @@ def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> N
         raise typer.Exit(NO_READER) from None
     ours = format_in_one_line(error) if isinstance(error, SelfwireError | ValueError) else ""
     if isinstance(error, USAGE):
+        _point_at_team(error, given)
         ours = format_usage_error(error) if isinstance(error.__cause__, ValidationError) else ""
         print_error(format_usage_error(error), given, COMMANDS)
     else:
@@ -55,6 +56,14 @@ def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> N
     if ours and not traceback:
         typer.echo(f"error: {ours}", err=True)
         raise typer.Exit(WRONG) from None
+
+
+def _point_at_team(error: Any, given: Sequence[str]) -> None:
+    """Have the fault of an option `--from`, which evolve does not have, name how a saved team is evolved."""
+    if getattr(error, "option_name", "") == "--from" and "evolve" in given:
+        place = next(place for place, word in enumerate(given) if word.partition("=")[0] == "--from")
+        team = given[place].partition("=")[2] or next(iter(given[place + 1 :]), "NAME@3")
+        error.message, error.possibilities = f"{error.message}; did you mean: selfwire evolve {shlex.quote(team)}", None
 
 
 @contextmanager

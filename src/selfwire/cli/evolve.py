@@ -309,6 +309,8 @@ def parse_request(
     method, benchmark = given["method"], given["benchmark"]
     if method is None or benchmark is None:
         raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
+    if is_graph(given["team"] or "") and not is_graph(method):
+        choose_graph_method(given["team"], method)
     refuse_method_that_learns_nothing(method, benchmark)
     names = (
         "iterations", "batch", "gate", "gate_tasks", "margin", "error", "objective", "anyway",

@@ -140,17 +140,38 @@ def format_error(error: BaseException) -> str:
 
 
 _LIBRARIES = (*map(get_path, ("stdlib", "platstdlib", "purelib", "platlib")), "<")
+_PACKAGES = {"site-packages", "dist-packages"}
 
 
 def format_place(error: BaseException) -> str:
     """Format where the user's code raised an error, as " (shop.py:12)"; "" if that is not known."""
-    own = [
-        (frame.f_code.co_filename, line)
-        for frame, line in walk_tb(error.__traceback__)
-        if frame.f_globals.get("__name__", "").partition(".")[0] != "selfwire"
-    ]
-    users = [f" ({Path(file).name}:{line})" for file, line in own if not file.startswith(_LIBRARIES)]
-    return users[-1] if users else ""
+    own = _list_own_lines(error)
+    return f" ({Path(own[-1][0]).name}:{own[-1][1]})" if own else ""
+
+
+def find_error_place(error: BaseException, folder: Path) -> str:
+    """Find the innermost line of the user's code that an error came through, as `format_line`; "" if none is known."""
+    own = [(error.filename, error.lineno or 1)] if isinstance(error, SyntaxError) and error.filename else []
+    own = own or _list_own_lines(error)
+    return format_line(*own[-1], folder) if own else ""
+
+
+def format_line(file: str, line: int, folder: Path) -> str:
+    """Show a line of a file, as `shop.py:12` if it is in a folder, and else with the whole path."""
+    path = Path(file)
+    return f"{(path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()}:{line}"
+
+
+def _list_own_lines(error: BaseException) -> list[tuple[str, int]]:
+    """List the lines of the user's code that an error came through, by file and number."""
+    lines = list[tuple[str, int]]()
+    for frame, line in walk_tb(error.__traceback__):
+        file, known = frame.f_code.co_filename, frame.f_globals
+        module = getattr(known.get("__spec__"), "name", None) or known.get("__name__", "")
+        is_library = file.startswith(_LIBRARIES) or not _PACKAGES.isdisjoint(Path(file).parts)
+        if module.partition(".")[0] != "selfwire" and not is_library:
+            lines.append((file, line))
+    return lines
 
 
 UNKNOWN = "extra_forbidden"

@@ -526,6 +526,8 @@ def refuse_other_method(team: Team, method: str, what: str) -> None:
         ConfigError: it belongs to another method.
     """
     if team.method != method:
+        if is_graph(team.method) and method in WHOLE_TEAMS:
+            choose_graph_method(team.method, method)
         raise ConfigError(f"{what} belongs to {team.method}, not to {method}")
 
 

@@ -194,7 +194,7 @@ graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile
             "app.py:3: NotAllowedError: a confirming run does not allow this: the program connects to 127.0.0.1:9; "
             "move it into a function that the graph calls when it is asked",
         ),
-        ("import os\nos.environ['SHOP']\n", "app.py:2: KeyError: 'SHOP'; set it: SHOP=any selfwire adopt app:graph"),
+        ("import os\nos.environ['SHOP']\n", "app.py:2: KeyError: 'SHOP'; set SHOP in the environment"),
         ("raise SystemExit('no')\n", "app.py:1: SystemExit: no; mend it, or name another graph of the program"),
         ("1 / 0\n", "app.py:1: ZeroDivisionError: division by zero; mend it, or name another graph of the program"),
         ("import os\nos._exit(7)\n", "the process ended (1792)"),
@@ -206,7 +206,15 @@ def test_what_cannot_be_imported_is_a_sentence_with_the_line(
     write(before + GRAPH)
     with pytest.raises(ConfigError) as caught:
         confirm()
-    assert str(caught.value).startswith(f"app:graph cannot be imported: {why}")
+    assert str(caught.value).startswith(f"graph 'app:graph' cannot be imported: {why}")
+
+
+@pytest.mark.parametrize("kind", ["asynccontextmanager", "contextmanager"])
+def test_a_context_that_makes_a_graph_is_entered(write: Callable[[str], None], kind: str) -> None:
+    maker = f"{'async ' * kind.startswith('a')}def made(config):\n    yield graph\n"
+    write(f"{GRAPH}import contextlib\n\n@contextlib.{kind}\n{maker}")
+    found = confirm("app:made")
+    assert (found.texts[0].text, [sent.node for sent in found.texts[0].sent]) == ("You chat.", ["chat"])
 
 
 def test_what_the_source_does_not_show_is_told(write: Callable[[str], None]) -> None:
@@ -280,7 +288,7 @@ def test_a_program_changes_nothing_outside_by_an_open_folder(write: Callable[[st
 def test_a_program_that_does_not_end_is_stopped(write: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     write("while True:\n    pass\n" + GRAPH)
     monkeypatch.setattr(confirming, "SECONDS", 0.5)
-    with pytest.raises(ConfigError, match=r"app:graph cannot be imported: stopped after 0.5 s"):
+    with pytest.raises(ConfigError, match=r"graph 'app:graph' cannot be imported: stopped after 0.5 s"):
         confirm_program(read_program("app:graph"))
 
 

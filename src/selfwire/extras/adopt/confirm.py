@@ -184,7 +184,9 @@ def _read_report(
                 pairs[kind][event["place"], event["what"]] = None
     if not imported:
         way_out = "; import it by itself to see more: python -c 'import ...'"
-        raise ConfigError(f"{inventory.program} cannot be imported: {ended or 'the process said nothing'}{way_out}")
+        raise ConfigError(
+            f"graph {inventory.program!r} cannot be imported: {ended or 'the process said nothing'}{way_out}"
+        )
     return Confirmation(
         runs=runs,
         requests=log.total,

@@ -11,7 +11,6 @@ import os
 import random
 import sys
 import threading
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import EnumType
@@ -30,10 +29,10 @@ from langgraph.types import Command
 from pydantic import TypeAdapter
 from typing_extensions import get_type_hints
 
-from selfwire.core.errors import ConfigError, format_error
+from selfwire.core.errors import ConfigError, find_error_place, format_error
 from selfwire.extras.adopt.canned import PLAIN, RESULT, CannedReplies, CannedRequest
 from selfwire.extras.adopt.confirm import REPORT, SPEC
-from selfwire.extras.adopt.guard import NotAllowedError, restrict, show_place
+from selfwire.extras.adopt.guard import restrict
 from selfwire.extras.adopt.inventory import ProgramValue
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.sent_texts import WRITTEN, RequestTexts, list_unknown
@@ -124,7 +123,7 @@ def confirm(folder: Path) -> None:
     try:
         graph = load_graph(inventory.program)
     except ConfigError as error:
-        report.write("fault", message=_describe_fault(inventory.program, error, here))
+        report.write("fault", message=str(error))
         return
     report.write("imported")
     asker, quiet = Asker(graph, inventory, spec, replies), 0
@@ -136,7 +135,7 @@ def confirm(folder: Path) -> None:
                 asyncio.run(asyncio.wait_for(asker.ask(number, Visits(report)), SECONDS_A_RUN))
             report.write("run", well=True)
         except Exception as error:  # noqa: BLE001 - a user's program may raise anything
-            what, place = asker.describe(error), _find_error_place(error, here)
+            what, place = asker.describe(error), find_error_place(error, here)
             report.write("failed", place=place, what=what, made_up=asker.makes_up(number))
             report.write("run", well=False)
         quiet = 0 if report.news > before else quiet + 1
@@ -315,42 +314,6 @@ def _decide(asked: Any, decision: Any) -> Any:
         kind = {"type": "approve"} if decision in (True, "yes") else {"type": "reject", "message": PLAIN}
         return {"decisions": [kind for _ in actions]}
     return decision
-
-
-def _describe_fault(name: str, error: BaseException, here: Path) -> str:
-    """Describe in a sentence why a program cannot be imported, with the line and a way out."""
-    chain = [error]
-    while (cause := chain[-1].__cause__) or isinstance(cause := chain[-1].__context__, NotAllowedError):
-        chain.append(cause)
-    cause = chain[-1]
-    place = next(filter(None, (_find_error_place(found, here) for found in reversed(chain))), "")
-    if isinstance(cause, ModuleNotFoundError):
-        way_out = f"install {cause.name} beside selfwire"
-    elif isinstance(cause, NotAllowedError):
-        way_out = "move it into a function that the graph calls when it is asked"
-    elif isinstance(cause, KeyError) and _last_file(cause) in (os.__file__, "<frozen os>"):
-        way_out = f"set it: {cause.args[0]}=any selfwire adopt {name} --confirm"
-    else:
-        way_out = "mend it, or name another graph of the program"
-    why = str(cause) if isinstance(cause, ConfigError) else format_error(cause)
-    return f"{name} cannot be imported: {f'{place}: ' if place else ''}{why}; {way_out}"
-
-
-def _last_file(error: BaseException) -> str:
-    files = [line.filename for line in _list_lines(error)]
-    return files[-1] if files else ""
-
-
-def _list_lines(error: BaseException) -> traceback.StackSummary:
-    return traceback.extract_tb(error.__traceback__)
-
-
-def _find_error_place(error: BaseException, here: Path) -> str:
-    """Find the innermost line of the program that an error came through."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return show_place(error.filename, error.lineno or 1, here)
-    found = (show_place(line.filename, line.lineno or 1, here) for line in reversed(_list_lines(error)))
-    return next(filter(None, found), "")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
             keeps = (*text.keeps, *FIELD.findall(text.pieces[0])) if text.is_marked else text.keeps
             place = f"{text.file}:{text.line}"
             found = found.replace(keeps=keeps, place=place, tool=tool, is_marked=text.is_marked)
-            yield seen.setdefault((found.pieces, bool(found.before), bool(found.after), bool(tool)), found), text
+            yield seen.setdefault((found.pieces, bool(found.before), bool(found.after), tool), found), text
     named = {AGENT, *(known.name for known in seen.values())}
     for value in inventory.values:
         if value.spelled is not None:

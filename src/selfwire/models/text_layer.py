@@ -52,6 +52,7 @@ class LayerText(FrozenModel):
         place: file and line, for people.
         tool: name of the tool that it describes; "" for a prompt.
         is_marked: whether `selfwire.text` puts another text in its place, and this layer only finds it.
+        is_whole: whether it is known only as the whole of a system message, as it is short.
         setting: field of the program's context whose value it is, which no request carries as a text; "" for a text.
         choices: how Python writes each value of a setting, by what people read; empty for a number.
         users: that send it, such as `node plan` or `tool search`; () if they are not known.
@@ -66,6 +67,7 @@ class LayerText(FrozenModel):
     place: str = ""
     tool: str = ""
     is_marked: bool = False
+    is_whole: bool = False
     setting: str = ""
     choices: FrozenJson = FrozenMap()
     users: tuple[str, ...] = ()
@@ -205,7 +207,7 @@ class TextLayer:
         known = {text.name: text for text in texts}
         self._changed = {name: known[name].parse(text) for name, text in (changed or {}).items()}
         # the longest comes first, so that no text is taken for a part of it
-        prompts = (text for text in known.values() if not text.tool)
+        prompts = (text for text in known.values() if not (text.tool or text.is_whole))
         self._texts = sorted(prompts, key=lambda text: -sum(map(len, text.pieces)))
         self._made = dict[int, str]()  # by identity, as another message may have an equal text of the program's
         self._before = _compile({n: text.pieces for n, text in enumerate(self._texts) if not text.is_marked})
@@ -215,6 +217,8 @@ class TextLayer:
                 for n, text in enumerate(self._texts)
             }
         )
+        self._whole = {text.shown: text.name for text in known.values() if text.is_whole}
+        self._whole_after = {self._show_whole(name): name for name in self._whole.values()}
         self._marked = {text.shown: text.name for text in self._texts if text.is_marked}
         self.read = dict[str, None]()
         self._tools = {text.name: text for text in known.values() if text.tool}
@@ -242,7 +246,8 @@ class TextLayer:
         given, loose = dict[str, list[str]](), list[str]()
         for message in messages:
             for text in _list_texts(message):
-                found = [*self._find_inside(text)]
+                whole = self._whole_after.get(text.strip()) if message.type == "system" else None
+                found = [*self._find_inside(text)] if whole is None else [(whole, list[str]())]
                 loose += [text] if not found and message.type == "human" else []
                 for name, filled in found:
                     given.setdefault(name, []).extend(part for part in filled if part.strip())
@@ -346,15 +351,21 @@ class TextLayer:
 
     def _rewrite(self, message: BaseMessage) -> BaseMessage:
         old: Any = message.content
-        new = self._swap(old) if isinstance(old, str) else [self._rewrite_block(block) for block in old]
+        swap = self._swap_system if message.type == "system" and self._whole else self._swap
+        new = swap(old) if isinstance(old, str) else [_rewrite_block(block, swap) for block in old]
         return message if new == old else message.model_copy(update={"content": new})
 
-    def _rewrite_block(self, block: Any) -> Any:
-        if isinstance(block, str):
-            return self._swap(block)
-        if isinstance(block, Mapping) and isinstance(block.get("text"), str):
-            return {**block, "text": self._swap(block["text"])}
-        return block
+    def _swap_system(self, text: str) -> str:
+        """Replace a text of a system message as a whole if it is known so, else as in any message."""
+        name = self._whole.get(text.strip())
+        if name is None or id(text) in self._made:
+            return self._swap(text)
+        return self._note_made(text.replace(text.strip(), self._show_whole(name))) if name in self._changed else text
+
+    def _show_whole(self, name: str) -> str:
+        """Show a text that is known as a whole as it is sent."""
+        shown = next(text for text, known in self._whole.items() if known == name)
+        return "".join(map(str, self._changed.get(name, (shown,))))
 
     def _swap(self, text: str) -> str:
         """Replace all at once and only once: some models convert what they send a second time."""
@@ -427,6 +438,14 @@ def _get_tool(offered: Mapping[Any, Any]) -> str:
     """Read the name of the tool that stands beside a description; "" if there is none."""
     name = offered.get("name")
     return name if isinstance(name, str) else ""
+
+
+def _rewrite_block(block: Any, swap: Callable[[str], str]) -> Any:
+    if isinstance(block, str):
+        return swap(block)
+    if isinstance(block, Mapping) and isinstance(block.get("text"), str):
+        return {**block, "text": swap(block["text"])}
+    return block
 
 
 def _list_descriptions(offered: Any) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,14 @@
 """Values of an inventory: the nodes, edges, tools, models and texts of a program, each with its file and line."""
 
+import re
+
 from selfwire.core.values import FrozenJson, FrozenModel
+
+SHORTEST = 12
+"""Letters of the static pieces of a text from which on it is known inside a message."""
+WORD = re.compile(r"[^\W\d_]{3}")
+KINDS = frozenset({"constant", "template", "f-string", "file", "default", "marked"})
+ROLES = frozenset({"system", "user", ""})
 
 
 class Placed(FrozenModel):
@@ -168,6 +176,22 @@ class ProgramText(Placed):
     context_field: str = ""
     column: int = 0
     end_column: int = 0
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is too short to be told from other texts inside a message."""
+        return sum(map(len, self.pieces)) < SHORTEST
+
+    @property
+    def hindrance(self) -> str:
+        """Why it is not evolved though it may be a prompt; "" if it is, is none or must not change."""
+        if self.is_past:
+            return "sent past LangChain"
+        is_known = self.role == "system" and len(self.pieces) == 1 and WORD.search(self.pieces[0])
+        is_prompt = self.kind in KINDS and self.role in ROLES and not self.signal
+        if not is_prompt or not self.is_short or is_known or not "".join(self.pieces).strip():
+            return ""
+        return f"fewer than {SHORTEST} letters, and no system message as a whole"
 
 
 class Opaque(Placed):

@@ -126,5 +126,5 @@ def test_a_short_prompt_is_evolved_as_a_whole_system_message_and_other_short_one
     assert "Be nice." in {text.shown for text in list_texts(target) if text.is_whole}
     page = format_inventory(read_program(target))
     lines = {line for line in page.splitlines() if "not evolved" in line}
-    assert [line for line in lines if "'Hello.'" in line and "fewer than 12 letters, and no system message" in line]
+    assert [line for line in lines if "'Hello.'" in line and "fewer than 12 letters, and not known as a whole system message" in line]
     assert not [line for line in lines if "'Be nice.'" in line and "system" in line.partition("'")[0]]

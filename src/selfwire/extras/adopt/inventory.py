@@ -155,6 +155,7 @@ class ProgramText(Placed):
         signal: why it must not be changed, as the program compares with it; "" if nothing does.
         keeps: words of it that the program compares with.
         is_past: whether only a client that is not LangChain's sends it, so that no layer sees it.
+        is_whole: whether it is a message wherever it is used, as far as the source shows, and no part of one.
         marker: its name in a call of `selfwire.text`; "" if it stands in none.
         is_marked: whether only that call puts another text in its place, as no model of LangChain's is known to get it.
         context_field: field of the graph's context whose default it is; "" if it is none's.
@@ -173,6 +174,7 @@ class ProgramText(Placed):
     is_past: bool = False
     marker: str = ""
     is_marked: bool = False
+    is_whole: bool = False
     context_field: str = ""
     column: int = 0
     end_column: int = 0
@@ -187,11 +189,11 @@ class ProgramText(Placed):
         """Why it is not evolved though it may be a prompt; "" if it is, is none or must not change."""
         if self.is_past:
             return "sent past LangChain"
-        is_known = self.role == "system" and len(self.pieces) == 1 and WORD.search(self.pieces[0])
+        is_known = self.is_whole and self.role == "system" and len(self.pieces) == 1 and WORD.search(self.pieces[0])
         is_prompt = self.kind in KINDS and self.role in ROLES and not self.signal
         if not is_prompt or not self.is_short or is_known or not "".join(self.pieces).strip():
             return ""
-        return f"fewer than {SHORTEST} letters, and no system message as a whole"
+        return f"fewer than {SHORTEST} letters, and not known as a whole system message"
 
 
 class Opaque(Placed):

@@ -191,6 +191,7 @@ class TextDraft:
         users: nodes, agents and tools that use it.
         units: pieces of code that use it, as long as their users are not known.
         is_alone: whether a class of settings, or a call of `selfwire.text`, names it, so that it may have no users.
+        is_whole: whether it is a message wherever it is used, and no part of one.
     """
 
     path: Path
@@ -206,6 +207,7 @@ class TextDraft:
     units: list[Any] = field(default_factory=list)
     vias: set[str] = field(default_factory=set)
     is_alone: bool = False
+    is_whole: bool = True
 
 
 ItemKey = tuple[str, str | None, Reach]
@@ -563,6 +565,7 @@ class TextFinder:
             known.kind, known.pieces, known.holes, known.value = draft.kind, draft.pieces, draft.holes, draft.value
         known.vias.add(reach.via)
         known.is_alone |= reach.unit is None
+        known.is_whole &= reach.whole
         if reach.role and reach.role not in known.roles:
             known.roles.append(reach.role)
         if key not in self.told:

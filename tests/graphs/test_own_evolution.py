@@ -361,10 +361,9 @@ def test_a_candidate_that_makes_the_program_raise_is_rejected_with_the_reason(
 
 def test_a_provider_that_fails_under_a_candidate_is_an_error_and_no_zero(home: Path, shop: Shop) -> None:
     app = Path("shop_app.py").read_text(encoding="utf-8")
-    guarded = "    try:\n        return {'answer': model.invoke(asked).text}\n    except Exception:\n        raise ValueError('lost')"
-    Path("shop_app.py").write_text(
-        app.replace('    return {"answer": model.invoke(asked).text}', guarded), encoding="utf-8"
-    )
+    asks = 'return {"answer": model.invoke(asked).text}'
+    guarded = f"try:\n        {asks}\n    except Exception:\n        raise ValueError('lost')"
+    Path("shop_app.py").write_text(app.replace(asks, guarded), encoding="utf-8")
     shop.rewrites, shop.breaks_at = [GOOD], RULE
     stopped = evolve(home, "--gate", "mean", "--gate-size", "12", "--test", "0", code=STOPPED)
     assert "of phase 'gate' ended as errors" in " ".join(stopped.output.split())

@@ -1,6 +1,5 @@
 """Requests of a program under a layer of changed texts are those of the program with the patch applied."""
 
-import json
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -116,7 +115,6 @@ def test_what_runs_is_what_the_patch_writes(server: WireServer, changed: Mapping
     assert send(server, target, TextLayer(())) == under
     differing = [number for number, (old, new) in enumerate(zip(plain, under, strict=True)) if old != new]
     assert len(differing) == len(changed)
-    assert json.dumps(under).count("because") == 0
 
 
 def test_a_short_prompt_is_evolved_as_a_whole_system_message_and_other_short_ones_say_why_not(
@@ -126,5 +124,6 @@ def test_a_short_prompt_is_evolved_as_a_whole_system_message_and_other_short_one
     assert "Be nice." in {text.shown for text in list_texts(target) if text.is_whole}
     page = format_inventory(read_program(target))
     lines = {line for line in page.splitlines() if "not evolved" in line}
-    assert [line for line in lines if "'Hello.'" in line and "fewer than 12 letters, and not known as a whole system message" in line]
+    [hello] = [line for line in lines if "'Hello.'" in line]
+    assert hello.endswith("not evolved: fewer than 12 letters, and not known as a whole system message")
     assert not [line for line in lines if "'Be nice.'" in line and "system" in line.partition("'")[0]]

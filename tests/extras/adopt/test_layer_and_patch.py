@@ -127,3 +127,26 @@ def test_a_short_prompt_is_evolved_as_a_whole_system_message_and_other_short_one
     [hello] = [line for line in lines if "'Hello.'" in line]
     assert hello.endswith("not evolved: fewer than 12 letters, and not known as a whole system message")
     assert not [line for line in lines if "'Be nice.'" in line and "system" in line.partition("'")[0]]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "is_evolved"),
+    [
+        ('"Be nice."', True),
+        ("NICE", True),
+        ('"Be nice." + " And be brief, always."', True),  # is one text
+        ('NICE + " And be brief, always."', False),
+        ('f"{NICE} And be brief, always."', False),
+        ("GROWN", False),
+        ('"\\n".join([NICE, "And be brief."])', False),
+    ],
+)
+def test_a_short_prompt_is_evolved_where_the_source_shows_that_it_is_the_whole_message(
+    server: WireServer, prompt: str, *, is_evolved: bool
+) -> None:
+    constants = 'NICE = "Be nice."\nGROWN = "Be nice."\nGROWN += " And be brief, always."\n'
+    source = APP.replace('system_prompt="Be nice."', f"system_prompt={prompt}").replace(
+        "\n\n\n@tool", f"\n{constants}\n\n@tool", 1
+    )
+    texts = [text.shown for text in list_texts(write("talk_parts.py", source))]
+    assert any(shown.startswith("Be nice.") for shown in texts) is is_evolved

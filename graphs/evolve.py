@@ -573,6 +573,7 @@ class EvolutionLoop:
         A resumed run repeats only tasks without a grade, and so does the evolved team if it answers as the seed team.
         """
         report: dict[str, Any] = {}
+        before: Sequence[Trajectory] = ()
         sides = {"before": self.seed_team, "after": await self.load_team(state["incumbent"])}
         for label, team in sides.items():
             scope = self._scope("test", 0, of=label)
@@ -584,7 +585,8 @@ class EvolutionLoop:
                     event = {"side": label, "done": len(copied), "total": len(copied), "copied": True}
                     self._report("test", 0, score=compute_mean_score([*copied.values()]), **event)
                 earlier = {**copied, **earlier}
-            found = await self._run(team, self.splits.test, scope, earlier=earlier)
+            found = await self._run(team, self.splits.test, scope, earlier=earlier, before=before)
+            before = before or found
             report[label] = {
                 "workflow": team.fingerprint,
                 "scores": [t.feedback.score if t.feedback else None for t in found],
@@ -648,12 +650,13 @@ class EvolutionLoop:
         tasks = [task for task in self.splits.train if task.id not in drawn] or self.splits.train
         tasks = _draw_batch(tasks, self.config.batch, state["iteration"], self._scope("draw draft", 0))
 
-        async def run(side: str, team: Team) -> list[Trajectory]:
-            return await self._run(team, tasks, self._scope("draft", state["iteration"], of=side))
+        async def run(side: str, team: Team, before: Sequence[Trajectory] = ()) -> list[Trajectory]:
+            return await self._run(team, tasks, self._scope("draft", state["iteration"], of=side), before=before)
 
-        before, after = await run("incumbent", incumbent), await run("candidate", candidate)
-        between = before if draft is incumbent else await run("draft", draft)
-        return after, keep_draft(*map(_list_scores, (before, between, after)))
+        before = await run("incumbent", incumbent)
+        after = await run("candidate", candidate, before)
+        between = before if draft is incumbent else await run("draft", draft, before)
+        return after, _count_raised(keep_draft(*map(_list_scores, (before, between, after))), after)
 
     def _is_last(self, state: EvolutionState) -> bool:
         return state["iteration"] + 1 >= self.config.iterations or bool(state.get("finished"))
@@ -677,15 +680,21 @@ class EvolutionLoop:
         while verdict is None:
             seen = tasks[: len(before) + self.config.gate_tasks]
             before = await self._continue(incumbent, seen, self._gate_scope(state, "incumbent"), before)
-            after = await self._continue(candidate, seen, self._gate_scope(state, "candidate"), after)
+            after = await self._continue(candidate, seen, self._gate_scope(state, "candidate"), after, before)
             scores, costs = _list_pairs(before, after)
             verdict = decide_by_evidence(*scores, *costs, rule, left=len(tasks) - len(seen))
-        return before, after, verdict.replace(patience_used=state["equals"])
+        return before, after, _count_raised(verdict.replace(patience_used=state["equals"]), after)
 
     async def _continue(
-        self, team: Team, tasks: Sequence[Task], scope: Scope, earlier: Sequence[Trajectory]
+        self,
+        team: Team,
+        tasks: Sequence[Task],
+        scope: Scope,
+        earlier: Sequence[Trajectory],
+        before: Sequence[Trajectory] = (),
     ) -> list[Trajectory]:
-        return await self._run(team, tasks, scope, earlier={done.question.id: done for done in earlier})
+        known = {done.question.id: done for done in earlier}
+        return await self._run(team, tasks, scope, earlier=known, before=before)
 
     async def _decide_by_proof(
         self, incumbent: Team, draft: Team, candidate: Team, state: EvolutionState
@@ -713,7 +722,7 @@ class EvolutionLoop:
             before, after, verdict = await self._decide_by_proof(incumbent, draft, candidate, state)
         else:
             before = await self._run(incumbent, tasks, self._gate_scope(state, "incumbent"))
-            after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
+            after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"), before=before)
             verdict = self._decide(before, after, state["equals"])
         evolved = await self.journal.get_body(state["evolved"])
         if verdict.accepted and verdict.keeps_draft:
@@ -741,7 +750,7 @@ class EvolutionLoop:
         rejected = _add_rejected(candidate, after, verdict, state)
         smaller = kept if removal is None else kept.apply(removal)
         if removal and get_structure(smaller) not in rejected and not self._changes_frozen(smaller):
-            smaller_runs = await self._run(smaller, tasks, self._gate_scope(state, "pruned"))
+            smaller_runs = await self._run(smaller, tasks, self._gate_scope(state, "pruned"), before=before)
             pruned = self._decide(before, smaller_runs, state["equals"])
             if pruned.accepted:
                 smaller = self.method.keep_memory(smaller, kept).with_lineage(incumbent, [removal])
@@ -794,6 +803,7 @@ class EvolutionLoop:
         scores, (old, new) = _list_pairs(before, after)
         calls = [cost.calls for cost in old], [cost.calls for cost in new]
         verdict = decide(*scores, *calls, equals, margin=config.margin or 0.0, patience=config.patience)
+        verdict = _count_raised(verdict, after)
         temperature = getattr(self.method.config, "temperature", 0.0)
         return verdict.replace(why=f"{verdict.why}, sampled at temperature {temperature:g}") if temperature else verdict
 
@@ -813,16 +823,20 @@ class EvolutionLoop:
         *,
         explores: bool = False,
         earlier: Mapping[str, Trajectory] = FrozenMap(),
+        before: Sequence[Trajectory] = (),
     ) -> list[Trajectory]:
         """Run and grade tasks; return their trajectories in the order of the tasks.
 
         Args:
             explores: whether the method learns from them, and so may run a question several times.
             earlier: finished trajectories by task; these tasks are not run again.
+            before: runs of the team that this one is compared with.
         """
         done, side, ctx = list(earlier.values()), scope.run.partition("/")[2], self.ctx.where(scope)
         rollout_fn = self.method.get_samples if explores else self.method.get_answer
-        rollout_context = replace(self.rollout_context, samples=self.method.samples if explores else 1)
+        ran = frozenset(trajectory.question.id for trajectory in before if trajectory.error is None)
+        samples = self.method.samples if explores else 1
+        rollout_context = replace(self.rollout_context, samples=samples, ran=ran)
 
         def progress(trajectory: Trajectory) -> None:
             done.append(trajectory)
@@ -873,6 +887,20 @@ def _list_pairs(
         [done.usage for done in before],
         [done.usage for done in after],
     )
+
+
+def _count_raised(verdict: GateDecision, after: Sequence[Trajectory]) -> GateDecision:
+    """Say in a decision how often the user's own program has raised an error under the candidate; a tie is a loss then.
+
+    An error is worse than the wrong answer that it counts as.
+    """
+    raised = [done.error for done in after if done.error is not None and done.feedback is not None]
+    if not raised:
+        return verdict
+    often = f"in {len(raised)} of {format_count(len(after), 'run')} of the candidate the graph raised an error"
+    why = f"{verdict.why}; {often}, which counts as 0 as it ran without before: {raised[0]}"
+    is_better = (verdict.difference or 0.0) > 0
+    return verdict.replace(why=why, accepted=verdict.accepted and is_better, draft=verdict.draft and is_better)
 
 
 def _sum_errors(trajectories: Sequence[Trajectory]) -> dict[str, Any]:

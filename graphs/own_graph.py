@@ -41,14 +41,22 @@ from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring, RewritePrompt
-from selfwire.core.errors import ConfigError, OutageError, find_error_place, format_error, format_faults, format_line
+from selfwire.core.errors import (
+    ConfigError,
+    OutageError,
+    TaskError,
+    find_error_place,
+    format_error,
+    format_faults,
+    format_line,
+)
 from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_object, load_plugin
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.text import excerpt
 from selfwire.core.topology import Edge, make_chain
-from selfwire.core.trajectory import OFFERED, Message, Step, ToolUse, Trajectory
+from selfwire.core.trajectory import OFFERED, RAISED, Message, Step, ToolUse, Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.values import (
     FrozenJson,
@@ -596,7 +604,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
         layer, loop = self._make_layer(team, lambda: chat().inner), asyncio.get_running_loop()
         meter = CallMeter(ctx.model.ledger, ctx.model.journal, chat().prices, at, loop, layer.list_given)
-        updates, inserted = UpdateReader(), _list_added(team)
+        updates, inserted, is_own = UpdateReader(), _list_added(team), False
 
         def begin() -> UpdateReader:
             nonlocal updates
@@ -613,7 +621,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         except Exception as raised:
             if (error := meter.explain(raised)) is not raised and isinstance(error, OutageError):
                 raise error from raised
-            done = done.as_failed(format_error(error))
+            done, is_own = done.as_failed(format_error(error)), meter.is_own(error)
         finally:
             await meter.close()
         if meter.refusal is not None:
@@ -632,6 +640,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             PASSED: updates.passed,
             READ: updates.read,
             GIVEN: given,
+            RAISED: is_own,
         }
         steps = [step for call in meter.calls for step in self._make_steps(call, meter.results, inserted)]
         seen = {step.agent for step in steps}
@@ -1080,7 +1089,7 @@ class OwnGraph(Method[OwnGraphConfig]):
                 else:
                     output = await empty_cache(run).ainvoke(given, config, **context)
             except GraphBubbleUp as error:
-                raise ConfigError(
+                raise TaskError(
                     f"the graph waits for a person ({format_error(error)}), which nobody is here"
                 ) from error
             except NotImplementedError as error:  # nodes, models, middleware or checkpointers that are synchronous
@@ -1282,21 +1291,21 @@ def _read(mapped: Mapped, output: Any) -> str:
     """Read the answer.
 
     Raises:
-        ConfigError: there is none.
+        TaskError: there is none.
     """
     if isinstance(output, Mapping) and "__interrupt__" in output:
-        raise ConfigError("the graph waits for a person (interrupt), and nobody is here to answer")
+        raise TaskError("the graph waits for a person (interrupt), and nobody is here to answer")
     if mapped.messages:
         said = [message for message in output["messages"] if isinstance(message, AIMessage) and message.text]
         if not said:
-            raise ConfigError("the graph has ended without an AI message")
+            raise TaskError("the graph has ended without an AI message")
         return str(said[-1].text)
     for part in mapped.answer:
         if not isinstance(output, Mapping):
             output = {name: getattr(output, name) for name in (part,) if hasattr(output, name)}
         if part not in output:
             there = ", ".join(map(str, output)) or "nothing"
-            raise ConfigError(f"the output has no field {part!r}, only {there}; name another with --set answer=")
+            raise TaskError(f"the output has no field {part!r}, only {there}; name another with --set answer=")
         output = output[part]
     if isinstance(output, list) and output and isinstance(output[-1], BaseMessage):
         output = output[-1]

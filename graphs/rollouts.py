@@ -2,7 +2,17 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +38,7 @@ from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.team import Team
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import RAISED, Trajectory
 from selfwire.core.usage import Budget, Usage, sum_usages
 from selfwire.core.values import FrozenMap
 from selfwire.evolvers.trajectory_text import gather_all
@@ -68,6 +78,8 @@ class RolloutContext:
         replays_grades: whether grades are rows of the journal; False where trajectories are kept with their grades.
         judge: pays for a model that grades, whose calls do not count as the task's; None where `ledger` pays.
         runner: runs the tasks; None for `stream_rollouts`.
+        ran: ids of tasks on which the team that this one is compared with ran; an error that the user's own program
+            raises by itself counts as 0 there.
         ungraded: the first answers on which the grader may not fail altogether; infinite where it may.
     """
 
@@ -83,6 +95,7 @@ class RolloutContext:
     replays_grades: bool = True
     judge: Ledger | None = None
     runner: RolloutRunner | None = None
+    ran: frozenset[str] = frozenset()
     ungraded: float = UNGRADED
 
 
@@ -278,6 +291,7 @@ async def collect_rollouts(
     found: dict[str, Sequence[Trajectory]] = {task: [trajectory] for task, trajectory in earlier.items()}
 
     async def keep(task: Task, trajectories: Sequence[Trajectory]) -> None:
+        trajectories = [_count_own_error(done, rollout_context.ran) for done in trajectories]
         found[task.id] = trajectories
         for trajectory in trajectories:
             progress(trajectory)
@@ -304,6 +318,13 @@ async def collect_rollouts(
     if not earlier:  # else only a few were left, and the whole passed before
         _refuse_too_many_errors(whole, rollout_context, ctx.at.phase)
     return whole
+
+
+def _count_own_error(done: Trajectory, ran: Collection[str]) -> Trajectory:
+    """Count an error of the user's own program as 0 where the team that this one is compared with ran."""
+    if done.error is None or done.question.id not in ran or not done.notes.get(RAISED):
+        return done
+    return done.with_feedback(Feedback(score=0.0, solved=False, text=f"the graph raised an error: {done.error}"))
 
 
 async def _load_whole(rollout_context: RolloutContext, team: Team, scope: Scope) -> dict[str, Sequence[Trajectory]]:
@@ -512,7 +533,7 @@ def _first(failed: BaseExceptionGroup[Exception]) -> Exception:
 
 
 def _refuse_too_many_errors(found: Sequence[Trajectory], rollout_context: RolloutContext, phase: str) -> None:
-    errors = [trajectory.error for trajectory in found if trajectory.error is not None]
+    errors = [done.error for done in found if done.error is not None and done.feedback is None]
     if not errors or len(errors) / len(found) <= rollout_context.keep_errors_below:
         return
     many = f"{len(errors)} of {len(found)} runs of phase {phase!r}"

@@ -107,6 +107,14 @@ def export(home: Path, *more: str, code: int = 0) -> Any:
     return call(home, "export", "plans", *more, code=code)
 
 
+def test_a_patch_says_of_which_changes_together_the_gain_is(home: Path) -> None:
+    save(home, {"sum-up": "You sum up in a word.", "check": "You check twice."}, {"check": "You check it thrice."})
+    written = export(home, "-", "--as", "patch").stdout.splitlines()
+    gain = GATE["why"]
+    assert f"plan_texts.py:1 sum-up: sum-up is too short ({gain}, together with 1 other change)" in written
+    assert [line for line in written if line.endswith(f" check: check is too short ({gain})")]  # made alone
+
+
 def test_a_branch_has_a_commit_for_each_change_and_nothing_else_is_touched(home: Path) -> None:
     save(
         home,

@@ -20,6 +20,7 @@ from selfwire.core.task import Feedback
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient
 from selfwire.extras.adopt.patch import make_patch
 from selfwire.graphs.own_graph import OwnGraph, compute_gradients
+from selfwire.runs.record import list_run_names
 from tests.commands import call
 from tests.evolvers.hiva.doubles import LINE, meta_model, run
 from tests.graphs.desk import DESKS, make_gradient, open_shop, score
@@ -104,6 +105,7 @@ class Shop:
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
         self.rewrites = ["Write the name of the desk and nothing else.", GOOD]
+        self.breaks_at = ""
 
     def __call__(self, kind: str, body: dict[str, Any]) -> dict[str, Any] | str:
         said = "\n".join(str(message["content"]) for message in body["messages"])
@@ -115,6 +117,8 @@ class Shop:
             return make_gradient("Write the desk alone.", concerns="semantics") if mine else make_gradient(praises=True)
         if kind == "PromptRewrite":
             return {"prompt": self.rewrites.pop(0) if len(self.rewrites) > 1 else self.rewrites[0]}
+        if self.breaks_at and self.breaks_at in said:
+            raise RuntimeError("the server breaks")
         desk = next(name for name in DESKS if f"about {name}" in said)
         if said.startswith("Say in a few words"):
             return f"help with something, {desk}"
@@ -325,3 +329,47 @@ def test_what_a_graph_of_your_own_is_not(home: Path) -> None:
         "0",
     )
     assert "not a graph of your own" in call(home, "export", "h", "h.patch", code=2).stderr
+
+
+RAISES = """    if "the desk." not in said:
+        raise ValueError(f"no sentence: {said}")
+    return {"answer": said}
+"""
+
+
+@pytest.fixture
+def strict(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    app = APP.replace(
+        '    return {"answer": model.invoke(asked).text}\n', f"    said = model.invoke(asked).text\n{RAISES}"
+    )
+    with open_shop(app, {"desk.jsonl": ROWS}, shop, tmp_path, monkeypatch) as folder:
+        shop.rewrites = [GOOD]
+        yield folder
+
+
+@pytest.mark.parametrize("gate", [("--gate", "mean"), ("--gate", "better", "--anyway"), ("--gate", "no-worse")])
+def test_a_candidate_that_makes_the_program_raise_is_rejected_with_the_reason(
+    strict: Path, shop: Shop, gate: tuple[str, ...]
+) -> None:
+    done = evolve(strict, *gate, "--gate-size", "30", "--gate-tasks", "6", "--test", "0", "--iterations", "3")
+    told = " ".join(call(strict, "history", "desk").output.split())
+    assert re.search(r"in (\d) of \1 runs of the candidate the graph raised an error", told)
+    assert "which counts as 0 as it ran without before: ValueError: no sentence: " in told
+    assert "resume" not in done.output
+    assert call(strict, "diff", "desk@0", "desk").output.count(RULE) == 0
+    sent = [said for said in shop.asked if not said["kind"] and RULE in said["text"]]
+    assert 0 < len(sent) <= 6  # the same candidate is not compared again
+
+
+def test_a_provider_that_fails_under_a_candidate_is_an_error_and_no_zero(home: Path, shop: Shop) -> None:
+    app = Path("shop_app.py").read_text(encoding="utf-8")
+    asks = 'return {"answer": model.invoke(asked).text}'
+    guarded = f"try:\n        {asks}\n    except Exception:\n        raise ValueError('lost')"
+    Path("shop_app.py").write_text(app.replace(asks, guarded), encoding="utf-8")
+    shop.rewrites, shop.breaks_at = [GOOD], RULE
+    stopped = evolve(home, "--gate", "mean", "--gate-size", "12", "--test", "0", code=STOPPED)
+    assert "of phase 'gate' ended as errors" in " ".join(stopped.output.split())
+    shop.breaks_at = ""
+    [run_name] = list_run_names(home)
+    resumed = call(home, "evolve", "--resume", run_name)
+    assert "1.00" in resumed.output

@@ -341,3 +341,54 @@ def test_what_the_program_puts_in_is_listed_beside_each_text() -> None:
     long = TextLayer([make("long", ("From these passages:\n", "\nanswer the question: ", ""), "passages", "question")])
     asked = HumanMessage("Sir. From these passages:\n[Tarn] A town.\nanswer the question: Where?")
     assert long.list_given([asked]) == {"long": ["Sir. ", "[Tarn] A town.", "Where?"]}
+
+
+def test_texts_that_are_exchanged_both_change_in_any_order_and_only_once() -> None:
+    changed = {"sail": "Speak like a lawyer.", "law": "Speak like a sailor."}
+    texts = [make("sail", ("Speak like a sailor.",)), make("law", ("Speak like a lawyer.",))]
+    given = ["Speak like a sailor.", "Speak like a lawyer."]
+    for order in (given, given[::-1]):
+        layer = TextLayer(texts, changed)
+        sent = [layer.rewrite([SystemMessage(text)])[0] for text in order]
+        assert [message.content for message in sent] == order[::-1]
+        assert layer.rewrite(sent) == sent  # a model that converts what it sends a second time
+        [both] = layer.rewrite([SystemMessage(" ".join(order))])
+        assert both.content == " ".join(order[::-1])
+
+
+def test_descriptions_that_are_exchanged_both_change_in_any_order_and_only_once() -> None:
+    book, film = ({"name": f"find_{what}", "description": f"Finds a {what}."} for what in ("book", "film"))
+    texts = [LayerText(name=t["name"], pieces=(t["description"],), tool=t["name"]) for t in (book, film)]
+    changed = {"find_book": film["description"], "find_film": book["description"]}
+    exchanged = [{**tool, "description": changed[tool["name"]]} for tool in (book, film)]
+    for order in (1, -1):
+        layer = TextLayer(texts, changed)
+        sent = layer.rewrite_tools([book, film][::order])
+        assert sent == exchanged[::order]
+        assert layer.rewrite_tools(sent) is sent
+        assert layer.find([], sent) == ("find_book", "find_film")[::order]
+        listed = [f"{tool['name']}: {tool['description']}" for tool in [book, film][::order]]
+        [message] = layer.rewrite([SystemMessage("\n".join(listed))])
+        assert message.content == "\n".join(f"{tool['name']}: {tool['description']}" for tool in exchanged[::order])
+
+
+def test_what_a_changed_prompt_says_of_a_tool_stays_as_it_was_written() -> None:
+    layer = TextLayer([PLAN, FIND], {"plan": "Plan for {person}. find: Find a place.", "find": BETTER})
+    [message] = layer.rewrite([SystemMessage("You plan the work for Ann. Be brief.\nfind: Find a place.")])
+    assert message.content == f"Plan for Ann. find: Find a place.\nfind: {BETTER}"
+
+
+def test_tools_that_are_described_alike_change_one_by_one() -> None:
+    alike = [{"name": name, "description": "Finds things."} for name in ("find_book", "find_film", "find_song")]
+    texts = [LayerText(name=n, pieces=("Finds things.",), tool=n) for n in ("find_book", "find_film")]
+    for name in ("find_book", "find_film"):
+        layer = TextLayer(texts, {name: "Finds it by its name."})
+        sent = layer.rewrite_tools(alike[:2])
+        assert [tool["name"] for tool in sent if tool["description"] == "Finds it by its name."] == [name]
+        assert layer.find([], [tool for tool in sent if tool["name"] == name]) == (name,)
+        listed = "\n".join(f"{tool['name']}: {tool['description']}" for tool in alike[:2])
+        [message] = layer.rewrite([SystemMessage(listed)])
+        assert message.content == listed.replace(f"{name}: Finds things.", f"{name}: Finds it by its name.")
+    shared = texts[0].replace(users=("tool find_book", "tool find_song"))  # one text of the source for both
+    layer = TextLayer([texts[1], shared], {"find_book": "Finds it."})
+    assert [tool["description"] for tool in layer.rewrite_tools(alike)] == ["Finds it.", "Finds things.", "Finds it."]

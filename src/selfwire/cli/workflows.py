@@ -377,8 +377,8 @@ def _export_patch(ref: str, team: Team, version: Version | None, file: Path, *, 
     """
     _, changed, saved = _find_changed_texts(ref, team, version, home)
     edits = list_graph_edits(team)
-    written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(saved), edits)
     names = sorted([*changed, *edits.names])
+    written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(saved, names), edits)
     add_result(patch=written, changed=names)
     if output.print_or_write(file, written, "the patch", kind="team", force=force):
         typer.echo(f"wrote {', '.join(names)} of {ref} to {file}; apply it with: git apply {file}")
@@ -463,13 +463,16 @@ def _find_changed_texts(
     return texts, changed, saved
 
 
-def _find_reasons(saved: History) -> dict[str, str]:
-    """The reason of each agent's last accepted rewriting, with what the gate found."""
+def _find_reasons(saved: History, names: Sequence[str]) -> dict[str, str]:
+    """The reason of the last accepted change of each name, with what the gate found of it and those made with it."""
     reasons = dict[str, str]()
     for version in saved.versions:
         gate = version.facts.get("gate") or {}
-        for rewiring in version.facts.get("applied", ()) if gate.get("accepted") else ():
-            reasons[rewiring["by"]] = f"{rewiring['why']} ({gate['why']})"
+        whys = {
+            r["by"]: r["why"] for r in version.facts.get("applied", ()) if gate.get("accepted") and r["by"] in names
+        }
+        beside = f", together with {format_count(len(whys) - 1, 'other change')}" if len(whys) > 1 else ""
+        reasons |= {name: f"{why} ({gate['why']}{beside})" for name, why in whys.items()}
     return reasons
 
 

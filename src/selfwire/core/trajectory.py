@@ -22,6 +22,8 @@ OFFERED = "offered"
 
 They describe the tools that a program offered there, or are the settings of its context (`graphs.own_graph`).
 """
+RAISED = "raised"
+"""Name of a trajectory's note: whether a program of the user's raised the error by itself, and no server failed."""
 
 
 class Message(FrozenModel):
@@ -141,7 +143,7 @@ class Trajectory(FrozenModel):
         steps: turns in order of level, then id.
         answer: the sink's output; None if the run ended as an error.
         error: reason why there is no answer, or why the answer could not be graded.
-        feedback: the environment's judgement; None without an environment, or after an error.
+        feedback: the environment's judgement; None without an environment, or after an error that counts as no score.
         sample: number of the run among runs of the same team on the same question.
         overhead: cost of the method's model calls outside the team, such as characterising the task.
         notes: the method's own data, such as the task's profile; JSON.

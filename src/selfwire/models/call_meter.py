@@ -14,13 +14,13 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessag
 from langchain_core.outputs import LLMResult
 
 from selfwire.core.chat import ChatMessage, Reply
-from selfwire.core.errors import BudgetError, ModelError, OutageError
+from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.core.values import FrozenMap, replace_surrogates
 from selfwire.models.budget import Ledger, Prices, Reservation
 from selfwire.models.metered_chat import count_tokens, estimate_tokens
-from selfwire.models.providers import MAX_TOKENS, NO_SERVER, Identity, is_unsent, redact_error
+from selfwire.models.providers import MAX_TOKENS, NO_SERVER, Identity, is_fault_outside, is_unsent, redact_error
 from selfwire.models.structured import describe_message
 from selfwire.models.text_layer import OFFERING
 from selfwire.store.journal import Recorder
@@ -154,6 +154,11 @@ class CallMeter(BaseCallbackHandler):
             kind = ModelError if self.ledger.spent.calls else OutageError
             return kind(f"{address or model} does not answer: no connection ({model}, {fault}); {NO_SERVER}")
         return ModelError(f"{fault} ({model}{address and f' at {address}'} failed)")
+
+    def is_own(self, error: Exception) -> bool:
+        """Whether the code that asks models raised an error by itself: no model failed, nor a server of its own."""
+        is_ours = isinstance(error, SelfwireError) and not isinstance(error, TaskError)
+        return not (is_ours or self.failed or is_fault_outside(error))
 
     async def close(self) -> None:
         """Give back what calls without an end have reserved, and wait until all others are recorded."""

@@ -160,6 +160,16 @@ NO_SERVER = "check the address and that a server runs there, then resume"
 """What to do where no connection was made."""
 
 
+def is_fault_outside(error: BaseException | None) -> bool:
+    """Whether a server or the network has failed, by an error or one that it came from."""
+    while error is not None:
+        names = " ".join(kind.__name__ for kind in type(error).__mro__)
+        if (get_status(error) or 0) >= 300 or any(name in names for name in TRANSIENT_NAMES) or is_unsent(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def is_unsent(error: BaseException | None) -> bool:
     """Whether no connection was made, so that nothing was sent and nothing is billed."""
     while error is not None:

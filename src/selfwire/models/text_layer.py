@@ -7,11 +7,12 @@ in messages; a description of a tool is found where a request offers the tool, a
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import wraps
+from itertools import accumulate
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -53,6 +54,7 @@ class LayerText(FrozenModel):
         place: file and line, for people.
         tool: name of the tool that it describes; "" for a prompt.
         is_marked: whether `selfwire.text` puts another text in its place, and this layer only finds it.
+        is_whole: whether it is known only as the whole of a system message, as it is short.
         setting: field of the program's context whose value it is, which no request carries as a text; "" for a text.
         choices: how Python writes each value of a setting, by what people read; empty for a number.
         users: that send it, such as `node plan` or `tool search`; () if they are not known.
@@ -67,6 +69,7 @@ class LayerText(FrozenModel):
     place: str = ""
     tool: str = ""
     is_marked: bool = False
+    is_whole: bool = False
     setting: str = ""
     choices: FrozenJson = FrozenMap()
     users: tuple[str, ...] = ()
@@ -206,9 +209,9 @@ class TextLayer:
         known = {text.name: text for text in texts}
         self._changed = {name: known[name].parse(text) for name, text in (changed or {}).items()}
         # the longest comes first, so that no text is taken for a part of it
-        prompts = (text for text in known.values() if not text.tool)
+        prompts = (text for text in known.values() if not (text.tool or text.is_whole))
         self._texts = sorted(prompts, key=lambda text: -sum(map(len, text.pieces)))
-        self._made = set[str]()
+        self._made = dict[int, str]()  # by identity, as another message may have an equal text of the program's
         self._before = _compile({n: text.pieces for n, text in enumerate(self._texts) if not text.is_marked})
         self._after = _compile(
             {
@@ -216,18 +219,15 @@ class TextLayer:
                 for n, text in enumerate(self._texts)
             }
         )
+        self._whole = {text.shown: text.name for text in known.values() if text.is_whole}
+        self._whole_after = {self._show_whole(name): name for name in self._whole.values()}
         self._marked = {text.shown: text.name for text in self._texts if text.is_marked}
         self.read = dict[str, None]()
-        tools = {text.name: text.shown for text in known.values() if text.tool}
-        self._new = {name: "".join(map(str, self._changed[name])) for name in tools if name in self._changed}
-        self._described = {name: _compile_description(text) for name, text in tools.items()}
-        self._listed = {
-            name: re.compile(
-                rf"(\b{known[name].tool}\b.{{0,{LISTED}}}?){_compile_words(tools[name]).pattern}", re.DOTALL
-            )
-            for name in self._new
-        }
-        self._describing = {name: _compile_description(text) for name, text in {**tools, **self._new}.items()}
+        self._tools = {text.name: text for text in known.values() if text.tool}
+        self._new = {name: "".join(map(str, self._changed[name])) for name in self._tools if name in self._changed}
+        self._described = {name: _compile_description(text.shown) for name, text in self._tools.items()}
+        self._listed = _compile_listed([self._tools[name] for name in self._new], self._tools.values())
+        self._describing = {**self._described, **{name: _compile_description(new) for name, new in self._new.items()}}
 
     def find(self, messages: Sequence[BaseMessage], offered: Any = ()) -> tuple[str, ...]:
         """Find the texts in what is sent; returns their names in order.
@@ -248,14 +248,15 @@ class TextLayer:
         given, loose = dict[str, list[str]](), list[str]()
         for message in messages:
             for text in _list_texts(message):
-                found = [*self._find_inside(text)]
+                whole = self._whole_after.get(text.strip()) if message.type == "system" else None
+                found = [*self._find_inside(text)] if whole is None else [(whole, list[str]())]
                 loose += [text] if not found and message.type == "human" else []
                 for name, filled in found:
                     given.setdefault(name, []).extend(part for part in filled if part.strip())
         if given:
             next(iter(given.values())).extend(loose)
-        for text in _list_descriptions(offered):
-            given |= {n: [] for n, pattern in self._describing.items() if n not in given and pattern.match(text)}
+        for tool, text in _list_descriptions(offered):
+            given |= {name: [] for name in self._list_describing(tool, text, self._describing) if name not in given}
         return given
 
     def _find_inside(self, text: str) -> Iterator[tuple[str, list[str]]]:
@@ -281,7 +282,7 @@ class TextLayer:
         """
         if isinstance(offered, Mapping):
             new: Any = {
-                key: self._describe(part)
+                key: self._describe(_get_tool(offered), part)
                 if key == "description" and isinstance(part, str)
                 else self.rewrite_tools(part)
                 for key, part in offered.items()
@@ -292,18 +293,28 @@ class TextLayer:
             return offered
         return offered if new == offered else new
 
-    def _describe(self, text: str) -> str:
+    def _list_describing(self, tool: str, text: str, patterns: Mapping[str, re.Pattern[str]]) -> list[str]:
+        """List the texts that a description may be, by patterns of them: those of its tool if there are any."""
+        found = [name for name, pattern in patterns.items() if pattern.match(text)]
+        own = [n for n in found if self._tools[n].tool == tool or f"tool {tool}" in self._tools[n].users]
+        return own or found
+
+    def _describe(self, tool: str, text: str) -> str:
         """Replace a description; sections of a docstring behind it stay."""
-        if text in self._made:
+        if id(text) in self._made:
             return text
-        for name, new in self._new.items():
-            if found := self._described[name].match(text):
+        for name in self._list_describing(tool, text, self._described):
+            if name in self._new and (found := self._described[name].match(text)):
                 lines = text.split("\n")[1:]  # of a docstring whose indentation is sent, and is written in the source
                 margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-                made = re.sub(r"\n(?=[^\n])", f"\n{' ' * margin}", new) + text[found.end() :]
-                self._made.add(made)
-                return made
+                new = re.sub(r"\n(?=[^\n])", f"\n{' ' * margin}", self._new[name])
+                return self._note_made(new + text[found.end() :])
         return text
+
+    def _note_made(self, text: str) -> str:
+        made = text[:1] + text[1:]  # an object of its own, whatever Python shares
+        self._made[id(made)] = made
+        return made
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -342,47 +353,69 @@ class TextLayer:
 
     def _rewrite(self, message: BaseMessage) -> BaseMessage:
         old: Any = message.content
-        new = self._swap(old) if isinstance(old, str) else [self._rewrite_block(block) for block in old]
+        swap = self._swap_system if message.type == "system" and self._whole else self._swap
+        new = swap(old) if isinstance(old, str) else [_rewrite_block(block, swap) for block in old]
         return message if new == old else message.model_copy(update={"content": new})
 
-    def _rewrite_block(self, block: Any) -> Any:
-        if isinstance(block, str):
-            return self._swap(block)
-        if isinstance(block, Mapping) and isinstance(block.get("text"), str):
-            return {**block, "text": self._swap(block["text"])}
-        return block
+    def _swap_system(self, text: str) -> str:
+        """Replace a text of a system message as a whole if it is known so, else as in any message."""
+        name = self._whole.get(text.strip())
+        if name is None or id(text) in self._made:
+            return self._swap(text)
+        return self._note_made(text.replace(text.strip(), self._show_whole(name))) if name in self._changed else text
+
+    def _show_whole(self, name: str) -> str:
+        """Show a text that is known as a whole as it is sent."""
+        shown = next(text for text, known in self._whole.items() if known == name)
+        return "".join(map(str, self._changed.get(name, (shown,))))
 
     def _swap(self, text: str) -> str:
-        """Replace once: some models convert what they send a second time, and a new text may have the old one in it."""
-        if text in self._made:
+        """Replace all at once and only once: some models convert what they send a second time."""
+        if id(text) in self._made:
             return text
-        new = self._swap_around(text)
-        for name, listed in self._listed.items():
-            new = listed.sub(lambda found, name=name: found[1] + self._new[name], new)  # type: ignore[misc]
-        if new != text:
-            self._made.add(new)
+        parts = [*self._cut(text)]
+        new = "".join(part for part, _ in parts)
+        if self._new:
+            ends = accumulate(len(part) for part, _ in parts)
+            made = [range(end - len(part), end) for (part, is_made), end in zip(parts, ends, strict=True) if is_made]
+
+            def describe(match: re.Match[str]) -> str:
+                before, words = f"b{_get_number(match)}", str(match.lastgroup)
+                if any(match.start(words) in span for span in made):
+                    return match[0]
+                return match[before] + [*self._new.values()][_get_number(match)]
+
+            new = self._listed.sub(describe, new)
+        if new == text:
+            return text
+        if not self._before.fullmatch(new):  # as it may be the program's own, where two texts are exchanged
             _MADE.set((new, *_MADE.get())[:RECENT])
-        return new
+        return self._note_made(new)
 
-    def _swap_around(self, text: str) -> str:
-        """Replace what no other model has been sent already, as one that asks another inside itself does."""
-        made = [span for known in _MADE.get() for span in _list_spans(known, text)]
-        return self._before.sub(
-            lambda found: (
-                found[0]
-                if any(first <= found.start() and found.end() <= end for first, end in made)
-                else self._replace(found)
-            ),
-            text,
-        )
+    def _cut(self, text: str, *, is_hole: bool = False) -> Iterator[tuple[str, bool]]:
+        """Cut a text into parts, changed or not, and whether each is made; what fills a hole may hold another text.
 
-    def _replace(self, match: re.Match[str]) -> str:
-        """Write a text, changed or not, around what fills its holes, which may hold another text."""
-        text = self._texts[_get_number(match)]
-        holes = [self._swap_around(filled) for filled in _list_filled(match)]
-        if text.name not in self._changed:
-            return "".join(part for pair in zip(text.pieces, [*holes, ""], strict=True) for part in pair)
-        return "".join(part if isinstance(part, str) else holes[part] for part in self._changed[text.name])
+        What another model has been sent already, as one that asks another inside itself does, stays as it is.
+        """
+        sent = [span for made in _MADE.get() if is_hole or made != text for span in _list_spans(made, text)]
+        end = 0
+        for match in self._before.finditer(text):
+            yield text[end : match.start()], False
+            if any(first <= match.start() and match.end() <= last for first, last in sent):
+                yield match[0], True
+                end = match.end()
+                continue
+            found, filled, end = self._texts[_get_number(match)], _list_filled(match), match.end()
+            if is_changed := found.name in self._changed:
+                parts: Iterable[str | int] = self._changed[found.name]
+            else:
+                parts = [part for number, piece in enumerate(found.pieces) for part in (piece, number)][:-1]
+            for part in parts:
+                if isinstance(part, str):
+                    yield part, is_changed
+                else:
+                    yield from self._cut(filled[part], is_hole=True)
+        yield text[end:], False
 
 
 def _list_spans(part: str, text: str) -> Iterator[tuple[int, int]]:
@@ -409,12 +442,40 @@ def _compile_words(text: str) -> re.Pattern[str]:
     return re.compile(r"\s+".join(map(re.escape, text.split())))
 
 
-def _list_descriptions(offered: Any) -> Iterator[str]:
-    """List all texts under `description` in tools as a request offers them."""
+def _compile_listed(changed: Sequence[LayerText], tools: Collection[LayerText]) -> re.Pattern[str]:
+    """A pattern of the descriptions that change, by their numbers, where a prompt lists tools.
+
+    Between a tool and its description no other one stands that is described alike.
+    """
+    groups = list[str]()
+    for number, text in enumerate(changed):
+        alike = [re.escape(other.tool) for other in tools if other.shown == text.shown and other.tool != text.tool]
+        between = rf"(?:(?!\b(?:{'|'.join(alike)})\b).)" if alike else "."
+        name = rf"(?P<b{number}>\b{re.escape(text.tool)}\b{between}{{0,{LISTED}}}?)"
+        groups.append(f"{name}(?P<w{number}>{_compile_words(text.shown).pattern})")
+    return re.compile("|".join(groups) or r"(?!)", re.DOTALL)
+
+
+def _get_tool(offered: Mapping[Any, Any]) -> str:
+    """Read the name of the tool that stands beside a description; "" if there is none."""
+    name = offered.get("name")
+    return name if isinstance(name, str) else ""
+
+
+def _rewrite_block(block: Any, swap: Callable[[str], str]) -> Any:
+    if isinstance(block, str):
+        return swap(block)
+    if isinstance(block, Mapping) and isinstance(block.get("text"), str):
+        return {**block, "text": swap(block["text"])}
+    return block
+
+
+def _list_descriptions(offered: Any) -> Iterator[tuple[str, str]]:
+    """List all texts under `description` in tools as a request offers them, each behind the name beside it."""
     if isinstance(offered, Mapping):
         for key, part in offered.items():
             if key == "description" and isinstance(part, str):
-                yield part
+                yield _get_tool(offered), part
             else:
                 yield from _list_descriptions(part)
     elif isinstance(offered, list | tuple):

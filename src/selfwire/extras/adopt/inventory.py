@@ -1,6 +1,14 @@
 """Values of an inventory: the nodes, edges, tools, models and texts of a program, each with its file and line."""
 
+import re
+
 from selfwire.core.values import FrozenJson, FrozenModel
+
+SHORTEST = 12
+"""Letters of the static pieces of a text from which on it is known inside a message."""
+WORD = re.compile(r"[^\W\d_]{3}")
+KINDS = frozenset({"constant", "template", "f-string", "file", "default", "marked"})
+ROLES = frozenset({"system", "user", ""})
 
 
 class Placed(FrozenModel):
@@ -147,6 +155,7 @@ class ProgramText(Placed):
         signal: why it must not be changed, as the program compares with it; "" if nothing does.
         keeps: words of it that the program compares with.
         is_past: whether only a client that is not LangChain's sends it, so that no layer sees it.
+        is_whole: whether it is a message wherever it is used, as far as the source shows, and no part of one.
         marker: its name in a call of `selfwire.text`; "" if it stands in none.
         is_marked: whether only that call puts another text in its place, as no model of LangChain's is known to get it.
         context_field: field of the graph's context whose default it is; "" if it is none's.
@@ -165,9 +174,26 @@ class ProgramText(Placed):
     is_past: bool = False
     marker: str = ""
     is_marked: bool = False
+    is_whole: bool = False
     context_field: str = ""
     column: int = 0
     end_column: int = 0
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is too short to be told from other texts inside a message."""
+        return sum(map(len, self.pieces)) < SHORTEST
+
+    @property
+    def hindrance(self) -> str:
+        """Why it is not evolved though it may be a prompt; "" if it is, is none or must not change."""
+        if self.is_past:
+            return "sent past LangChain"
+        is_known = self.is_whole and self.role == "system" and len(self.pieces) == 1 and WORD.search(self.pieces[0])
+        is_prompt = self.kind in KINDS and self.role in ROLES and not self.signal
+        if not is_prompt or not self.is_short or is_known or not "".join(self.pieces).strip():
+            return ""
+        return f"fewer than {SHORTEST} letters, and not known as a whole system message"
 
 
 class Opaque(Placed):

@@ -4,15 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from selfwire.extras.adopt.inventory import ProgramText
+from selfwire.extras.adopt.inventory import KINDS, ROLES, ProgramText
 from selfwire.extras.adopt.reader import read_program
 from selfwire.graphs.own_graph import AGENT
 from selfwire.models.text_layer import SECTION, LayerText
 
-KINDS = frozenset({"constant", "template", "f-string", "file", "default", "marked"})
-ROLES = frozenset({"system", "user", ""})
-SHORTEST = 12
-"""Letters of the static pieces of a text from which on it is a prompt."""
 NAME = re.compile(r"[^A-Za-z0-9]+")
 FIELD = re.compile(r"(?<!\{)\{\w*\}(?!\})")
 """A hole of a template that is filled by `format`."""
@@ -62,8 +58,9 @@ def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
             # how a marked text is filled is not known, so its holes are words that it keeps
             keeps = (*text.keeps, *FIELD.findall(text.pieces[0])) if text.is_marked else text.keeps
             place = f"{text.file}:{text.line}"
-            found = found.replace(keeps=keeps, place=place, tool=tool, is_marked=text.is_marked)
-            yield seen.setdefault((found.pieces, bool(found.before), bool(found.after), bool(tool)), found), text
+            is_whole = text.is_short and not tool and not text.is_marked
+            found = found.replace(keeps=keeps, place=place, tool=tool, is_marked=text.is_marked, is_whole=is_whole)
+            yield seen.setdefault((found.pieces, bool(found.before), bool(found.after), tool), found), text
     named = {AGENT, *(known.name for known in seen.values())}
     for value in inventory.values:
         if value.spelled is not None:
@@ -96,8 +93,7 @@ def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
 
 def _is_prompt(text: ProgramText) -> bool:
     """Whether a text is a prompt that may change."""
-    is_open = text.kind in KINDS and text.role in ROLES and not text.signal and not text.is_past
-    return is_open and sum(map(len, text.pieces)) >= SHORTEST
+    return text.kind in KINDS and text.role in ROLES and not text.signal and not text.hindrance
 
 
 def _find_tool(text: ProgramText, described: Mapping[str, str]) -> str:

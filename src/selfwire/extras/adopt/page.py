@@ -145,9 +145,9 @@ def _list_texts(inventory: Inventory) -> Iterator[tuple[str, str]]:
         users = f"  [{', '.join(text.used_by)}]" if text.used_by else ""
         signal = f"  do not change: {text.signal}" if text.signal else ""
         keeps = f"  keep: {', '.join(text.keeps)}" if text.keeps else ""
-        past = "  not evolved: sent past LangChain" if text.is_past else ""
+        hindrance = f"  not evolved: {text.hindrance}" if text.hindrance else ""
         kind = f"{text.role} {text.kind}" if text.role in ("system", "user", "assistant") else text.kind
-        yield _format_place(text), f"{kind}  {_shorten(format_text(text))!r}{users}{signal}{keeps}{past}"
+        yield _format_place(text), f"{kind}  {_shorten(format_text(text))!r}{users}{signal}{keeps}{hindrance}"
 
 
 def format_text(text: ProgramText) -> str:

@@ -359,6 +359,7 @@ def _make_text(
         keeps=tuple(keeps),
         is_past="client" in draft.vias and not {"model", "marker"} & draft.vias,
         is_marked="marker" in draft.vias and "model" not in draft.vias,
+        is_whole=draft.is_whole,
         file=show_path(draft.path),
         line=line,
         end_line=end_line,

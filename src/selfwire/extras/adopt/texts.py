@@ -155,6 +155,7 @@ class Reach(NamedTuple):
         changes: functions that change its white space, in the order of their use.
         kind: of the text; "" to tell it from the source.
         whole: whether it is a message, not a part of one.
+        is_joined: whether something is added to it.
         users: nodes, agents and tools that use it.
         is_written: whether it comes by way of a field of the state.
         metadata: the key of the metadata of documents under which it stands; "" if it is no metadata.
@@ -169,6 +170,7 @@ class Reach(NamedTuple):
     changes: tuple[str, ...] = ()
     kind: str = ""
     whole: bool = True
+    is_joined: bool = False
     via: str = "model"
     marks: tuple[str | re.Pattern[str], ...] = ()
     users: frozenset[str] = frozenset()
@@ -193,6 +195,7 @@ class TextDraft:
         users: nodes, agents and tools that use it.
         units: pieces of code that use it, as long as their users are not known.
         is_alone: whether a class of settings, or a call of `selfwire.text`, names it, so that it may have no users.
+        is_whole: whether it is a message wherever it is used, and no part of one.
     """
 
     path: Path
@@ -208,6 +211,7 @@ class TextDraft:
     units: list[Any] = field(default_factory=list)
     vias: set[str] = field(default_factory=set)
     is_alone: bool = False
+    is_whole: bool = True
 
 
 ItemKey = tuple[str, str | None, Reach]
@@ -237,6 +241,7 @@ class TextFinder:
         entries: functions of nodes, routers and tools, which are given the state.
         wholes: files with front matter that the expression that is followed sends; `cut` are those that it cuts.
         items: fields of the state, and items of them, that were followed; `written` is the one that is being followed.
+        grown: names to which `+=` adds, by file.
         holes: names in the holes of templates that were filled; None if there may be others than the source shows.
         read_items: those that are read, with all who read them; `add_written` adds their texts.
     """
@@ -254,6 +259,7 @@ class TextFinder:
         self.cut: set[Path] = set()
         self.items: dict[ItemKey, WrittenItem] = {}
         self.read_items: dict[ItemKey, Reach] = {}
+        self.grown: dict[Path, set[str]] = {}
         self.holes: dict[Any, set[str] | None] = {}
         self.written: WrittenItem | None = None
 
@@ -505,8 +511,8 @@ class TextFinder:
             if (text := join_constants(node)) is not None:
                 self.add_literal(node, text, at, reach)
                 return
-            self.follow(node.left, at, reach)
-            self.follow(node.right, at, reach)
+            self.follow(node.left, at, reach._replace(is_joined=True))
+            self.follow(node.right, at, reach._replace(is_joined=True))
         elif isinstance(node.op, ast.Mod):
             self.follow(node.left, at, reach.fill_first("percent"))
             inner = reach._replace(changes=(), whole=False, kind="")
@@ -539,7 +545,18 @@ class TextFinder:
         draft = TextDraft(
             at.file.path, kind, self._tell_name(node), value, pieces, tuple(holes), (*place[:2], *columns), node
         )
-        self._add(draft, reach)
+        self._add(draft, reach._replace(is_joined=reach.is_joined or self._is_added_to(node, at)))
+
+    def _is_added_to(self, node: Any, at: Surroundings) -> bool:
+        """Whether a text is given to a name to which `+=` adds, or added so itself."""
+        parent = self.program.parents.get(node)
+        if not isinstance(parent, ast.Assign):
+            return isinstance(parent, ast.AugAssign)
+        path = at.file.path
+        if path not in self.grown:
+            added = (found for found in ast.walk(at.file.tree) if isinstance(found, ast.AugAssign))
+            self.grown[path] = {ast.unparse(found.target) for found in added}
+        return bool(self.grown[path]) and any(ast.unparse(target) in self.grown[path] for target in parent.targets)
 
     def _tell_name(self, node: Any) -> str:
         """Tell the name of the constant, field or key that holds a literal; "" if none does."""
@@ -568,6 +585,7 @@ class TextFinder:
             known.kind, known.pieces, known.holes, known.value = draft.kind, draft.pieces, draft.holes, draft.value
         known.vias.add(reach.via)
         known.is_alone |= reach.unit is None
+        known.is_whole &= reach.whole and not reach.is_joined
         if reach.role and reach.role not in known.roles:
             known.roles.append(reach.role)
         if key not in self.told:
@@ -582,7 +600,7 @@ class TextFinder:
         if is_text(first) and first.value in ("placeholder", "messages"):
             return
         if is_text(first) and first.value in ROLES:
-            self.follow(parts[1], at, reach._replace(role=ROLES[first.value], whole=True))
+            self.follow(parts[1], at, reach._replace(role=ROLES[first.value], whole=True, is_joined=False))
             return
         if first is not None and reach.whole and not is_text(first):  # its role is computed, if it is a message
             named = [value.node.value for value in self.program.trace(first, at) if is_text(value.node)]
@@ -598,7 +616,7 @@ class TextFinder:
         role, content = named.get("role", named.get("type")), named.get("content")
         if role is not None and content is not None:
             name = role.value if is_text(role) else ""
-            self.follow(content, at, reach._replace(role=ROLES.get(name, reach.role), whole=True))
+            self.follow(content, at, reach._replace(role=ROLES.get(name, reach.role), whole=True, is_joined=False))
         elif is_text(named.get("type")) and not reach.is_written:  # a part of a message, such as a picture
             if "text" in named:
                 self.follow(named["text"], at, reach)
@@ -666,7 +684,7 @@ class TextFinder:
         role = MESSAGES.get(get_last_name(node.func), "") or reach.role
         content = [keyword.value for keyword in node.keywords if keyword.arg in ("content", "content_blocks")]
         for part in [*node.args[:1], *content]:
-            self.follow(part, at, reach._replace(role=role, mode="", whole=True))
+            self.follow(part, at, reach._replace(role=role, mode="", whole=True, is_joined=False))
 
     def follow_prompt(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow the texts of a prompt template."""

@@ -93,7 +93,7 @@ def _sort_key(place: Place) -> tuple[bool, int, int, str]:
 
 def make_outcome(done: StoredTrajectory) -> Outcome:
     """How a team did, without how it got there."""
-    if done.error is not None:
+    if done.error is not None and done.feedback is None:
         state, score = "error", None
     elif done.feedback is None:
         state, score = "open", None

@@ -185,12 +185,12 @@ def make_refining_runner(act: AgentRunner) -> AgentRunner:
     return run
 
 
-FINISHED = re.compile(r"\W*nothing is left to do\W*\n(?P<answer>.*\S.*)", re.IGNORECASE | re.DOTALL)
+FINISHED = re.compile(r"\W*nothing is left to do[^\w\n]*\n(?P<answer>.*\S.*)", re.IGNORECASE | re.DOTALL)
 """A leader's reply that gives the team's answer."""
 
 
 def make_led_runner(act: AgentRunner) -> AgentRunner:
-    """Make a runner of a led team that stops: after a leader who gives the answer nobody is called."""
+    """Make a runner of a led team that stops: after a leader who has read reports and gives the answer nobody is called."""
     answers = list[str]()
 
     async def run(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
@@ -198,7 +198,7 @@ def make_led_runner(act: AgentRunner) -> AgentRunner:
             output = answers[0] if agent.kind == "aggregator" else ""
             return Step(node=scope.node, agent=agent.id, inbox=tuple(inbox), output=output)
         step = await act(agent, question, [message for message in inbox if message.text], scope=scope)
-        if agent.kind == "leader" and (found := FINISHED.fullmatch(step.output)):
+        if agent.kind == "leader" and inbox and (found := FINISHED.fullmatch(step.output)):
             answers.append(found["answer"].strip())
         return step
 

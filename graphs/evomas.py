@@ -49,6 +49,7 @@ from selfwire.evolvers.evomas.pool import EARLY_EXIT, METHOD, find_browsing_tool
 from selfwire.evolvers.evomas.stages import (
     Stage,
     collect_findings,
+    has_read_all_work,
     describe_change,
     find_masked_agents,
     find_masked_openers,
@@ -258,9 +259,9 @@ async def update_state(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
 
 
 async def conclude(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
-    """Take the evaluator's answer, or write one by the closing call; without any outcome the run is an error."""
+    """Take the answer of an evaluator who has read all work, else that of the closing call; no outcome is an error."""
     stages, fallback = state.stages, get_best_outcome(state.stages)
-    if stages and stages[-1].answer:
+    if stages and stages[-1].answer and has_read_all_work(stages):
         return state.update(answer=stages[-1].answer, error=None)
     if fallback is None:
         why = stages[-1].fault or stages[-1].error or "only Early-exit was chosen" if stages else NOTHING_PLANNED

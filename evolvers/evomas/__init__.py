@@ -22,8 +22,8 @@ the graph (a test is named after each):
     D14 Invalid replies have safe defaults: the plan goes on, the subtask is sent back, the ensemble takes what most
         solutions say. A stage in which nobody answers is sent back without a judgement.
     D15 The evaluator also writes the answer, in the form that the task asks for, where the run may end with what it
-        judges. Where the last judgement holds none, a closing call writes it from what passed and the attempts at
-        what did not; where the model of planner or evaluator failed or the task's calls are used up, the best outcome
+        judges. Where the last judgement holds none, or the evaluator has not read all tries, a closing call writes it
+        from what passed and the attempts at what did not; where the model of planner or evaluator failed or the task's calls are used up, the best outcome
         is the answer. The paper extracts the answer from the state, where it is a stage's report.
     D16 The evaluator's tools belong to an extra agent that looks claims up before the judgement; off by default.
     D17 Early-exit alone in a first layer runs nothing, so nothing is planned or judged and the run ends.

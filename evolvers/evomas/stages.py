@@ -140,6 +140,12 @@ def collect_findings(stages: Sequence[Stage]) -> tuple[Finding, ...]:
     return tuple({finding.text: finding for finding in kept}.values())
 
 
+def has_read_all_work(stages: Sequence[Stage]) -> bool:
+    """Whether the last stage's evaluator has read all work: what passed, the last try at its subtask, and the outcome."""
+    tries = [stage for stage in stages[:-1] if stage.outcome and not (stage.assessment and stage.assessment.reward)]
+    return len(tries) < 2 and all(stage.goal == stages[-1].goal for stage in tries)
+
+
 def to_episode(stages: Sequence[Stage]) -> Episode | None:
     """The decisions of a run with the evaluator's rewards, its utility open; None if nothing was decided."""
     decided = [(stage, stage.layered) for stage in stages if stage.layered is not None and stage.rows]

@@ -224,6 +224,14 @@ async def test_a_led_team_ends_with_the_answer_that_its_leader_gives(name: str) 
     assert done.usage.calls == len(model.asked) == (4 if name == "centralised" else 6)
     goes_on = await solved(name, Told(leader_2="Nothing is left to do."), config={"agents": 2, "rounds": 3})
     assert str(goes_on.answer).startswith("summary says")
+    early = await solved(name, Told(leader_1="Nothing is left to do.\n5"), config={"agents": 2, "rounds": 3})
+    assert str(early.answer).startswith("summary says"), "nobody had worked"
+
+
+@pytest.mark.parametrize("answer", ['{\n  "a": 1\n}', "```\n42\n```", "..#\n#.#\n7"])
+async def test_an_answer_of_a_leader_keeps_its_lines_of_signs(answer: str) -> None:
+    model = Told(leader_2=f"**Nothing is left to do.**\n{answer}")
+    assert (await solved("centralised", model, config={"agents": 2, "rounds": 3})).answer == answer
 
 
 async def test_members_of_a_led_team_know_who_they_are_and_its_summary_reads_what_stood_before() -> None:

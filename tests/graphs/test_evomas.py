@@ -145,6 +145,14 @@ def test_d15_the_judgement_with_which_a_run_ends_holds_the_answer(
     assert ["answer to the whole task" in told for told in model.shown("You review")] == asked
 
 
+def test_d15_an_evaluator_that_has_not_read_all_tries_does_not_write_the_answer() -> None:
+    model = scripted(*({**HALF, "answer": found} for found in ("one", "two", "unknown")), plans=(TWO, SAME))
+    result = built(model, stages=3).invoke(ASKED)
+    assert (result["answer"], model.objects.count("LastAnswer")) == ("put together", 1)
+    [shown] = model.shown("You write the final answer")
+    assert all(f"answer {number}" in shown for number in (2, 4, 6))
+
+
 def test_d15_without_an_answer_in_the_last_judgement_a_closing_call_writes_it() -> None:
     answer = {"answer": "Severin"}
     long = "[io]\nI know that the Severin Bridge is longer, as it has 691 m."

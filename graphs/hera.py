@@ -682,7 +682,7 @@ class Hera(Method[HeraConfig]):
         "Li and Ramakrishnan, *Experience as a Compass: Multi-agent RAG with Evolving Orchestration and Agent "
         "Prompts*, arXiv 2604.00901"
     )
-    departures = "D1-D24"
+    departures = "D1-D25"
 
     @staticmethod
     def estimate_calls(config: HeraConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:

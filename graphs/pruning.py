@@ -1,13 +1,13 @@
 """Pruning: how much each part of a team is worth, and what can be taken out of it without a loss.
 
 A part is an agent, an edge, a tool that an agent holds, the model that an agent asks where a cheaper one is named, or a
-sentence of an agent's prompt. Its worth is measured by leaving it out, or by asking the cheaper model: the mean paired
-difference of the scores with and without it, on train tasks. Then the parts that are worth nothing are taken out,
-agents first, and the gate compares the smaller team with the whole on held-out tasks; one with other models must also
-cost fewer dollars there. Parts that stand in for each other are each worth nothing and together much, so that a group
-is measured as a whole before, on further train tasks: a proof costs far more calls, and one that fails makes the next
-harder. The entry and the sink of a team stay, and may be given cheaper models. A run tries a number of sentences, once
-no other part can go: the longest, which cost most tokens.
+sentence of an agent's prompt; first, where every question has a plan of its own, these plans. Its worth is measured by
+leaving it out, or by asking the cheaper model: the mean paired difference of the scores with and without it, on train
+tasks. Then the parts that are worth nothing are taken out, agents first, and the gate compares the smaller team with
+the whole on held-out tasks; one with other models must also cost fewer dollars there. Parts that stand in for each
+other are each worth nothing and together much, so that a group is measured as a whole before, on further train tasks: a
+proof costs far more calls, and one that fails makes the next harder. The entry and the sink of a team stay, and may be
+given cheaper models. A run tries a number of sentences, once no other part can go: the longest, which cost most tokens.
 """
 
 import math
@@ -88,8 +88,8 @@ class TeamPart(NamedTuple):
     """A part of a team that can be taken out.
 
     Attributes:
-        name: an agent's id, "agent at node", "source -> target", "agent: tool", "agent asks model", 'agent: "sentence"',
-            or "a plan for each question, not AGENTS".
+        name: an agent's id, "agent at node", "source -> target", "agent: tool", "agent asks model", or
+            'agent: "sentence"'; or "a plan for each question, not AGENTS".
         removal: the rewiring that takes it out, which is legal in its team.
     """
 

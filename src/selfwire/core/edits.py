@@ -295,8 +295,8 @@ def edit_topology(  # noqa: C901  (one case per kind of edit)
                 raise ValueError(f"there is no edge {edge}; {source!r} leads to {legal}")
             return topology.replace(edges=tuple(e for e in topology.edges if e != edge))
         case ReplaceTopology(new):
-            for node in new.nodes:
-                _get_agent(node.agent, agents)
+            for agent in new.agents.values():
+                _get_agent(agent, agents)
             return new
         case _:
             return topology

@@ -200,12 +200,15 @@ class EvidenceRule(FrozenModel):
         return compute_log_evidence([score] * tasks, least=least, bound=bound) >= -math.log(self.error)
 
 
-def compute_log_evidence(gains: Sequence[float], *, least: float = 0.0, bound: float = 1.0) -> float:
+def compute_log_evidence(
+    gains: Sequence[float], *, least: float = 0.0, bound: float = 1.0, times: float = 1.0
+) -> float:
     """Natural logarithm of the evidence against "the mean gain is at most `least`"; the order does not matter.
 
     Args:
         gains: N gains in [-bound, bound].
         least: above -bound.
+        times: how often each gain counts; more than once for what is to be expected of more tasks.
 
     Raises:
         ValueError: a gain is out of bounds.
@@ -213,7 +216,7 @@ def compute_log_evidence(gains: Sequence[float], *, least: float = 0.0, bound: f
     if any(abs(gain) > bound + TIE for gain in gains):
         raise ValueError(f"gains must lie in [-{bound:g}, {bound:g}]")
     odds = [(gain - least) / (bound + least) for gain in gains]
-    logs = [math.fsum(math.log1p(bet * odd) for odd in odds) for bet in BETS]
+    logs = [times * math.fsum(math.log1p(bet * odd) for odd in odds) for bet in BETS]
     most = max(logs)
     return most + math.log(math.fsum(math.exp(log - most) for log in logs) / len(BETS))
 

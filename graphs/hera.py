@@ -37,6 +37,7 @@ from selfwire.core.edits import RefusedRewiring, Rewiring
 from selfwire.core.errors import ConfigError, ModelError, TaskBudgetError, TaskError, format_error, get_error_cost
 from selfwire.core.task import Question
 from selfwire.core.team import Team
+from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap
@@ -47,7 +48,14 @@ from selfwire.evolvers.hera import mutation
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.figures import draw_learning, draw_run, note_groups
 from selfwire.evolvers.hera.groups import Group, count_uses, make_groups, rank_trajectories
-from selfwire.evolvers.hera.initial_team import METHOD, list_pool, make_initial_team, note_removed
+from selfwire.evolvers.hera.initial_team import (
+    METHOD,
+    has_one_plan,
+    list_pool,
+    make_default_topology,
+    make_initial_team,
+    note_removed,
+)
 from selfwire.evolvers.hera.library import (
     Insight,
     Profile,
@@ -69,7 +77,9 @@ from selfwire.evolvers.hera.mutation import (
 from selfwire.evolvers.hera.planning import (
     Brief,
     PlannedRun,
+    TeamPlan,
     characterize_query,
+    choose_typical_plans,
     note_plan,
     note_profile,
     sample_topology,
@@ -184,7 +194,8 @@ async def begin(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
 
 async def characterize(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Find c, the profile of the question (Alg. 4, line 2), where insights can be retrieved by it (D22)."""
-    if not (ctx.options.library and get_library(state.workflow)):
+    planned = state.aim == "answer" and has_one_plan(state.workflow)
+    if planned or not (ctx.options.library and get_library(state.workflow)):
         return state.update(brief=Brief())
     profile, usage = await characterize_query(state.get_question(), get_orchestrator(ctx), scope=ctx.at)
     return state.update(brief=Brief(profile=profile, usage=usage))
@@ -202,6 +213,8 @@ async def retrieve_insights(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
 async def sample_topologies(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Plan one topology, or G for a group (Alg. 4, line 9); a member of a group whose plan fails ends as an error.
 
+    A team with one plan answers by it (D25), and explores others.
+
     Raises:
         ModelError: planning failed; in a group of a user's run, for all members.
     """
@@ -212,6 +225,9 @@ async def sample_topologies(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     async def plan(sample: int) -> tuple[PlannedRun, ModelError | TaskBudgetError | None]:
         scope, shared = ctx.at.at(sample=sample), brief.usage if sample == samples[0] else Usage()
         blank = PlannedRun(question=question, sample=sample)
+        if alone and has_one_plan(team):
+            topology = make_default_topology(team)
+            return blank.replace(topology=topology, notes=note_plan(brief, TeamPlan(topology=topology))), None
         try:
             found, usage = await sample_topology(
                 question, team, brief, orchestrator, toolbox=ctx.get_tools(team), steps=steps, scope=scope
@@ -672,7 +688,7 @@ class Hera(Method[HeraConfig]):
         "Li and Ramakrishnan, *Experience as a Compass: Multi-agent RAG with Evolving Orchestration and Agent "
         "Prompts*, arXiv 2604.00901"
     )
-    departures = "D1-D24"
+    departures = "D1-D25"
 
     @staticmethod
     def estimate_calls(config: HeraConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
@@ -685,7 +701,8 @@ class Hera(Method[HeraConfig]):
             "agent": roped * (axes + 1) * run + mutated * 2 * run,
             "meta": roped * (axes + 2) + mutated * 2 + (batch if config.library else 0),
         }
-        return CallEstimate({"agent": run, "meta": 1 + config.library}, samples=config.group, learning=learning)
+        planning = 0 if has_one_plan(team) else 1 + config.library
+        return CallEstimate({"agent": run, "meta": planning}, samples=config.group, learning=learning)
 
     @property
     def prompts(self) -> Prompts:
@@ -702,7 +719,7 @@ class Hera(Method[HeraConfig]):
 
     def check_learned(self, team: Team, embedder: str) -> None:
         """Read everything that the team has learned; raises as `Method.check_learned`."""
-        get_library(team), get_buffers(team), get_mutated(team), list_pool(team)
+        get_library(team), get_buffers(team), get_mutated(team), list_pool(team), has_one_plan(team)
 
     async def answer(self, team: Team, question: Question, ctx: Ctx[HeraConfig]) -> Trajectory:
         """Characterise, retrieve, plan once at the temperature of evaluations, execute.
@@ -743,6 +760,13 @@ class Hera(Method[HeraConfig]):
     def note_removals(self, smaller: Team, whole: Team) -> Team:
         """The smaller pool, which is planned with as before: steps of agents that were taken out are left out (D23)."""
         return note_removed(smaller, whole)
+
+    def list_plans(self, team: Team, runs: Sequence[Trajectory]) -> Sequence[Topology]:
+        """The plans that are most like those of runs with high scores (D25)."""
+        if has_one_plan(team):
+            return ()
+        scored = [(topology, get_score(run) or 0.0) for run in runs if (topology := get_topology(run))]
+        return choose_typical_plans(team, scored)
 
 
 build, graph = make_build(Hera), make_server(Hera)

@@ -37,6 +37,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.text import suggest_name
+from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, is_id, to_plain_json
@@ -501,6 +502,14 @@ class Method(Generic[Config]):
     def note_parts(self, team: Team, runs: Sequence[Trajectory] | None) -> Team:
         """The team with notes of its parts that may be taken out, by runs where there are any; by default itself."""
         return team
+
+    def list_plans(self, team: Team, runs: Sequence[Trajectory]) -> Sequence[Topology]:
+        """Topologies of which one might do for all questions, where each question has one of its own; by default none.
+
+        Args:
+            runs: graded runs of the team.
+        """
+        return ()
 
     def propose_pruning(self, team: Team, worth: Mapping[str, float]) -> Rewiring | None:
         """The rewiring that removes the least helpful agent; None, as by default, if none can be removed.

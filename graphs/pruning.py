@@ -1,13 +1,13 @@
 """Pruning: how much each part of a team is worth, and what can be taken out of it without a loss.
 
 A part is an agent, an edge, a tool that an agent holds, the model that an agent asks where a cheaper one is named, or a
-sentence of an agent's prompt. Its worth is measured by leaving it out, or by asking the cheaper model: the mean paired
-difference of the scores with and without it, on train tasks. Then the parts that are worth nothing are taken out,
-agents first, and the gate compares the smaller team with the whole on held-out tasks; one with other models must also
-cost fewer dollars there. Parts that stand in for each other are each worth nothing and together much, so that a group
-is measured as a whole before, on further train tasks: a proof costs far more calls, and one that fails makes the next
-harder. The entry and the sink of a team stay, and may be given cheaper models. A run tries a number of sentences, once
-no other part can go: the longest, which cost most tokens.
+sentence of an agent's prompt; first, where every question has a plan of its own, these plans. Its worth is measured by
+leaving it out, or by asking the cheaper model: the mean paired difference of the scores with and without it, on train
+tasks. Then the parts that are worth nothing are taken out, agents first, and the gate compares the smaller team with
+the whole on held-out tasks; one with other models must also cost fewer dollars there. Parts that stand in for each
+other are each worth nothing and together much, so that a group is measured as a whole before, on further train tasks: a
+proof costs far more calls, and one that fails makes the next harder. The entry and the sink of a team stay, and may be
+given cheaper models. A run tries a number of sentences, once no other part can go: the longest, which cost most tokens.
 """
 
 import math
@@ -24,6 +24,7 @@ from selfwire.core.edits import (
     RemoveAgent,
     RemoveEdge,
     RemoveNode,
+    ReplaceTopology,
     Revoke,
     Rewiring,
     RewritePrompt,
@@ -34,11 +35,12 @@ from selfwire.core.plugins import is_graph
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.text import split_sentences
-from selfwire.core.topology import find_dead_nodes, find_reachable
+from selfwire.core.topology import Topology, find_dead_nodes, find_reachable
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
 from selfwire.core.values import FrozenMap, FrozenModel
-from selfwire.evolvers.frozen import find_frozen_change
+from selfwire.evolvers.frozen import AGENT, find_frozen_change
+from selfwire.evolvers.gate import SIMPLER_PRICE, compute_log_evidence
 from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.insertions import list_insertions, list_removals, list_specialists
 from selfwire.graphs.method import Ctx, EvolveResult, Method
@@ -53,8 +55,8 @@ CALL = 0.002
 OWN_CALLS = "(the method)"
 """Row of the calls that no agent made."""
 
-Kind = Literal["agent", "edge", "tool", "model", "sentence"]
-KINDS: tuple[Kind, ...] = ("agent", "edge", "tool", "model", "sentence")
+Kind = Literal["plan", "agent", "edge", "tool", "model", "sentence"]
+KINDS: tuple[Kind, ...] = ("plan", "agent", "edge", "tool", "model", "sentence")
 ModelsByPrice = Mapping[str, Sequence[str]]
 """By agent, names of models for it, from the cheapest to the one that it asks."""
 ANSWER_FORM = r"answer\w*|repl(?:y|ies)|respon\w+|returns?|outputs?|form(?:at\w*)?|json|tools?"
@@ -86,7 +88,8 @@ class TeamPart(NamedTuple):
     """A part of a team that can be taken out.
 
     Attributes:
-        name: an agent's id, "source -> target", "agent: tool", "agent asks model", or 'agent: "sentence"'.
+        name: an agent's id, "agent at node", "source -> target", "agent: tool", "agent asks model", or
+            'agent: "sentence"'; or "a plan for each question, not AGENTS".
         removal: the rewiring that takes it out, which is legal in its team.
     """
 
@@ -132,6 +135,7 @@ class PruningRecord(FrozenModel):
         pending: parts of the candidate that the gate compares; those that are still there have been rejected.
         size: most parts that are taken out at a time, after a rejection; 0 for no limit.
         kept: parts that have been rejected by themselves.
+        plans: topologies of which one may take the place of a plan for each question.
     """
 
     run: str = ""
@@ -141,6 +145,7 @@ class PruningRecord(FrozenModel):
     pending: tuple[str, ...] = ()
     size: int = 0
     kept: tuple[str, ...] = ()
+    plans: tuple[Topology, ...] = ()
 
     @classmethod
     def of(cls, team: Team) -> "PruningRecord":
@@ -168,7 +173,9 @@ class PruningRecord(FrozenModel):
 
 
 def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = FrozenMap()) -> dict[str, TeamPart]:
-    """The parts that can be taken out, by name: agents, edges, tools, models with cheaper ones, and sentences.
+    """The parts that can be taken out, by name: plans, agents, edges, tools, models with cheaper ones, and sentences.
+
+    Of an agent that works at several nodes each may go by itself.
 
     Of a graph of the user's own these are the agents that were inserted, and the nodes that its method has noted.
 
@@ -177,9 +184,12 @@ def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = F
         models: for each agent, as `rank_models` ranks them.
     """
     topology = team.topology
-    fixed = {topology.agents[topology.entry], topology.agents[topology.sink]}
+    fixed, works = {topology.agents[topology.entry], topology.agents[topology.sink]}, [*topology.agents.values()]
+    repeated = [node for node in topology.nodes if works.count(node.agent) > 1]
     found = [
+        *list_planning(team, frozen),
         *(TeamPart("agent", agent.id, remove_agent(team, agent.id)) for agent in team.agents if agent.id not in fixed),
+        *(TeamPart("agent", f"{n.agent} at {n.id}", _rewire(*_remove_nodes(topology, [n.id]))) for n in repeated),
         *(TeamPart("edge", str(edge), _rewire(RemoveEdge(edge.source, edge.target))) for edge in topology.edges),
         *(TeamPart("tool", f"{a.id}: {tool}", _rewire(Revoke(a.id, tool))) for a in team.agents for tool in a.tools),
         *(_give_model(a, m) for name in models if (a := team.agents_by_id.get(name)) for m in _list_cheaper(a, models)),
@@ -195,11 +205,30 @@ def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = F
     return {part.name: part for part in found if _is_legal(team, part, frozen)}
 
 
+def list_planning(team: Team, frozen: Sequence[str] = ()) -> list[TeamPart]:
+    """List the ways to have one plan for all questions, and no agent beside; none where the team has such a plan."""
+    plans = PruningRecord.of(team).plans
+    if team.topology in plans:
+        return []
+    found = list[TeamPart]()
+    for number, plan in enumerate(plans, 1):
+        idle = team.agents_by_id.keys() - {*plan.agents.values(), *(part.removeprefix(AGENT) for part in frozen)}
+        name = f"a plan for each question, not {', '.join(plan.agents[node] for node in plan.order())} ({number})"
+        why = "one plan for all questions does no worse on the train tasks"
+        edits = [ReplaceTopology(plan), *map(RemoveAgent, sorted(idle))]
+        found.append(TeamPart("plan", name, Rewiring(*edits, why=why, operation="FIX_PLAN")))
+    return found
+
+
 def remove_agent(team: Team, *agents: str) -> Rewiring:
     """Make the rewiring that takes agents out; those before them then hand on to those after them."""
-    topology, edits = team.topology, list[Edit]()
-    edges = {(edge.source, edge.target) for edge in topology.edges}
-    for node in (node.id for node in topology.nodes if node.agent in agents):
+    nodes = [node.id for node in team.topology.nodes if node.agent in agents]
+    return _rewire(*_remove_nodes(team.topology, nodes), *map(RemoveAgent, agents))
+
+
+def _remove_nodes(topology: Topology, nodes: Sequence[str]) -> list[Edit]:
+    edits, edges = list[Edit](), {(edge.source, edge.target) for edge in topology.edges}
+    for node in nodes:
         before = sorted(source for source, target in edges if target == node)
         after = sorted(target for source, target in edges if source == node)
         edits.append(RemoveNode(node))
@@ -207,7 +236,7 @@ def remove_agent(team: Team, *agents: str) -> Rewiring:
         bridges = [(s, t) for s in before for t in after if s != t and (s, t) not in edges]
         edits.extend(AddEdge(source, target) for source, target in bridges)
         edges.update(bridges)
-    return _rewire(*edits, *map(RemoveAgent, agents))
+    return edits
 
 
 def _list_cheaper(agent: Agent, models: ModelsByPrice) -> Sequence[str]:
@@ -284,8 +313,12 @@ def _is_legal(team: Team, part: TeamPart, frozen: Sequence[str]) -> bool:
 
 def compute_worth(part: TeamPart, whole: Mapping[str, float], without: Mapping[str, float]) -> PartWorth:
     """Compute a part's worth from scores by task, with it and without it; tasks that one of them lacks do not count."""
-    gains = [whole[task] - score for task, score in without.items() if task in whole]
-    return compute_part_worth(part.kind, part.name, gains)
+    return compute_part_worth(part.kind, part.name, list_gains(whole, without))
+
+
+def list_gains(whole: Mapping[str, float], without: Mapping[str, float]) -> list[float]:
+    """List scores with a part less those without it; tasks that one of them lacks do not count."""
+    return [whole[task] - score for task, score in without.items() if task in whole]
 
 
 def compute_part_worth(kind: Kind, name: str, gains: Sequence[float]) -> PartWorth:
@@ -298,13 +331,16 @@ def compute_part_worth(kind: Kind, name: str, gains: Sequence[float]) -> PartWor
     return PartWorth(kind=kind, name=name, value=mean, deviation=deviation, tasks=len(gains))
 
 
-def expect_evidence(worth: PartWorth, margin: float, gate_tasks: int) -> float:
-    """Estimate the logarithm of the evidence of all gate tasks: the growth of the best bet, by two moments."""
-    left = margin + CALL - (worth.value or 0.0)
-    if worth.value is None or left <= 0:
+def expect_evidence(gains: Sequence[float], margin: float, gate_tasks: int) -> float:
+    """Estimate the logarithm of the evidence of all gate tasks: what it is if these go as the tasks that were compared.
+
+    Args:
+        gains: N scores with some parts less those without them, task by task.
+    """
+    if not gains:
         return 0.0
-    variance = ((worth.deviation * worth.tasks) ** 2 - 1) / worth.tasks if worth.deviation else 0.0
-    return gate_tasks * left**2 / (2 * (variance + left**2))
+    paid, bound = [CALL - gain for gain in gains], 1 + SIMPLER_PRICE
+    return compute_log_evidence(paid, least=-margin, bound=bound, times=gate_tasks / len(gains))
 
 
 def sum_costs(runs: Iterable[Trajectory]) -> dict[str, Usage]:
@@ -359,13 +395,16 @@ class Pruning(Method[Any]):
             kept = (*record.kept, *rejected) if len(rejected) == 1 else record.kept
             record = record.replace(kept=kept, size=max(1, len(rejected) // 2))
         elif record.run != ctx.at.run or not record.tried_sentences.issuperset(record.pending):
-            kept = record.kept if record.run == ctx.at.run else ()
-            record = PruningRecord(run=ctx.at.run, costs=sum_costs(runs), runs=len(runs), kept=kept)
+            again = record.run == ctx.at.run
+            kept, plans = (record.kept, ()) if again else ((), tuple(self.list_plans(team, runs)))
+            record = PruningRecord(run=ctx.at.run, costs=sum_costs(runs), runs=len(runs), kept=kept, plans=plans)
+            team = record.save_to(team)
         models = rank_models(team, record.costs, self.model_prices)
         while True:
             group = choose_group(record, team, ctx.frozen, models)
             while not group and (parts := self._list_unmeasured(record, list_parts(team, ctx.frozen, models))):
-                worth = await gather_all(self._leave_out([part], team, measured, ctx) for part in parts)
+                gains = await gather_all(self._leave_out([part], team, measured, ctx) for part in parts)
+                worth = [compute_part_worth(p.kind, p.name, found) for p, found in zip(parts, gains, strict=True)]
                 size = 0 if parts[0].kind == "sentence" else record.size
                 record = record.replace(parts=(*record.parts, *worth), size=size)
                 group = choose_group(record, team, ctx.frozen, models)
@@ -397,21 +436,21 @@ class Pruning(Method[Any]):
 
     async def _leave_out(
         self, group: Sequence[TeamPart], team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]
-    ) -> PartWorth:
-        """Compare graded runs of the team with runs without some parts, until these are seen to be needed."""
+    ) -> list[float]:
+        """List scores of graded runs of the team less those without some parts, until these are seen to be needed."""
         whole, found = average_scores(runs), dict[str, float]()
         questions = [run.question for run in runs if run.question.id in whole]
-        worth = compute_worth(group[0], whole, found)
-        while questions and not worth.needed:
+        while questions and not compute_worth(group[0], whole, found).needed:
             found |= average_scores(await self.run_without(group, team, questions[:LOOK], ctx))
-            questions, worth = questions[LOOK:], compute_worth(group[0], whole, found)
-        return worth
+            questions = questions[LOOK:]
+        return list_gains(whole, found)
 
     async def _check(self, group: Sequence[TeamPart], team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> bool:
         """Whether graded runs of the team and runs without some parts let a proof be expected."""
-        worth = await self._leave_out(group, team, runs, ctx)
-        expected = expect_evidence(worth, self.pruning.margin, self.gate_tasks)
-        return not worth.needed and expected >= -math.log(self.error)
+        gains = await self._leave_out(group, team, runs, ctx)
+        expected = expect_evidence(gains, self.pruning.margin, self.gate_tasks)
+        needed = compute_part_worth(group[0].kind, group[0].name, gains).needed
+        return not needed and expected >= -math.log(self.error)
 
     async def run_without(
         self, group: Sequence[TeamPart], team: Team, questions: Sequence[Question], ctx: Ctx[Any]
@@ -451,6 +490,8 @@ def choose_group(
         if worth.kind in ("model", "sentence"):
             return place.get(worth.name, 0), 0.0, 0, ""
         value, deviation = worth.value or 0.0, worth.deviation or 0.0
+        if worth.kind == "plan":
+            return value + CALL * worth.name.count(","), place.get(worth.name, 0), 0, ""
         value = value if value < -2 * deviation else max(0.0, value)
         return value, deviation, -record.costs.get(worth.name, ZERO_USAGE).calls, worth.name
 

@@ -6,6 +6,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from selfwire.core.agent import COMPUTING_TOOLS, Agent
 from selfwire.core.chat import Prompts
+from selfwire.core.edits import ReplaceTopology
 from selfwire.core.team import Team
 from selfwire.core.topology import Topology, make_chain
 from selfwire.core.values import Id, to_plain_json
@@ -14,6 +15,8 @@ from selfwire.evolvers.trajectory_text import render_agents
 METHOD = "hera"
 REMOVED = "removed agents"
 """Name of the agents that prunings took out of the pool, without their prompts, in a team's memory."""
+ONE_PLAN = "one plan"
+"""Name of what says in a team's memory that its topology works on every question, and none is planned for."""
 CALCULATOR = "calculator"
 RETRIEVER, REWRITER = "retriever", "query_rewriter"
 
@@ -82,8 +85,23 @@ def render_pool(team: Team) -> str:
     return render_agents(list_able_agents(list_pool(team)))
 
 
+def has_one_plan(team: Team) -> bool:
+    """Whether the team's topology works on every question (D25).
+
+    Raises:
+        ValueError: the team's memory holds something else.
+    """
+    noted = team.memory.get(ONE_PLAN, False)
+    if not isinstance(noted, bool):
+        raise ValueError(f"{ONE_PLAN}: true or false belongs here, not {noted!r:.80}")
+    return noted
+
+
 def note_removed(smaller: Team, whole: Team) -> Team:
-    """The smaller team, planned with the agents that a pruning took out of the whole one (D23)."""
+    """The smaller team, planned with the agents that a pruning took out of the whole one (D23), or not at all (D25)."""
+    edits = [edit for rewiring in smaller.lineage.rewirings for edit in rewiring.edits]
+    if any(isinstance(edit, ReplaceTopology) for edit in edits):
+        smaller = smaller.with_memory(**{ONE_PLAN: True})
     gone = [agent for agent in list_pool(whole) if agent.id not in smaller.agents_by_id]
     if not gone:
         return smaller

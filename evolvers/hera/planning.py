@@ -28,6 +28,8 @@ from selfwire.evolvers.topology_ops import find_free_name
 from selfwire.evolvers.trajectory_text import TASK_LENGTH, Described, describe_held_tools
 
 SUMMARY_LENGTH = 300
+TYPICAL_PLANS = 3
+"""Plans that are tried in place of one for each question."""
 
 
 class Brief(FrozenModel):
@@ -136,6 +138,68 @@ def make_default_plan(team: Team, *repairs: str) -> TeamPlan:
     """The default chain, and why."""
     topology = make_default_topology(team)
     return TeamPlan(topology=topology, repairs=(*repairs, "the default chain took its place"), default=True)
+
+
+def choose_typical_plans(team: Team, planned: Sequence[tuple[Topology, float]]) -> tuple[Topology, ...]:
+    """Choose the plans that are most like those of successful runs, each in three forms (D25).
+
+    The second form has each agent once, and the third begins and ends a step nearer to its middle, too.
+
+    Args:
+        planned: plan and score of each run.
+    """
+
+    def list_traits(plan: Topology) -> set[str]:
+        names = plan.agents
+        return {*names.values(), *(f"{names[edge.source]} -> {names[edge.target]}" for edge in plan.edges)}
+
+    def compute_likeness(plan: Topology) -> float:
+        own = list_traits(plan)
+        others = [(list_traits(other), score) for other, score in planned]
+        return sum(score * len(own & traits) / len(own | traits) for traits, score in others)
+
+    plans = sorted(dict.fromkeys(plan for plan, score in planned if score), key=lambda plan: plan.fingerprint)
+    typical = sorted(plans, key=compute_likeness, reverse=True)[:TYPICAL_PLANS]
+    found = list[Topology]()
+    for plan in typical:
+        once = _use_agents_once(plan)
+        found += plan, once, _drop_ends(once, team)
+    return tuple(dict.fromkeys(found))
+
+
+def _drop_ends(plan: Topology, team: Team) -> Topology:
+    """The plan without a first step that one other reads, and without a last one that reads one which may answer."""
+    nodes, entry, sink = {*plan.agents}, plan.entry, plan.sink
+    if len(after := plan.successors[entry]) == 1 and after[0] != sink:
+        nodes, entry = nodes - {entry}, after[0]
+    before = [node for node in plan.predecessors[sink] if node in nodes]
+    if len(before) == 1 and team.agents_by_id[plan.agents[before[0]]].kind == "aggregator":
+        nodes, sink = nodes - {sink}, before[0]
+    return plan.replace(
+        nodes=tuple(node for node in plan.nodes if node.id in nodes),
+        edges=tuple(edge for edge in plan.edges if {edge.source, edge.target} <= nodes),
+        entry=entry,
+        sink=sink,
+    )
+
+
+def _use_agents_once(plan: Topology) -> Topology:
+    """The plan with the last step of each agent; what an earlier step read, its readers read."""
+    last = {plan.agents[node]: node for node in plan.order()}
+    edges = {(edge.source, edge.target) for edge in plan.edges}
+    for node in plan.order():
+        if node not in last.values():
+            before, after = ({s for s, t in edges if t == node}, {t for s, t in edges if s == node})
+            edges = {edge for edge in edges if node not in edge} | {(s, t) for s in before for t in after}
+    entries = {*last.values()} - {target for _, target in edges}
+    if len(entries) != 1:
+        return plan
+    return plan.replace(
+        nodes=tuple(Node(id=node, agent=agent) for agent, node in last.items()),
+        edges=tuple(Edge(source=source, target=target) for source, target in edges),
+        entry=entries.pop(),
+        sink=plan.sink,
+    )
 
 
 def note_plan(brief: Brief, plan: TeamPlan) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from selfwire.core.edits import (
     RemoveNode,
     RemoveTool,
     ReplaceAgent,
+    ReplaceTopology,
     Revoke,
     Rewiring,
     RewritePrompt,
@@ -76,6 +77,7 @@ def random_edit(rng: random.Random, team: Team) -> Edit:
         AddEdge(node, other),
         AddEdge(node, other),
         RemoveEdge(edge.source, edge.target),
+        ReplaceTopology(make_chain(*sorted({agent, rng.choice(agents)}))),
         RewritePrompt(agent, rng.choice(["", "Say why.", "Be brief."])),
         AddTool(make_tool(rng.choice(TOOLS), rng.choice(SOURCES))),
         RewriteTool(rng.choice(TOOLS), rng.choice([*SOURCES, "import os"])),
@@ -145,6 +147,8 @@ class Model:
                 return fits and (source, target) not in self.edges and fan_out < self.caps.successors
             case RemoveEdge(source, target):
                 return (source, target) in self.edges
+            case ReplaceTopology(topology):
+                return {*topology.agents.values()} <= self.agents.keys()
             case RewritePrompt(agent, prompt):
                 return agent in self.agents and prompt.strip() != ""
             case AddTool(tool):
@@ -181,6 +185,9 @@ class Model:
                 self.edges.add((source, target))
             case RemoveEdge(source, target):
                 self.edges.remove((source, target))
+            case ReplaceTopology(new):
+                self.nodes, self.edges = {**new.agents}, {(edge.source, edge.target) for edge in new.edges}
+                self.entry, self.sink, self.caps = new.entry, new.sink, new.caps
             case RewritePrompt(agent, prompt):
                 self.agents[agent]["prompt"] = prompt
             case AddTool(tool):

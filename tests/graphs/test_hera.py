@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,15 +14,16 @@ from selfwire.core.errors import ModelError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
 from selfwire.core.team import Team
-from selfwire.core.topology import Topology
+from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget
 from selfwire.core.values import to_plain_json
 from selfwire.evolvers.credit import get_buffers
 from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.evolvers.hera.initial_team import REMOVED, render_pool
+from selfwire.evolvers.hera.initial_team import ONE_PLAN, REMOVED, render_pool
 from selfwire.evolvers.hera.library import get_library, with_library
 from selfwire.evolvers.hera.mutation import get_mutated
+from selfwire.evolvers.hera.planning import choose_typical_plans
 from selfwire.evolvers.hera.rules import Prompt
 from selfwire.graphs.evolve import EvolutionConfig, EvolutionLoop, run_evolution
 from selfwire.graphs.hera import Hera
@@ -453,11 +455,56 @@ async def test_a_pruning_leaves_agents_out_of_the_plans_that_the_whole_pool_got(
     made, ctx = hera(model)
     whole = made.seed()
     runs = [await judge(await made.answer(whole, RIDDLE, ctx), ctx.at)]
-    found = await make_pruned(made).propose(whole, runs, learning(ctx, judge))
+    found = await make_pruned(made).propose(whole, runs, replace(learning(ctx, judge), frozen=("edges",)))
     assert len({*model.shown("TopologyPlan")}) == 1
-    assert {*found.workflow.agents_by_id} == {*SHORT}
+    assert {*found.workflow.agents_by_id} >= {*SHORT}
+    assert not {*found.workflow.agents_by_id} & {*LONG} - {*SHORT}
     assert agents(await made.answer(found.workflow, RIDDLE, ctx)) == SHORT
     assert len({*model.shown("TopologyPlan")}) == 1
+
+
+async def test_d25_a_pruning_gives_all_questions_one_plan_where_they_do_no_worse_by_it() -> None:
+    model, judge = Orchestra(TopologyPlan=by_sample(LONG)), Judge("answer_generator")
+    made, ctx = hera(model)
+    whole = with_library(made.seed(), (known("Never mind."),))
+    runs = [await judge(await made.answer(whole, RIDDLE, ctx), ctx.at)]
+    found = await make_pruned(made).propose(whole, runs, learning(ctx, judge))
+    assert [rewiring.operation for rewiring in found.applied] == ["FIX_PLAN"]
+    asked = len(model.names())
+    done = await made.answer(found.workflow, RIDDLE, ctx)
+    assert len(model.names()) == asked
+    assert agents(done) == found.workflow.topology.order() != agents(runs[0])
+    assert done.overhead.calls == 0
+    assert {*found.workflow.agents_by_id} == {*found.workflow.topology.agents.values()}
+    assert render_pool(found.workflow) == render_pool(whole)
+    await made.explore(found.workflow, RIDDLE, ctx)
+    assert "TopologyPlan" in model.names()[asked:]
+    assert made.list_plans(found.workflow, runs) == ()
+    made.check_learned(found.workflow, "")
+    with pytest.raises(ValueError, match="one plan: true or false belongs here"):
+        made.check_learned(whole.with_memory(**{ONE_PLAN: "yes"}), "")
+
+
+def test_d25_plans_like_those_of_successful_runs_are_tried_with_each_agent_once_and_without_their_ends() -> None:
+    def plan(*steps: str) -> Topology:
+        names = [f"n{number}" for number in range(len(steps))]
+        return Topology(
+            nodes=tuple(Node(id=name, agent=agent) for name, agent in zip(names, steps, strict=True)),
+            edges=tuple(Edge(source=source, target=target) for source, target in pairwise(names)),
+            entry=names[0],
+            sink=names[-1],
+        )
+
+    usual = plan("query_decomposer", "calculator", "calculator", "answer_generator", "conclude_agent")
+    odd = plan("reflect_agent", "conclude_agent")
+    planned = [(usual, 1.0), (usual, 1.0), (odd, 1.0), (plan("retriever", "conclude_agent"), 0.0)]
+    found = choose_typical_plans(Hera().seed(), planned)
+    assert [[found_plan.agents[node] for node in found_plan.order()] for found_plan in found] == [
+        ["query_decomposer", "calculator", "calculator", "answer_generator", "conclude_agent"],
+        ["query_decomposer", "calculator", "answer_generator", "conclude_agent"],
+        ["calculator", "answer_generator"],
+        ["reflect_agent", "conclude_agent"],
+    ]
 
 
 async def test_results_do_not_depend_on_who_finishes_first() -> None:

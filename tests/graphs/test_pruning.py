@@ -331,10 +331,22 @@ async def test_a_part_that_further_train_tasks_need_is_not_put_to_proof(checks: 
 
 
 def test_more_gate_tasks_let_a_proof_be_expected_where_answers_change_both_ways() -> None:
-    worth = compute_part_worth("agent", "x", [1.0] * 2 + [-1.0] * 2 + [0.0] * 36)
-    assert expect_evidence(worth, 0.05, 240) < math.log(40) < expect_evidence(worth, 0.05, 1000)
-    lost = compute_part_worth("agent", "x", [1.0] * 4 + [0.0] * 36)
-    assert expect_evidence(lost, 0.05, 100_000) == 0.0
+    gains = [1.0] * 2 + [-1.0] * 2 + [0.0] * 36
+    assert expect_evidence(gains, 0.05, 240) < math.log(40) < expect_evidence(gains, 0.05, 1000)
+    assert expect_evidence([1.0] * 4 + [0.0] * 36, 0.05, 100_000) < 0.0
+    assert expect_evidence([], 0.05, 240) == 0.0
+
+
+@pytest.mark.parametrize("gains", [[0.0] * 20, [1.0, -1.0] + [0.0] * 38, [-1.0] * 2 + [0.0] * 18])
+def test_the_evidence_that_is_expected_is_what_the_gate_finds_where_its_tasks_go_alike(gains: list[float]) -> None:
+    scores = [0.5 + gain / 2 for gain in gains], [0.5 - gain / 2 for gain in gains]
+    repeated = [[*side] * 3 for side in scores]
+    costs = [[Usage(calls=calls)] * len(repeated[0]) for calls in (2, 1)]
+    rule = EvolutionConfig(name="w", iterations=0, pruning=PruningConfig()).pruning_rule
+    assert rule
+    found = decide_by_evidence(repeated[0], repeated[1], costs[0], costs[1], rule)
+    assert found
+    assert found.evidence == pytest.approx(math.exp(expect_evidence(gains, rule.margin, len(repeated[0]))))
 
 
 def test_a_proof_is_expected_by_the_gate_tasks_and_the_error_that_are_left() -> None:
@@ -526,6 +538,19 @@ def test_entry_and_sink_stay_and_who_handed_on_hands_on_to_the_next() -> None:
     assert [str(edge) for edge in without.topology.edges] == ["a->b", "a->c", "b->e", "c->e"]
     with pytest.raises(EditError):
         DIAMOND.apply(remove_agent(DIAMOND, "e"))
+
+
+def test_of_an_agent_that_works_twice_each_inner_node_can_go_by_itself() -> None:
+    nodes = [("a", "a"), ("b", "b"), ("b-2", "b"), ("c", "c")]
+    edges = tuple(Edge(source=source[0], target=target[0]) for source, target in pairwise(nodes))
+    chain = Topology(nodes=tuple(Node(id=n, agent=a) for n, a in nodes), edges=edges, entry="a", sink="c")
+    team = make_team({"a": "b", "b": "c"}).replace(topology=chain)
+    parts = list_parts(team)
+    assert [name for name, part in parts.items() if part.kind == "agent"] == ["b", "b at b", "b at b-2"]
+    smaller = team.apply(parts["b at b"].removal)
+    assert [str(edge) for edge in smaller.topology.edges] == ["a->b-2", "b-2->c"]
+    assert [*smaller.agents_by_id] == ["a", "b", "c"]
+    assert [name for name, part in list_parts(smaller).items() if part.kind == "agent"] == ["b"]
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -83,6 +83,14 @@ class RemoveEdge:
 
 
 @_edit
+class ReplaceTopology:
+    """Replace nodes, edges, entry and sink; the agents stay."""
+
+    topology: Topology
+    kind: Literal["replace_topology"] = Field(default="replace_topology", kw_only=True)
+
+
+@_edit
 class RewritePrompt:
     """Replace an agent's prompt."""
 
@@ -166,6 +174,7 @@ Edit = Annotated[
     | RemoveNode
     | AddEdge
     | RemoveEdge
+    | ReplaceTopology
     | RewritePrompt
     | AddTool
     | RewriteTool
@@ -214,6 +223,8 @@ def format_edit(edit: Edit) -> str:
 def _shorten(value: object) -> str:
     if isinstance(value, Agent | OwnTool):
         return value.id if isinstance(value, Agent) else value.name
+    if isinstance(value, Topology):
+        return format_count(len(value.nodes), "node")
     if isinstance(value, tuple):
         return format_count(len(value), "example")
     text = " ".join(str(value).split())
@@ -254,7 +265,9 @@ def edit_agents(edit: Edit, agents: tuple[Agent, ...], topology: Topology) -> tu
             return agents
 
 
-def edit_topology(edit: Edit, agents: tuple[Agent, ...], topology: Topology) -> Topology:
+def edit_topology(  # noqa: C901  (one case per kind of edit)
+    edit: Edit, agents: tuple[Agent, ...], topology: Topology
+) -> Topology:
     """Return the topology after an edit; raises ValueError as `edit_agents` does."""
     match edit:
         case ReplaceAgent(name, new):
@@ -281,6 +294,10 @@ def edit_topology(edit: Edit, agents: tuple[Agent, ...], topology: Topology) -> 
                 legal = ", ".join(topology.successors[source]) or "nothing"
                 raise ValueError(f"there is no edge {edge}; {source!r} leads to {legal}")
             return topology.replace(edges=tuple(e for e in topology.edges if e != edge))
+        case ReplaceTopology(new):
+            for agent in new.agents.values():
+                _get_agent(agent, agents)
+            return new
         case _:
             return topology
 

@@ -190,7 +190,7 @@ FINISHED = re.compile(r"\W*nothing is left to do[^\w\n]*\n(?P<answer>.*\S.*)", r
 
 
 def make_led_runner(act: AgentRunner) -> AgentRunner:
-    """Make a runner of a led team that stops: after a leader who has read reports and gives the answer nobody is called."""
+    """Make a runner of a led team that stops: once a leader who has read reports gives the answer, nobody is called."""
     answers = list[str]()
 
     async def run(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:

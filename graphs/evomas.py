@@ -49,12 +49,12 @@ from selfwire.evolvers.evomas.pool import EARLY_EXIT, METHOD, find_browsing_tool
 from selfwire.evolvers.evomas.stages import (
     Stage,
     collect_findings,
-    has_read_all_work,
     describe_change,
     find_masked_agents,
     find_masked_openers,
     find_stop_reason,
     get_best_outcome,
+    has_read_all_work,
     to_episode,
 )
 from selfwire.evolvers.evomas.state import TaskState, compute_next_state, to_rows

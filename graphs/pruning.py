@@ -215,7 +215,7 @@ def list_planning(team: Team, frozen: Sequence[str] = ()) -> list[TeamPart]:
         idle = team.agents_by_id.keys() - {*plan.agents.values(), *(part.removeprefix(AGENT) for part in frozen)}
         name = f"a plan for each question, not {', '.join(plan.agents[node] for node in plan.order())} ({number})"
         why = "one plan for all questions does no worse on the train tasks"
-        edits = [ReplaceTopology(plan), *map(RemoveAgent, sorted(idle))]
+        edits: list[Edit] = [ReplaceTopology(plan), *map(RemoveAgent, sorted(idle))]
         found.append(TeamPart("plan", name, Rewiring(*edits, why=why, operation="FIX_PLAN")))
     return found
 

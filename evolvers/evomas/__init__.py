@@ -23,8 +23,9 @@ the graph (a test is named after each):
         solutions say. A stage in which nobody answers is sent back without a judgement.
     D15 The evaluator also writes the answer, in the form that the task asks for, where the run may end with what it
         judges. Where the last judgement holds none, or the evaluator has not read all tries, a closing call writes it
-        from what passed and the attempts at what did not; where the model of planner or evaluator failed or the task's calls are used up, the best outcome
-        is the answer. The paper extracts the answer from the state, where it is a stage's report.
+        from what passed and the attempts at what did not; where the model of planner or evaluator failed or the task's
+        calls are used up, the best outcome is the answer. The paper extracts it from the state, where it is a stage's
+        report.
     D16 The evaluator's tools belong to an extra agent that looks claims up before the judgement; off by default.
     D17 Early-exit alone in a first layer runs nothing, so nothing is planned or judged and the run ends.
     D18 Without a task state the task is the only subtask of every stage, and stages end as they do otherwise.

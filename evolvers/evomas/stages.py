@@ -141,7 +141,7 @@ def collect_findings(stages: Sequence[Stage]) -> tuple[Finding, ...]:
 
 
 def has_read_all_work(stages: Sequence[Stage]) -> bool:
-    """Whether the last stage's evaluator has read all work: what passed, the last try at its subtask, and the outcome."""
+    """Whether the last evaluator has read all work: what passed, the last try at its subtask, and the outcome."""
     tries = [stage for stage in stages[:-1] if stage.outcome and not (stage.assessment and stage.assessment.reward)]
     return len(tries) < 2 and all(stage.goal == stages[-1].goal for stage in tries)
 

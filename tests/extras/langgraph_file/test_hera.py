@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from selfwire.core.edits import Rewiring, SetModel
 from selfwire.core.team import Team
+from selfwire.evolvers.hera.initial_team import ONE_PLAN
 from selfwire.evolvers.hera.library import Insight, Profile, with_library
 from selfwire.graphs.hera import Hera
 from selfwire.graphs.pruning import remove_agent
@@ -77,6 +78,12 @@ PLANS: dict[str, Body] = {
 def test_plans_run_as_in_a_run(name: str, tmp_path: Path, wire_server: WireServer) -> None:
     sent = compare(Hera().seed(["calculator"]), tmp_path, wire_server, TopologyPlan=PLANS[name])
     assert len(sent) > 1
+
+
+def test_a_team_with_one_plan_runs_by_it_as_in_a_run(tmp_path: Path, wire_server: WireServer) -> None:
+    team = Hera().seed(["calculator"]).with_memory(**{ONE_PLAN: True})
+    sent = compare(team, tmp_path, wire_server)
+    assert len(sent) >= len(team.topology.nodes), "its agents alone are asked, and nobody plans"
 
 
 def test_a_pruned_team_plans_with_who_is_gone_and_leaves_its_steps_out(tmp_path: Path, wire_server: WireServer) -> None:

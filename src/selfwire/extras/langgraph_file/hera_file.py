@@ -96,7 +96,7 @@ CHARACTERIZING = '''
 PLANNING = '''
     def plan_team(state: State) -> dict[str, Any]:
         """Plan who takes part, and who reads whose output."""
-        plan = plan_steps(model, PLAN, state["question"], None, [], AGENTS, TOOLS, MOST_STEPS)
+        plan = plan_steps(model, PLAN, state["question"], None, [], TEAM, MOST_STEPS)
         return {"plan": repair_plan(plan, [*NODES], ANSWERING, DEFAULT_PLAN, MOST_STEPS)}
 '''
 SELECTING = '        insights = select_insights(INSIGHTS, state["sort"], embed or embed_by_spelling)\n'
@@ -136,9 +136,9 @@ class HeraFile(TeamFile):
             yield f"CHARACTERIZE = {write_literal(prompts['characterize'].strip())}"
         yield f"PLAN = {write_literal(prompts['plan'].strip())}"
         agents = [step.agent for step in self.steps]
-        yield f"AGENTS = {write_literal(render_pool(self.team))}"
         toolbox: dict[str, Described] = {CALCULATOR: CalculatorTool(), **self.given}
-        yield f"TOOLS = {write_literal(describe_held_tools(self.team.agents, self.team, toolbox))}"
+        pool, tools = render_pool(self.team), describe_held_tools(self.team.agents, self.team, toolbox)
+        yield f'TEAM = {{\n    "agents": {write_literal(pool)},\n    "tools": {write_literal(tools)},\n}}'
         nodes = (f"    {quote_id(agent.id)}: {quote_id(self.functions[agent.id])},\n" for agent in agents)
         yield f'NODES = {{\n{"".join(nodes)}}}\n"""Nodes by agent."""'
         answering = "".join(f"    {quote_id(agent.id)},\n" for agent in agents if agent.kind == "aggregator")

@@ -3,7 +3,7 @@
 import hashlib
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 from langchain_core.language_models import BaseChatModel
@@ -73,24 +73,21 @@ def plan_steps(
     question: str,
     sort: QuestionSort | None,
     insights: Sequence[KnownInsight],
-    agents: str,
-    tools: str,
+    team: Mapping[str, str],
     most: int,
 ) -> TopologyPlan | None:
     """Ask who takes part, and who reads whose output; None where the reply is not valid.
 
     Args:
         sort: None where there are no insights to find by it.
-        agents: each with what it is for, a line each.
-        tools: that they hold, a line each.
+        team: its agents, each with what it is for, and the tools that they hold, a line each.
         most: steps.
     """
     learned = [f"- ({insight.kind}, utility {insight.utility:.2f}) {insight.text}" for insight in insights]
     sections = {
         "task": question.strip(),
         "profile": f"{sort['kind']} question, {sort['difficulty']}. {sort['summary']}".strip() if sort else "",
-        "agents": agents,
-        "tools": tools,
+        **team,
         "insights": "\n".join(learned),
         "limits": f"at most {most} steps",
     }

@@ -10,6 +10,7 @@ from selfwire.core.plugins import import_user_module, is_graph
 from selfwire.core.team import Team
 from selfwire.core.values import FrozenMap
 from selfwire.evals.baselines import BASELINES, VOTE
+from selfwire.evolvers.hera.initial_team import METHOD, has_one_plan
 from selfwire.evolvers.router.config import ROUTER
 from selfwire.extras.langgraph_file.hera_file import HeraFile
 from selfwire.extras.langgraph_file.team_file import CALCULATOR, OutsideTool, TeamFile
@@ -34,7 +35,7 @@ def write_langgraph(
         ConfigError: the team cannot be written; the message says why, and what can be done.
     """
     refuse_method(team)
-    kind = HeraFile if team.method == "hera" else TeamFile
+    kind = HeraFile if team.method == METHOD and not has_one_plan(team) else TeamFile
     hosted = {called: _find_hosted(known) for called, known in models.items()}
     return kind(team, name, find_own_tools(tools), _find_hosted(model), hosted).write()
 

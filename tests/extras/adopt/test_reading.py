@@ -2935,11 +2935,33 @@ def chat(state):
 """
 
 
-@pytest.mark.parametrize("tools", ["node", "ToolNode([pay], handle_tool_errors='The till is jammed.')"])
+OF_ITSELF = "tools = [pay]\ntools = ToolNode(tools, handle_tool_errors='The till is jammed.')\n"
+
+
+@pytest.mark.parametrize("tools", ["node", "ToolNode([pay], handle_tool_errors='The till is jammed.')", "tools"])
 def test_an_agent_has_the_tools_of_the_tool_node_that_it_is_given(write: Write, tools: str) -> None:
     texts = {"Pay a bill.", "It is paid.", "Number of the bill.", "The till is jammed."}
-    assert read_chat(write, TOOL_NODE.replace("TOOLS", tools)) == texts
+    body = TOOL_NODE.replace("\n\ndef chat", f"\n{OF_ITSELF}\n\ndef chat") if tools == "tools" else TOOL_NODE
+    assert read_chat(write, body.replace("TOOLS", tools)) == texts
     assert [agent.tools for agent in read_program("app:graph").agents] == [("pay",)]
+
+
+def test_an_agent_has_the_tools_of_a_tool_node_and_of_a_list_that_one_function_returns(write: Write) -> None:
+    mixed = """@tool
+def refund(bill: str) -> str:
+    "Give the money back."
+    return "It is given back."
+
+
+def choose(state):
+    if state["late"]:
+        return node
+    return [refund]
+
+
+def chat"""
+    read_chat(write, TOOL_NODE.replace("def chat", mixed).replace("TOOLS", "choose(state)"))
+    assert [{*agent.tools} for agent in read_program("app:graph").agents] == [{"pay", "refund"}]
 
 
 OWN_MODELS = """

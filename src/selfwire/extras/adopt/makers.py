@@ -465,19 +465,24 @@ class MakerReader:
     def read_tools(self, node: ast.expr, at: Surroundings, code: Code) -> list[ToolDraft]:
         """Read a list of tools, or a `ToolNode` that has them, which a piece of code hands to a model."""
         drafts: dict[ToolDraft, None] = {}
-        nodes = [found for kind, found in find_kinds(self.program, node, at) if kind == "tools"]
-        for found in nodes or self.list_elements(node, at):
-            if found in nodes:
-                code.refers.append(self.reader.get_code(*found[:2]))
-                for part in [*found.node.args[:1], *(key.value for key in found.node.keywords if key.arg == "tools")]:
-                    drafts |= dict.fromkeys(self.read_tools(part, found.at, code))
+        pending, seen = [Traced(node, at)], set[Any]()
+        while pending:
+            part = pending.pop(0)
+            if (part.node, part.at.key) in seen:  # tools = ToolNode(tools)
                 continue
-            draft = self.read_tool(found)
-            if draft is not None:
-                drafts[draft] = None
-                code.refers.append(draft.docs)
-            else:
-                self._note_foreign_tools(found)
+            seen.add((part.node, part.at.key))
+            nodes = [found for kind, found in find_kinds(self.program, *part[:2]) if kind == "tools"]
+            for found in nodes:
+                code.refers.append(self.reader.get_code(*found[:2]))
+                given = [*found.node.args[:1], *(key.value for key in found.node.keywords if key.arg == "tools")]
+                pending += [Traced(tools, found.at) for tools in given]
+            for found in self.list_elements(*part[:2]):
+                draft = self.read_tool(found) if found not in nodes else None
+                if draft is not None:
+                    drafts[draft] = None
+                    code.refers.append(draft.docs)
+                elif found not in nodes:
+                    self._note_foreign_tools(found)
         return list(drafts)
 
     def _note_foreign_tools(self, found: Traced) -> None:

@@ -104,6 +104,35 @@ def make():
 
 graph = make()
 """,
+    "named": f"""
+builder = StateGraph(Desk)
+node, edge = builder.add_node, builder.add_edge
+node(read)
+node(decide)
+edge(START, "read")
+edge("read", "decide")
+edge("decide", END)
+{MADE}""",
+    "named_once": f"""{NODES}
+edge = builder.add_edge
+edge(START, "read").add_edge("read", "decide")
+builder.add_edge("decide", END)
+{MADE}""",
+    "made_by_name": """
+
+def make():
+    made = StateGraph(Desk)
+    edge = made.add_edge
+    made.add_node(read)
+    made.add_node(decide)
+    edge(START, "read")
+    edge("read", "decide")
+    made.add_edge("decide", END)
+    return made.compile()
+
+
+graph = make()
+""",
 }
 PROMPT = 'You check "it".\nKeep \\ and {braces}.'
 Edit = Insertion | Removal | Specialist
@@ -238,9 +267,9 @@ def test_an_agent_beside_a_node_gets_a_field_of_its_own_in_every_form(name: str,
     source = check(f"{HEAD}{STATE}{BUILDERS[name]}", f"{name}_more", CHECK, EXPERT, *edits, given=given)
     assert "class DateCheckerState(Desk):\n    date_expert_text: str\n" in source
     assert "def date_checker(state: DateCheckerState) -> dict:" in source
-    assert 'add_edge("date_expert", "date_checker")' in source
+    assert 'edge("date_expert", "date_checker")' in source
     before = "START" if FIRST in edits else '"reader"' if edits else '"read"'
-    assert f'add_edge({before}, "date_expert")' in source
+    assert f'edge({before}, "date_expert")' in source
 
 
 def test_an_agent_beside_a_node_of_messages_reads_them() -> None:

@@ -618,16 +618,24 @@ def _split_call(
         first = [f"add_edge({given[0]}, {quoted[0]})"] if is_first else []
         parts = [*added, *first, *links, f"set_finish_point({quoted[-1]})"]
     owner = node.func.value
-    begin = _get_offset(text, owner.end_lineno, owner.end_col_offset)
+    begin, end = _find_span(call, owner)
     stop = _get_offset(text, node.end_lineno, node.end_col_offset)
-    before = text[begin : text.index(method, begin)]
+    is_alias = end == _find_span(call, node.func)[1]  # of the method, as `edge` after `edge = builder.add_edge`
+    name, before = (owner.id, ".") if is_alias else (text[begin:end], text[end : text.index(method, end)])
     if isinstance(owner, ast.Name | ast.Attribute) and before == ".":
         line = text.rfind("\n", 0, begin) + 1
-        margin, name = text[line : begin - len(_show(call, owner))], _show(call, owner)
+        margin = text[line:begin]
         if not margin.strip() and text[stop : (text.find("\n", stop) + 1 or len(text))].strip()[:1] in ("", "#"):
-            written = f"\n{margin}".join(f"{name}.{part}" for part in parts)
-            return SourceEdit(show_path(call.at.file.path), line + len(margin), stop, written)
-    return SourceEdit(show_path(call.at.file.path), begin, stop, "".join(f"{before}{part}" for part in parts))
+            written = f"\n{margin}".join(
+                f"{text[begin:end]}{part[len(method) :]}"
+                if is_alias and part.startswith(f"{method}(")
+                else f"{name}.{part}"
+                for part in parts
+            )
+            return SourceEdit(show_path(call.at.file.path), begin, stop, written)
+    written = "".join(f"{before}{part}" for part in parts)
+    begin, written = (begin, f"{name}{written}") if is_alias else (end, written)
+    return SourceEdit(show_path(call.at.file.path), begin, stop, written)
 
 
 def _ask(form: NodeForm | None) -> str:

@@ -2993,6 +2993,30 @@ gate = Short(inner=llm)
 def chat(state):
     return {"messages": [gate.invoke("Open.")]}
 """
+OWN_REPLIES = """
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+
+def say(text):
+    return AIMessage(text)
+
+
+class Canned(BaseChatModel):
+    def _generate(self, messages, stop=None, run_manager=None, **more):
+        reply = say("I do not know that.")
+        if "weather" in messages[-1].content:
+            reply = AIMessage(content="It is sunny today.")
+        return ChatResult(generations=[ChatGeneration(message=reply)])
+
+
+canned = Canned()
+
+
+def chat(state):
+    return {"messages": [canned.invoke("Open."), llm.invoke([AIMessage("I am ready."), *state["messages"]])]}
+"""
 OWN_SUBCLASS = """
 from langchain_core.messages import SystemMessage
 
@@ -3015,6 +3039,10 @@ def test_what_a_model_of_the_program_adds_is_a_text_that_a_layer_may_not_see(wri
     assert not any(text.is_past for text in read_program("app:graph").texts)
     assert read_chat(write, OWN_SUBCLASS) == {"Be loud.", "Shout."}
     assert [text.pieces for text in read_program("app:graph").texts if text.is_past] == [("Be loud.",)]
+
+
+def test_what_a_model_of_the_program_replies_is_no_prompt(write: Write) -> None:
+    assert read_chat(write, OWN_REPLIES) == {"Open.", "I am ready."}
 
 
 REPLACED_WORDS = """

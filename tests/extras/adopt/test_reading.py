@@ -2824,6 +2824,28 @@ def test_names_of_methods_and_what_is_taken_out_of_collections_are_followed(writ
     assert read_chat(write, NAMED_METHODS) == texts
 
 
+POPPED_BY_KEY = """
+TEXTS = {"short": "Be short.", "long": "Be long."}
+
+
+def chat(state):
+    texts = dict(TEXTS)
+    return {"messages": [llm.invoke(texts.pop(state["length"], "Be as you are."))]}
+"""
+
+
+def test_what_an_unknown_key_takes_out_of_a_dict_is_a_value_or_the_default(write: Write) -> None:
+    assert read_chat(write, POPPED_BY_KEY) == {"Be short.", "Be long.", "Be as you are."}
+
+
+def test_a_stack_that_is_popped_and_pushed_many_times_has_all_its_texts(write: Write) -> None:
+    lines = "".join(f"    top = stack.pop()\n    stack.append(top + ' Text {number}.')\n" for number in range(1, 40))
+    renamed = "".join(f"    t{n} = stack.pop()\n    stack.append(t{n} + ' Text {n}.')\n" for n in range(40, 80))
+    head = f"def chat(state):\n    stack = ['Text 0.']\n{lines}{renamed}"
+    texts = read_chat(write, f"{head}    return {{'messages': [llm.invoke(stack.pop())]}}")
+    assert {text.strip() for text in texts} == {f"Text {number}." for number in range(80)}
+
+
 ALIASED_BUILDER = GRAPH.replace(
     'graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()',
     """

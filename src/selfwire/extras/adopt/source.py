@@ -521,6 +521,7 @@ class Program:
         assigned: what methods assign to attributes of `self`, by class and attribute.
         asked: questions that are being answered; see `end_circles` and `_trace_in_order`.
         listed: how often the elements of a collection are being listed.
+        popped: collections out of which an element is being taken, with the depth of the expression that takes it.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
@@ -557,6 +558,7 @@ class Program:
         self.active: dict[Any, int] = {}
         self.asked: set[Any] = set()
         self.listed = Counter[Any]()
+        self.popped: dict[Any, int] = {}
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = sys.maxsize
         self.steps = self.lists = 0
@@ -2265,8 +2267,20 @@ class Program:
             item = self.passed.setdefault((node, "item"), ast.Subscript(owner, node.args[0], ast.Load()))
             found = [value for value in self.trace(item, at) if value.node is not item]
             return [*found, *(value for part in node.args[1:] if found for value in self.trace(part, at))]
+        owners = self.trace(owner, at)
+        if node.args and any(map(self.list_pairs, owners)):
+            return [value for value in self._get_from_dict(node, at) if value.node is not node]
+        around = [self.popped[found.node] for found in owners if found.node in self.popped]
+        if around:  # what is taken out of a stack goes into what is put back
+            self.cut = min(self.cut, *around)
+            return []
+        own = dict.fromkeys((found.node for found in owners), self.active.get((node, at.key), 0))
+        self.popped |= own
         parts = (part for part in self._iterate_all([owner], at) if isinstance(part, Traced))
-        return [*self._trace_all(parts)]
+        found = [*self._trace_all(parts)]
+        for value in own:
+            del self.popped[value]
+        return found
 
     def _make_dict(self, value: Traced) -> Traced:
         """Make a dict of a list of pairs; another value stays."""

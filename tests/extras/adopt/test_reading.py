@@ -3094,6 +3094,39 @@ def test_words_that_a_function_replaces_by_a_pattern_are_holes(write: Write) -> 
     assert holes == {"Greet ": ("[[NAME]]", "[[town]]"), "Write to ": ("name",), plain: (), "Elm Town": ()}
 
 
+SPELL = """
+def spell(match):
+    word = match.group()
+    word = word.strip()
+    return word.upper()
+"""
+
+
+def shout(body: str) -> str:
+    return f"import re\n{SPELL}\n\ndef chat(state):\n    return {{'messages': [llm.invoke({body})]}}"
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (r"re.sub(r'\bI\b', lambda m: state['me'], 'In the CITY I, you.')", "In the CITY {I}, you."),
+        (r"re.sub(r'\bcity\b', lambda m: state['city'], 'A capacity, a city.')", "A capacity, a {city}."),
+        (r"re.sub(r'\w+', lambda m: state.get(m[0], m[0]), 'Write every WORD.')", "Write every WORD."),
+        (r"re.sub(r'[A-Z]{2,}', lambda m: m.group().title(), 'Obey THE rules.')", "Obey THE rules."),
+        (r"re.sub(r'[A-Z]{2,}', lambda m: m[0] if state['loud'] else m[0].lower(), 'Obey IT.')", "Obey IT."),
+        (r"re.sub(r'[A-Z]{2,}', spell, 'Obey HIM.')", "Obey HIM."),
+        (r"re.sub(r'[A-Z]{2,}', lambda m: state[m.group().lower()], 'Obey THE rules.')", "Obey {THE} rules."),
+        (r"re.sub(r'<(\w+)>', lambda m: m.group(1).upper(), 'Obey <the> rules.')", "Obey {<the>} rules."),
+    ],
+)
+def test_words_that_a_pattern_matches_are_holes_where_a_function_replaces_them(
+    write: Write, call: str, text: str
+) -> None:
+    read_chat(write, shout(call))
+    found = [zip(text.pieces, (*text.holes, ""), strict=True) for text in read_program("app:graph").texts]
+    assert [text] == ["".join(piece + (hole and f"{{{hole}}}") for piece, hole in parts) for parts in found]
+
+
 TEMPLATES_IN_A_DICT = """
 from jinja2 import DictLoader, Environment
 
@@ -3108,6 +3141,31 @@ def chat(state):
 
 def test_templates_of_a_dict_are_read_with_those_that_they_include(write: Write) -> None:
     assert read_chat(write, TEMPLATES_IN_A_DICT) == {"{} Chat with {}.", "Be brief."}
+
+
+MADE_TEMPLATES = """
+from jinja2 import DictLoader, Environment
+
+BASE = "Base rules."
+
+
+def make(name):
+    return f"Made of {name}."
+
+
+texts = {"a": "Hello {{ x }}.", "b": f"{{% include 'c' %}} {BASE} here.", "c": "\\n".join(["One.", "Two."])}
+texts |= {"d": make("wood"), "e": BASE + " Plus."}
+env = Environment(loader=DictLoader(texts))
+
+
+def chat(state):
+    return {"messages": [llm.invoke(env.get_template(name).render(x=1)) for name in ("a", "b", "d", "e")]}
+"""
+
+
+def test_templates_of_a_dict_that_code_puts_together_are_read(write: Write) -> None:
+    made = {"{} {} here.", "Base rules.", "One.\nTwo.", "Made of {}.", "wood", " Plus."}
+    assert read_chat(write, MADE_TEMPLATES) == {"Hello {}.", *made}
 
 
 CELLS = """

@@ -3364,6 +3364,70 @@ def test_objects_of_a_class_of_tools_are_tools_of_their_own_where_its_init_names
     assert tools == {"table_north": "Sailings of the north line.", "table_south": "Sailings of the south line."}
 
 
+PATHS_OF_INIT = """
+from langchain_core.tools import BaseTool
+
+
+class Bell(BaseTool):
+    name: str = "bell"
+    description: str = "Ring."
+    tone: str = "low"
+
+
+class Safe(Bell):
+    def __init__(self, safe=False, text=None, **more):
+        super().__init__(**more)
+        if safe:
+            self.name = "safe"
+            self.description = "Ring with care."
+        if text:
+            self.description = text
+
+
+class Near(Bell):
+    def __init__(self, side):
+        super().__init__()
+        self.name = self.name + "_" + side
+        self.description += f" Only {side}."
+
+
+class Toned(Bell):
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.name = f"{self.tone}_bell"
+        self.description = f"Ring {self.tone}."
+
+
+class Later(Bell):
+    def model_post_init(self, context):
+        self.name = f"late_{self.tone}"
+
+
+def chat(state):
+    some = [Safe(), Safe(safe=True), Safe(text="Told."), Near("north"), Near("south")]
+    return {"messages": [llm.bind_tools([*some, TOOLS]).invoke("Ask.")]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tools", "named"),
+    [
+        ('Toned(tone="high")', {("high_bell", "Ring high.")}),
+        ('Toned(tone="high"), Toned(tone="dull")', {("high_bell", "Ring high."), ("dull_bell", "Ring dull.")}),
+        ('Later(tone="high"), Later(tone="dull")', {("late_high", "Ring."), ("late_dull", "Ring.")}),
+        ('Safe(safe=state["safe"])', {("bell", "Ring.")}),
+    ],
+)
+def test_a_tool_has_the_name_and_description_that_the_path_of_its_init_gives_it(
+    write: Write, tools: str, named: set[tuple[str, str]]
+) -> None:
+    texts = read_chat(write, PATHS_OF_INIT.replace("TOOLS", tools))
+    assert texts >= {"Ring.", "Ring with care.", "Told.", " Only {}."}
+    found = {(tool.name, tool.description) for tool in read_program("app:graph").tools}
+    near = {(f"bell_{side}", f"Ring. Only {side}.") for side in ("north", "south")}
+    assert found == {("bell", "Ring."), ("safe", "Ring with care."), ("bell", "Told."), *near, *named}
+
+
 def test_a_name_that_is_bound_anew_hundreds_of_times_has_all_its_texts(write: Write) -> None:
     lines = "".join(f"    prompt = f'{{prompt}} Text {number}.'\n" for number in range(1, 400))
     body = f"def chat(state):\n    prompt = 'Text 0.'\n{lines}    return {{'messages': [llm.invoke(prompt)]}}"

@@ -1834,7 +1834,8 @@ class Program:
         owner = Traced(instance.of, base.at)
         found = False
         made_with = self._list_made_with(owner, name) if instance.call is None else ()
-        for value in [*made_with, *self._get_class_member(owner, name), *self._list_assigned(owner, name, base)]:
+        given = self._list_handed_up(base, name) or self._get_class_member(owner, name)
+        for value in [*made_with, *given, *self._list_assigned(owner, name, base)]:
             found = True
             is_method = isinstance(value.node, BoundMethod) or is_partialmethod(value.node)
             yield from self._bind(value, base) if is_method else [value]
@@ -1843,6 +1844,17 @@ class Program:
                 named = self.passed.setdefault((function, f"attribute {name}"), ast.Constant(name))
                 given = {part: [Traced(named, value.at)] for part in list_positional(function)[1:2]}
                 yield from self.list_returned(function, value.at, given, None, base)
+
+    def _list_handed_up(self, me: Traced, name: str) -> list[Traced]:
+        """List what a call passes for a field that `__init__(self, **more)` hands to `super().__init__(**more)`."""
+        passed = get_keywords(me.node.call).get(name) if me.node.call is not None else None
+        for init in self.find_init(me) if passed is not None and me.node.made_in is not None else ():
+            rest = init.node.args.kwarg
+            for call in self.calls.get("__init__", ()) if rest and name not in list_parameters(init.node) else ():
+                more = [get_last_name(part.value) for part in call.node.keywords if part.arg is None]
+                if call.at.owner is init.node and is_super_method(call.node) and more == [rest.arg]:
+                    return [Traced(passed, me.node.made_in, me.node.call)]
+        return []
 
     def _list_made_with(self, of: Traced, name: str) -> Iterator[Traced]:
         """List what the calls that make objects of a class without `__init__` pass for a field."""
@@ -1878,7 +1890,7 @@ class Program:
             if method.name == "__init_subclass__":
                 given = self.list_decorations(self.enter(method, inside))
                 made = [at for sub, at in given if sub is me.node.of] or [at for _, at in given]
-            elif method.name == "__post_init__" and isinstance(me.node, Instance) and me.node.call is not None:
+            elif method.name in ("__post_init__", "model_post_init") and isinstance(me.node, Instance) and me.node.call is not None:
                 made = [Surroundings(inside.file, method, inside, give_first(method, me))]
             yield from (Traced(value, at) for at in [*filter(None, made)] or self._list_around(value, method, inside))
 

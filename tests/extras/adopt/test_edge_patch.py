@@ -463,3 +463,14 @@ def test_an_edge_that_cannot_be_split_is_named_with_the_text_to_put_there(edges:
     if "form" in told:
         assert 'return {"answer": reply.text}' in str(refusal.value)
         assert 'builder.add_edge("decide", "date_checker")\nbuilder.add_edge("date_checker", END)' in str(refusal.value)
+
+
+def test_a_program_of_long_sums_gets_a_patch_or_a_sentence() -> None:
+    for name, terms in (("long", 1_500), ("longer", 5_000)):
+        deep = " + ".join(f'"Text {number}."' for number in range(terms))
+        asked = 'return {"answer": model.invoke("Decide: "'
+        state = STATE.replace(asked, f'prompt = {deep}\n    return {{"answer": model.invoke(prompt')
+        Path(f"{name}.py").write_text(f"{HEAD}{state}{BUILDERS['calls']}", encoding="utf-8")
+    assert "+def date_checker(state: Desk) -> dict:" in write_patch("long.py:graph", CHECK)
+    with pytest.raises(ConfigError, match="longer.py:graph is nested too deeply to be read"):
+        write_patch("longer.py:graph", CHECK)

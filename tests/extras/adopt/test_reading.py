@@ -3,6 +3,7 @@
 import ast
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -3433,4 +3434,30 @@ def test_a_name_that_is_bound_anew_hundreds_of_times_has_all_its_texts(write: Wr
     body = f"def chat(state):\n    prompt = 'Text 0.'\n{lines}    return {{'messages': [llm.invoke(prompt)]}}"
     limit = sys.getrecursionlimit()
     assert len(read_chat(write, body)) == 400
+    assert sys.getrecursionlimit() == limit
+
+
+def test_readings_in_several_threads_leave_the_recursion_limit_as_it_was(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, read, limit = ("first:graph", "second:graph"), reader.read_graphs, sys.getrecursionlimit()
+    begun, go = ({name: threading.Event() for name in names} for _ in range(2))
+    seen = dict[str, int]()
+
+    def wait(name: str) -> Any:
+        begun[name].set()
+        assert go[name].wait(20)
+        seen[name] = sys.getrecursionlimit()
+        return read(name)
+
+    monkeypatch.setattr(reader, "read_graphs", wait)
+    threads = [threading.Thread(target=read_program, args=(name,)) for name in names]
+    for name, thread in zip(names, threads, strict=True):
+        write(f"{name.partition(':')[0]}.py", f"PROMPT = 'Chat.'\n{GRAPH}")
+        thread.start()
+        assert begun[name].wait(20)
+    for name, thread in zip(names, threads, strict=True):
+        go[name].set()
+        thread.join()
+    assert seen == dict.fromkeys(names, reader.FRAMES)
     assert sys.getrecursionlimit() == limit

@@ -527,6 +527,7 @@ class Program:
         steps: the number of expressions that were traced.
         rests: the dicts that calls pass for `**rest`; `positional` has the tuples for `*rest`.
         passed: items of dicts that `**` passes, by dict and key, and calls without the function that `partial` takes.
+        settled: expressions that `take_apart` made, with the values that they are made of in their surroundings.
         taken: items of collections that are loaded from files.
         list_globbed: lists the files of `folder.glob(pattern)`.
         list_loaded: lists the keys, or the indices, of what is loaded from a YAML, JSON or TOML file.
@@ -559,6 +560,7 @@ class Program:
         self.asked: set[Any] = set()
         self.listed = Counter[Any]()
         self.popped: dict[Any, int] = {}
+        self.settled: set[ast.expr] = set()
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = sys.maxsize
         self.steps = self.lists = 0
@@ -2326,16 +2328,23 @@ class Program:
         """Find what a value is made of, so that a chain of changes of an object is not nested ever deeper."""
         settled = []
         for found in self.trace(*value[:2]):
-            node, at = found.node, found.at
-            is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
-            if is_sum or isinstance(node, ast.Tuple | ast.List):
-                sides = [Traced(node.left, at), Traced(node.right, at)] if is_sum else [*self.iterate(found)]
-                parts = [self.trace(*part[:2]) for part in sides if isinstance(part, Traced)]
-                given = {f"item {number}": part for number, part in enumerate(parts)}
-                names: list[ast.expr] = [ast.Name(name, ast.Load()) for name in given]
-                made = ast.BinOp(names[0], ast.Add(), names[1]) if is_sum else ast.Tuple(names, ast.Load())
-                kept = self.passed.setdefault((node, f"{len(names)} items"), ast.copy_location(made, node))
-                found = found._replace(node=kept, at=Surroundings(at.file, at.owner, at.outer, given))
+            node, parts = found.node, dict[str, list[Traced]]()
+            elements = [*self.iterate(found)] if isinstance(node, ast.BinOp | ast.Tuple | ast.List) else []
+            if elements or isinstance(node, ast.Tuple | ast.List):
+                settled_parts = [self._settle(part) for part in elements if isinstance(part, Traced)]
+                parts = {f"item {number}": part for number, part in enumerate(settled_parts)}
+                names: list[ast.expr] = [ast.Name(name, ast.Load()) for name in parts]
+                made: ast.expr = ast.copy_location(ast.Tuple(names, ast.Load()), node)
+            elif isinstance(node, ast.BinOp | ast.JoinedStr | ast.Call) and node not in self.settled:
+                taken = dict[str, ast.expr]()
+                made = take_apart(node, taken)
+                parts = {name: self._settle(Traced(part, found.at)) for name, part in taken.items() if part is not node}
+            if parts:
+                kept = self.passed.setdefault((node, f"{len(parts)} items"), made)
+                self.settled.add(kept)
+                at = Surroundings(found.at.file, found.at.owner, found.at.outer, parts)
+                at.depth = max(part.at.depth for values in parts.values() for part in values)
+                found = found._replace(node=kept, at=at)
             settled.append(found)
         return settled or [value]
 
@@ -2771,6 +2780,29 @@ def get_docstring(owner: Any) -> ast.Constant | None:
     if isinstance(first, ast.Expr) and is_text(first.value):
         return first.value
     return None
+
+
+def take_apart(node: ast.expr, parts: dict[str, ast.expr]) -> ast.expr:
+    """Copy a text that is put together, with names for what is no literal; `parts` gets what the names stand for."""
+    if isinstance(node, ast.Constant):
+        return node
+    made: ast.expr
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        made = ast.BinOp(take_apart(node.left, parts), node.op, take_apart(node.right, parts))
+    elif isinstance(node, ast.JoinedStr):
+        made = ast.JoinedStr([take_apart(part, parts) for part in node.values])
+    elif isinstance(node, ast.FormattedValue):
+        made = ast.FormattedValue(take_apart(node.value, parts), node.conversion, node.format_spec)
+    elif isinstance(node, ast.Starred):
+        made = ast.Starred(take_apart(node.value, parts), ast.Load())
+    elif isinstance(node, ast.Tuple | ast.List):
+        made = ast.List([take_apart(part, parts) for part in node.elts], ast.Load())
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_text(node.func.value):
+        made = ast.Call(node.func, [take_apart(part, parts) for part in node.args], node.keywords)
+    else:
+        made = ast.Name(ast.unparse(node), ast.Load())
+        parts[made.id] = node
+    return ast.copy_location(made, node)
 
 
 def list_assignments(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -472,5 +472,5 @@ def test_a_program_of_long_sums_gets_a_patch_or_a_sentence() -> None:
         state = STATE.replace(asked, f'prompt = {deep}\n    return {{"answer": model.invoke(prompt')
         Path(f"{name}.py").write_text(f"{HEAD}{state}{BUILDERS['calls']}", encoding="utf-8")
     assert "+def date_checker(state: Desk) -> dict:" in write_patch("long.py:graph", CHECK)
-    with pytest.raises(ConfigError, match="longer.py:graph is nested too deeply to be read"):
+    with pytest.raises(ConfigError, match=r"longer\.py:graph is nested too deeply to be read"):
         write_patch("longer.py:graph", CHECK)

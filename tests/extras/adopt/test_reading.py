@@ -2935,6 +2935,64 @@ def test_a_prompt_that_many_calls_build_step_by_step_is_whole(write: Write) -> N
     assert read_chat(write, FLUENT) == {"You chat.", *rules, "The end.", "The very end."}
 
 
+STEPS = """
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class Prompt:
+    head: str = "Head."
+    rules: tuple = ()
+    notes: dict = field(default_factory=dict)
+
+    def rule(self, text):
+        return replace(self, rules=RULES)
+
+    def plus(self, text):
+        return replace(self, head=HEAD)
+
+    def note(self, key, text):
+        return replace(self, notes={**self.notes, key: text})
+
+    def show(self):
+        return "\\n".join([self.head, *self.rules, *self.notes.values()])
+
+
+def make(kind):
+    prompt = Prompt().rule("Always.")
+    if kind == "x":
+        prompt = prompt.rule("If x.")
+    for text in ("For one.", "For two."):
+        prompt = prompt.rule(text)
+    return prompt
+
+
+LONG = CHAIN
+
+
+def chat(state):
+    noted = Prompt("Noted.").note("a", "Note a.").note("b", "Note b.").note("c", "Note c.").note("d", "Note d.")
+    return {"messages": [llm.invoke(made.show()) for made in (make(state["kind"]), LONG, noted)]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "head"),
+    [
+        ("(*self.rules, text)", "self.head + text"),
+        ("self.rules + (text,)", 'self.head + " " + text'),
+        ('[*self.rules, f"* {text}"]', 'f"{self.head} {text}"'),
+        ("[*self.rules, text.strip()]", '" ".join([self.head, text])'),
+    ],
+)
+def test_a_prompt_that_is_replaced_step_by_step_is_whole_in_every_spelling(write: Write, rules: str, head: str) -> None:
+    steps = "".join(f'.rule("Rule {number}.").plus("More {number}.")' for number in range(30))
+    texts = {f"{word} {number}." for word in ("Rule", "More") for number in range(30)}
+    texts |= {"Head.", "Noted.", "Always.", "If x.", "For one.", "For two.", *(f"Note {key}." for key in "abcd")}
+    body = STEPS.replace("RULES", rules).replace("HEAD", head).replace("CHAIN", f"Prompt(){steps}")
+    assert read_chat(write, body) - {"* {}"} == texts
+
+
 TOOL_NODE = """
 from langchain.agents import create_agent
 from langchain_core.tools import tool

@@ -1892,7 +1892,11 @@ class Program:
             if method.name == "__init_subclass__":
                 given = self.list_decorations(self.enter(method, inside))
                 made = [at for sub, at in given if sub is me.node.of] or [at for _, at in given]
-            elif method.name in ("__post_init__", "model_post_init") and isinstance(me.node, Instance) and me.node.call is not None:
+            elif (
+                method.name in ("__post_init__", "model_post_init")
+                and isinstance(me.node, Instance)
+                and me.node.call is not None
+            ):
                 made = [Surroundings(inside.file, method, inside, give_first(method, me))]
             yield from (Traced(value, at) for at in [*filter(None, made)] or self._list_around(value, method, inside))
 
@@ -2166,7 +2170,20 @@ class Program:
         values = self.trace(found.node, found.at)
         return all(not isinstance(value.node, ast.Constant) or value.node.value == key for value in values)
 
+    def _trace_chain(self, node: ast.Call, at: Surroundings) -> None:
+        """Trace the calls of a long chain, `made.first().second()`, from the first on, as the last is too deep."""
+        chain: list[ast.expr] = [node]
+        while isinstance(chain[-1], ast.Call) and isinstance(chain[-1].func, ast.Attribute):
+            chain.append(chain[-1].func.value)
+        key = ("chain", chain[-1], at.key)
+        if len(chain) > MANY and key not in self.asked:
+            self.asked.add(key)
+            for call in reversed(chain[1:]):
+                self.trace(call, at)
+            self.asked.discard(key)
+
     def _trace_call(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        self._trace_chain(node, at)
         found = False
         default = get_default(node) if get_last_name(node.func) in ("field", "Field") else None
         if default is not None:
@@ -2335,6 +2352,12 @@ class Program:
                 parts = {f"item {number}": part for number, part in enumerate(settled_parts)}
                 names: list[ast.expr] = [ast.Name(name, ast.Load()) for name in parts]
                 made: ast.expr = ast.copy_location(ast.Tuple(names, ast.Load()), node)
+            elif isinstance(node, ast.Dict) and (pairs := self.list_pairs(found)):
+                parts = {f"item {number}": self._settle(part) for number, (_, part) in enumerate(pairs)}
+                parts |= {f"key {number}": self._settle(key) for number, (key, _) in enumerate(pairs)}
+                keys, names = ([ast.Name(f"{of} {n}", ast.Load()) for n in range(len(pairs))] for of in ("key", "item"))
+                known = [key.node if is_text(key.node) else name for (key, _), name in zip(pairs, keys, strict=True)]
+                made = ast.copy_location(ast.Dict(known, names), node)
             elif isinstance(node, ast.BinOp | ast.JoinedStr | ast.Call) and node not in self.settled:
                 taken = dict[str, ast.expr]()
                 made = take_apart(node, taken)
@@ -2797,8 +2820,10 @@ def take_apart(node: ast.expr, parts: dict[str, ast.expr]) -> ast.expr:
         made = ast.Starred(take_apart(node.value, parts), ast.Load())
     elif isinstance(node, ast.Tuple | ast.List):
         made = ast.List([take_apart(part, parts) for part in node.elts], ast.Load())
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_text(node.func.value):
-        made = ast.Call(node.func, [take_apart(part, parts) for part in node.args], node.keywords)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and hasattr(str, node.func.attr):
+        func = ast.copy_location(ast.Attribute(take_apart(node.func.value, parts), node.func.attr, ast.Load()), node)
+        named = [ast.keyword(part.arg, take_apart(part.value, parts)) for part in node.keywords]
+        made = ast.Call(func, [take_apart(part, parts) for part in node.args], named)
     else:
         made = ast.Name(ast.unparse(node), ast.Load())
         parts[made.id] = node

@@ -635,8 +635,8 @@ class MakerReader:
         if (node, where.key) in self.tools:
             return self.tools[node, where.key]
         draft = self._add_tool(read_made_text(self.program, kept[0]) or of.name, "class", node, where)
-        for value in kept[1]:
-            self._describe(draft, value.found.node, value.found.at, None)
+        for made in kept[1]:
+            self._describe(draft, made.found.node, made.found.at, None)
         draft.description = read_made_text(self.program, kept[1])
         for value in schemas[:1]:
             self._read_args_schema(value.node, value.at, draft)
@@ -767,16 +767,16 @@ def list_made_values(program: Program, values: Sequence[Traced], order: Sequence
     made = list[tuple[int, MadeValue]]()
     for value in values:
         method = find_method(value.at)
-        of = method.outer.owner if method is not None and method.outer is not None else None
+        of: Any = method.outer.owner if method is not None and method.outer is not None else None
         if method is None or of not in order:
             made.append((-len(order), MadeValue(value)))
         elif is_making(method.owner, of) and (is_sure := is_reached(program, value, method)) is not False:
             is_added = isinstance(program.parents.get(value.node), ast.AugAssign)
             made.append((-order.index(of), MadeValue(value, method.owner, bool(is_sure), is_added)))
     kept = list[MadeValue]()
-    for _, value in sorted(made, key=lambda pair: pair[0]):
-        is_changed = value.is_added or (value.maker is not None and reads_itself(program, value))
-        kept = [value] if value.is_sure and not is_changed else [*kept, value]
+    for _, part in sorted(made, key=lambda pair: pair[0]):
+        is_changed = part.is_added or (part.maker is not None and reads_itself(program, part))
+        kept = [part] if part.is_sure and not is_changed else [*kept, part]
     return kept or [MadeValue(value) for value in values[:1]]
 
 

@@ -1836,8 +1836,8 @@ class Program:
         owner = Traced(instance.of, base.at)
         found = False
         made_with = self._list_made_with(owner, name) if instance.call is None else ()
-        given = self._list_handed_up(base, name) or self._get_class_member(owner, name)
-        for value in [*made_with, *given, *self._list_assigned(owner, name, base)]:
+        own = self._list_handed_up(base, name) or self._get_class_member(owner, name)
+        for value in [*made_with, *own, *self._list_assigned(owner, name, base)]:
             found = True
             is_method = isinstance(value.node, BoundMethod) or is_partialmethod(value.node)
             yield from self._bind(value, base) if is_method else [value]
@@ -2355,9 +2355,12 @@ class Program:
             elif isinstance(node, ast.Dict) and (pairs := self.list_pairs(found)):
                 parts = {f"item {number}": self._settle(part) for number, (_, part) in enumerate(pairs)}
                 parts |= {f"key {number}": self._settle(key) for number, (key, _) in enumerate(pairs)}
-                keys, names = ([ast.Name(f"{of} {n}", ast.Load()) for n in range(len(pairs))] for of in ("key", "item"))
-                known = [key.node if is_text(key.node) else name for (key, _), name in zip(pairs, keys, strict=True)]
-                made = ast.copy_location(ast.Dict(known, names), node)
+                keys: list[ast.expr | None] = [
+                    key.node if is_text(key.node) else ast.Name(f"key {number}", ast.Load())
+                    for number, (key, _) in enumerate(pairs)
+                ]
+                names = [ast.Name(f"item {number}", ast.Load()) for number in range(len(pairs))]
+                made = ast.copy_location(ast.Dict(keys, names), node)
             elif isinstance(node, ast.BinOp | ast.JoinedStr | ast.Call) and node not in self.settled:
                 taken = dict[str, ast.expr]()
                 made = take_apart(node, taken)

@@ -104,6 +104,35 @@ def make():
 
 graph = make()
 """,
+    "named": f"""
+builder = StateGraph(Desk)
+node, edge = builder.add_node, builder.add_edge
+node(read)
+node(decide)
+edge(START, "read")
+edge("read", "decide")
+edge("decide", END)
+{MADE}""",
+    "named_once": f"""{NODES}
+edge = builder.add_edge
+edge(START, "read").add_edge("read", "decide")
+builder.add_edge("decide", END)
+{MADE}""",
+    "made_by_name": """
+
+def make():
+    made = StateGraph(Desk)
+    edge = made.add_edge
+    made.add_node(read)
+    made.add_node(decide)
+    edge(START, "read")
+    edge("read", "decide")
+    made.add_edge("decide", END)
+    return made.compile()
+
+
+graph = make()
+""",
 }
 PROMPT = 'You check "it".\nKeep \\ and {braces}.'
 Edit = Insertion | Removal | Specialist
@@ -238,9 +267,9 @@ def test_an_agent_beside_a_node_gets_a_field_of_its_own_in_every_form(name: str,
     source = check(f"{HEAD}{STATE}{BUILDERS[name]}", f"{name}_more", CHECK, EXPERT, *edits, given=given)
     assert "class DateCheckerState(Desk):\n    date_expert_text: str\n" in source
     assert "def date_checker(state: DateCheckerState) -> dict:" in source
-    assert 'add_edge("date_expert", "date_checker")' in source
+    assert 'edge("date_expert", "date_checker")' in source
     before = "START" if FIRST in edits else '"reader"' if edits else '"read"'
-    assert f'add_edge({before}, "date_expert")' in source
+    assert f'edge({before}, "date_expert")' in source
 
 
 def test_an_agent_beside_a_node_of_messages_reads_them() -> None:
@@ -434,3 +463,14 @@ def test_an_edge_that_cannot_be_split_is_named_with_the_text_to_put_there(edges:
     if "form" in told:
         assert 'return {"answer": reply.text}' in str(refusal.value)
         assert 'builder.add_edge("decide", "date_checker")\nbuilder.add_edge("date_checker", END)' in str(refusal.value)
+
+
+def test_a_program_of_long_sums_gets_a_patch_or_a_sentence() -> None:
+    for name, terms in (("long", 1_500), ("longer", 5_000)):
+        deep = " + ".join(f'"Text {number}."' for number in range(terms))
+        asked = 'return {"answer": model.invoke("Decide: "'
+        state = STATE.replace(asked, f'prompt = {deep}\n    return {{"answer": model.invoke(prompt')
+        Path(f"{name}.py").write_text(f"{HEAD}{state}{BUILDERS['calls']}", encoding="utf-8")
+    assert "+def date_checker(state: Desk) -> dict:" in write_patch("long.py:graph", CHECK)
+    with pytest.raises(ConfigError, match=r"longer\.py:graph is nested too deeply to be read"):
+        write_patch("longer.py:graph", CHECK)

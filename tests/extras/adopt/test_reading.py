@@ -3,6 +3,7 @@
 import ast
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -2824,6 +2825,28 @@ def test_names_of_methods_and_what_is_taken_out_of_collections_are_followed(writ
     assert read_chat(write, NAMED_METHODS) == texts
 
 
+POPPED_BY_KEY = """
+TEXTS = {"short": "Be short.", "long": "Be long."}
+
+
+def chat(state):
+    texts = dict(TEXTS)
+    return {"messages": [llm.invoke(texts.pop(state["length"], "Be as you are."))]}
+"""
+
+
+def test_what_an_unknown_key_takes_out_of_a_dict_is_a_value_or_the_default(write: Write) -> None:
+    assert read_chat(write, POPPED_BY_KEY) == {"Be short.", "Be long.", "Be as you are."}
+
+
+def test_a_stack_that_is_popped_and_pushed_many_times_has_all_its_texts(write: Write) -> None:
+    lines = "".join(f"    top = stack.pop()\n    stack.append(top + ' Text {number}.')\n" for number in range(1, 40))
+    renamed = "".join(f"    t{n} = stack.pop()\n    stack.append(t{n} + ' Text {n}.')\n" for n in range(40, 80))
+    head = f"def chat(state):\n    stack = ['Text 0.']\n{lines}{renamed}"
+    texts = read_chat(write, f"{head}    return {{'messages': [llm.invoke(stack.pop())]}}")
+    assert {text.strip() for text in texts} == {f"Text {number}." for number in range(80)}
+
+
 ALIASED_BUILDER = GRAPH.replace(
     'graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()',
     """
@@ -2912,6 +2935,64 @@ def test_a_prompt_that_many_calls_build_step_by_step_is_whole(write: Write) -> N
     assert read_chat(write, FLUENT) == {"You chat.", *rules, "The end.", "The very end."}
 
 
+STEPS = """
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class Prompt:
+    head: str = "Head."
+    rules: tuple = ()
+    notes: dict = field(default_factory=dict)
+
+    def rule(self, text):
+        return replace(self, rules=RULES)
+
+    def plus(self, text):
+        return replace(self, head=HEAD)
+
+    def note(self, key, text):
+        return replace(self, notes={**self.notes, key: text})
+
+    def show(self):
+        return "\\n".join([self.head, *self.rules, *self.notes.values()])
+
+
+def make(kind):
+    prompt = Prompt().rule("Always.")
+    if kind == "x":
+        prompt = prompt.rule("If x.")
+    for text in ("For one.", "For two."):
+        prompt = prompt.rule(text)
+    return prompt
+
+
+LONG = CHAIN
+
+
+def chat(state):
+    noted = Prompt("Noted.").note("a", "Note a.").note("b", "Note b.").note("c", "Note c.").note("d", "Note d.")
+    return {"messages": [llm.invoke(made.show()) for made in (make(state["kind"]), LONG, noted)]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "head"),
+    [
+        ("(*self.rules, text)", "self.head + text"),
+        ("self.rules + (text,)", 'self.head + " " + text'),
+        ('[*self.rules, f"* {text}"]', 'f"{self.head} {text}"'),
+        ("[*self.rules, text.strip()]", '" ".join([self.head, text])'),
+    ],
+)
+def test_a_prompt_that_is_replaced_step_by_step_is_whole_in_every_spelling(write: Write, rules: str, head: str) -> None:
+    steps = "".join(f'.rule("Rule {number}.").plus("More {number}.")' for number in range(30))
+    texts = {f"{word} {number}." for word in ("Rule", "More") for number in range(30)}
+    texts |= {"Head.", "Noted.", "Always.", "If x.", "For one.", "For two.", *(f"Note {key}." for key in "abcd")}
+    body = STEPS.replace("RULES", rules).replace("HEAD", head).replace("CHAIN", f"Prompt(){steps}")
+    assert read_chat(write, body) - {"* {}"} == texts
+
+
 TOOL_NODE = """
 from langchain.agents import create_agent
 from langchain_core.tools import tool
@@ -2935,11 +3016,33 @@ def chat(state):
 """
 
 
-@pytest.mark.parametrize("tools", ["node", "ToolNode([pay], handle_tool_errors='The till is jammed.')"])
+OF_ITSELF = "tools = [pay]\ntools = ToolNode(tools, handle_tool_errors='The till is jammed.')\n"
+
+
+@pytest.mark.parametrize("tools", ["node", "ToolNode([pay], handle_tool_errors='The till is jammed.')", "tools"])
 def test_an_agent_has_the_tools_of_the_tool_node_that_it_is_given(write: Write, tools: str) -> None:
     texts = {"Pay a bill.", "It is paid.", "Number of the bill.", "The till is jammed."}
-    assert read_chat(write, TOOL_NODE.replace("TOOLS", tools)) == texts
+    body = TOOL_NODE.replace("\n\ndef chat", f"\n{OF_ITSELF}\n\ndef chat") if tools == "tools" else TOOL_NODE
+    assert read_chat(write, body.replace("TOOLS", tools)) == texts
     assert [agent.tools for agent in read_program("app:graph").agents] == [("pay",)]
+
+
+def test_an_agent_has_the_tools_of_a_tool_node_and_of_a_list_that_one_function_returns(write: Write) -> None:
+    mixed = """@tool
+def refund(bill: str) -> str:
+    "Give the money back."
+    return "It is given back."
+
+
+def choose(state):
+    if state["late"]:
+        return node
+    return [refund]
+
+
+def chat"""
+    read_chat(write, TOOL_NODE.replace("def chat", mixed).replace("TOOLS", "choose(state)"))
+    assert [{*agent.tools} for agent in read_program("app:graph").agents] == [{"pay", "refund"}]
 
 
 OWN_MODELS = """
@@ -2971,6 +3074,30 @@ gate = Short(inner=llm)
 def chat(state):
     return {"messages": [gate.invoke("Open.")]}
 """
+OWN_REPLIES = """
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+
+def say(text):
+    return AIMessage(text)
+
+
+class Canned(BaseChatModel):
+    def _generate(self, messages, stop=None, run_manager=None, **more):
+        reply = say("I do not know that.")
+        if "weather" in messages[-1].content:
+            reply = AIMessage(content="It is sunny today.")
+        return ChatResult(generations=[ChatGeneration(message=reply)])
+
+
+canned = Canned()
+
+
+def chat(state):
+    return {"messages": [canned.invoke("Open."), llm.invoke([AIMessage("I am ready."), *state["messages"]])]}
+"""
 OWN_SUBCLASS = """
 from langchain_core.messages import SystemMessage
 
@@ -2993,6 +3120,10 @@ def test_what_a_model_of_the_program_adds_is_a_text_that_a_layer_may_not_see(wri
     assert not any(text.is_past for text in read_program("app:graph").texts)
     assert read_chat(write, OWN_SUBCLASS) == {"Be loud.", "Shout."}
     assert [text.pieces for text in read_program("app:graph").texts if text.is_past] == [("Be loud.",)]
+
+
+def test_what_a_model_of_the_program_replies_is_no_prompt(write: Write) -> None:
+    assert read_chat(write, OWN_REPLIES) == {"Open.", "I am ready."}
 
 
 REPLACED_WORDS = """
@@ -3022,6 +3153,39 @@ def test_words_that_a_function_replaces_by_a_pattern_are_holes(write: Write) -> 
     assert holes == {"Greet ": ("[[NAME]]", "[[town]]"), "Write to ": ("name",), plain: (), "Elm Town": ()}
 
 
+SPELL = """
+def spell(match):
+    word = match.group()
+    word = word.strip()
+    return word.upper()
+"""
+
+
+def shout(body: str) -> str:
+    return f"import re\n{SPELL}\n\ndef chat(state):\n    return {{'messages': [llm.invoke({body})]}}"
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (r"re.sub(r'\bI\b', lambda m: state['me'], 'In the CITY I, you.')", "In the CITY {I}, you."),
+        (r"re.sub(r'\bcity\b', lambda m: state['city'], 'A capacity, a city.')", "A capacity, a {city}."),
+        (r"re.sub(r'\w+', lambda m: state.get(m[0], m[0]), 'Write every WORD.')", "Write every WORD."),
+        (r"re.sub(r'[A-Z]{2,}', lambda m: m.group().title(), 'Obey THE rules.')", "Obey THE rules."),
+        (r"re.sub(r'[A-Z]{2,}', lambda m: m[0] if state['loud'] else m[0].lower(), 'Obey IT.')", "Obey IT."),
+        (r"re.sub(r'[A-Z]{2,}', spell, 'Obey HIM.')", "Obey HIM."),
+        (r"re.sub(r'[A-Z]{2,}', lambda m: state[m.group().lower()], 'Obey THE rules.')", "Obey {THE} rules."),
+        (r"re.sub(r'<(\w+)>', lambda m: m.group(1).upper(), 'Obey <the> rules.')", "Obey {<the>} rules."),
+    ],
+)
+def test_words_that_a_pattern_matches_are_holes_where_a_function_replaces_them(
+    write: Write, call: str, text: str
+) -> None:
+    read_chat(write, shout(call))
+    found = [zip(text.pieces, (*text.holes, ""), strict=True) for text in read_program("app:graph").texts]
+    assert [text] == ["".join(piece + (hole and f"{{{hole}}}") for piece, hole in parts) for parts in found]
+
+
 TEMPLATES_IN_A_DICT = """
 from jinja2 import DictLoader, Environment
 
@@ -3036,6 +3200,31 @@ def chat(state):
 
 def test_templates_of_a_dict_are_read_with_those_that_they_include(write: Write) -> None:
     assert read_chat(write, TEMPLATES_IN_A_DICT) == {"{} Chat with {}.", "Be brief."}
+
+
+MADE_TEMPLATES = """
+from jinja2 import DictLoader, Environment
+
+BASE = "Base rules."
+
+
+def make(name):
+    return f"Made of {name}."
+
+
+texts = {"a": "Hello {{ x }}.", "b": f"{{% include 'c' %}} {BASE} here.", "c": "\\n".join(["One.", "Two."])}
+texts |= {"d": make("wood"), "e": BASE + " Plus."}
+env = Environment(loader=DictLoader(texts))
+
+
+def chat(state):
+    return {"messages": [llm.invoke(env.get_template(name).render(x=1)) for name in ("a", "b", "d", "e")]}
+"""
+
+
+def test_templates_of_a_dict_that_code_puts_together_are_read(write: Write) -> None:
+    made = {"{} {} here.", "Base rules.", "One.\nTwo.", "Made of {}.", "wood", " Plus."}
+    assert read_chat(write, MADE_TEMPLATES) == {"Hello {}.", *made}
 
 
 CELLS = """
@@ -3234,9 +3423,99 @@ def test_objects_of_a_class_of_tools_are_tools_of_their_own_where_its_init_names
     assert tools == {"table_north": "Sailings of the north line.", "table_south": "Sailings of the south line."}
 
 
+PATHS_OF_INIT = """
+from langchain_core.tools import BaseTool
+
+
+class Bell(BaseTool):
+    name: str = "bell"
+    description: str = "Ring."
+    tone: str = "low"
+
+
+class Safe(Bell):
+    def __init__(self, safe=False, text=None, **more):
+        super().__init__(**more)
+        if safe:
+            self.name = "safe"
+            self.description = "Ring with care."
+        if text:
+            self.description = text
+
+
+class Near(Bell):
+    def __init__(self, side):
+        super().__init__()
+        self.name = self.name + "_" + side
+        self.description += f" Only {side}."
+
+
+class Toned(Bell):
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.name = f"{self.tone}_bell"
+        self.description = f"Ring {self.tone}."
+
+
+class Later(Bell):
+    def model_post_init(self, context):
+        self.name = f"late_{self.tone}"
+
+
+def chat(state):
+    some = [Safe(), Safe(safe=True), Safe(text="Told."), Near("north"), Near("south")]
+    return {"messages": [llm.bind_tools([*some, TOOLS]).invoke("Ask.")]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tools", "named"),
+    [
+        ('Toned(tone="high")', {("high_bell", "Ring high.")}),
+        ('Toned(tone="high"), Toned(tone="dull")', {("high_bell", "Ring high."), ("dull_bell", "Ring dull.")}),
+        ('Later(tone="high"), Later(tone="dull")', {("late_high", "Ring."), ("late_dull", "Ring.")}),
+        ('Safe(safe=state["safe"])', {("bell", "Ring.")}),
+    ],
+)
+def test_a_tool_has_the_name_and_description_that_the_path_of_its_init_gives_it(
+    write: Write, tools: str, named: set[tuple[str, str]]
+) -> None:
+    texts = read_chat(write, PATHS_OF_INIT.replace("TOOLS", tools))
+    assert texts >= {"Ring.", "Ring with care.", "Told.", " Only {}."}
+    found = {(tool.name, tool.description) for tool in read_program("app:graph").tools}
+    near = {(f"bell_{side}", f"Ring. Only {side}.") for side in ("north", "south")}
+    assert found == {("bell", "Ring."), ("safe", "Ring with care."), ("bell", "Told."), *near, *named}
+
+
 def test_a_name_that_is_bound_anew_hundreds_of_times_has_all_its_texts(write: Write) -> None:
     lines = "".join(f"    prompt = f'{{prompt}} Text {number}.'\n" for number in range(1, 400))
     body = f"def chat(state):\n    prompt = 'Text 0.'\n{lines}    return {{'messages': [llm.invoke(prompt)]}}"
     limit = sys.getrecursionlimit()
     assert len(read_chat(write, body)) == 400
+    assert sys.getrecursionlimit() == limit
+
+
+def test_readings_in_several_threads_leave_the_recursion_limit_as_it_was(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, read, limit = ("first:graph", "second:graph"), reader.read_graphs, sys.getrecursionlimit()
+    begun, go = ({name: threading.Event() for name in names} for _ in range(2))
+    seen = dict[str, int]()
+
+    def wait(name: str) -> Any:
+        begun[name].set()
+        assert go[name].wait(20)
+        seen[name] = sys.getrecursionlimit()
+        return read(name)
+
+    monkeypatch.setattr(reader, "read_graphs", wait)
+    threads = [threading.Thread(target=read_program, args=(name,)) for name in names]
+    for name, thread in zip(names, threads, strict=True):
+        write(f"{name.partition(':')[0]}.py", f"PROMPT = 'Chat.'\n{GRAPH}")
+        thread.start()
+        assert begun[name].wait(20)
+    for name, thread in zip(names, threads, strict=True):
+        go[name].set()
+        thread.join()
+    assert seen == dict.fromkeys(names, reader.FRAMES)
     assert sys.getrecursionlimit() == limit

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeGuard
 
 from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, find_strings, has_base, tell_kind
@@ -455,10 +456,19 @@ class CodeReader:
 
     def _read_message(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read a message, or a prompt template; in a model of the program it depends on who sends it."""
+        if node in self.replies:
+            return
         of = code.at.outer
         is_method = of is not None and isinstance(of.owner, ast.ClassDef) and of.outer is not None
         is_own = is_method and has_base(self.program, Traced(of.owner, of.outer), MODEL_BASES)  # type: ignore[union-attr, arg-type]
         self.ask(node, at, code, via="message" if is_own else "model")
+
+    @cached_property
+    def replies(self) -> set[Any]:
+        """Messages that models of the program reply, as in `ChatGeneration(message=AIMessage(text))`."""
+        calls = self.program.calls.get("ChatGeneration", ())
+        given = [(get_keywords(call.node).get("message"), call.at) for call in calls]
+        return {found.node for message, at in given if message is not None for found in self.program.trace(message, at)}
 
     def _read_above(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read what a model of the program hands to the class above it, behind where a layer sees what is asked."""

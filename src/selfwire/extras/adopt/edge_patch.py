@@ -20,7 +20,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.code import ASKING
 from selfwire.extras.adopt.graphs import GraphReader, NodeDraft
 from selfwire.extras.adopt.kinds import SAME_MODEL, find_kinds, find_strings
-from selfwire.extras.adopt.reader import read_graphs
+from selfwire.extras.adopt.reader import allow_depth, read_graphs
 from selfwire.extras.adopt.source import (
     Import,
     SourceFile,
@@ -103,28 +103,30 @@ class InsertedNode(NamedTuple):
     function: str
 
 
-def list_edge_edits(target: str, edges: GraphEdits) -> Iterator[tuple[str, list[str], list[SourceEdit]]]:
+def list_edge_edits(target: str, edges: GraphEdits) -> list[tuple[str, list[str], list[SourceEdit]]]:
     """List the edits that write the edges of a team into the source of a graph.
 
     Args:
         target: the graph, as `my_app.graph:graph`.
         edges: the edits of the team.
 
-    Yields:
+    Returns:
         For each node of the program that gets agents behind it, and each that is taken out: file and line of the first
         edge, names of the agents or of the node, and the edits. Those that take calls out come last, without names.
 
     Raises:
         ConfigError: the source has no place for one; the message has file and line, and the text to put there.
     """
-    writer, joins = EdgeWriter(read_graphs(target), edges), {found.merge: found for found, _ in edges.specialists}
-    for source, ends, chain in list_chains(found for found, _ in edges.inserted):
-        edits, place = writer.split(source, ends, chain)
-        yield place, [joins.get(found.agent, found).agent for found in chain], edits
-    for removal in edges.removals:
-        edits, place = writer.take_out(removal)
-        yield place, [removal.node], edits
-    yield "", [], [*writer.drop_calls()]
+    with allow_depth(target):
+        writer, joins = EdgeWriter(read_graphs(target), edges), {found.merge: found for found, _ in edges.specialists}
+        written = list[tuple[str, list[str], list[SourceEdit]]]()
+        for source, ends, chain in list_chains(found for found, _ in edges.inserted):
+            edits, place = writer.split(source, ends, chain)
+            written.append((place, [joins.get(found.agent, found).agent for found in chain], edits))
+        for removal in edges.removals:
+            edits, place = writer.take_out(removal)
+            written.append((place, [removal.node], edits))
+        return [*written, ("", [], [*writer.drop_calls()])]
 
 
 class EdgeWriter:
@@ -618,16 +620,24 @@ def _split_call(
         first = [f"add_edge({given[0]}, {quoted[0]})"] if is_first else []
         parts = [*added, *first, *links, f"set_finish_point({quoted[-1]})"]
     owner = node.func.value
-    begin = _get_offset(text, owner.end_lineno, owner.end_col_offset)
+    begin, end = _find_span(call, owner)
     stop = _get_offset(text, node.end_lineno, node.end_col_offset)
-    before = text[begin : text.index(method, begin)]
+    is_alias = end == _find_span(call, node.func)[1]  # of the method, as `edge` after `edge = builder.add_edge`
+    name, before = (owner.id, ".") if is_alias else (text[begin:end], text[end : text.index(method, end)])
     if isinstance(owner, ast.Name | ast.Attribute) and before == ".":
         line = text.rfind("\n", 0, begin) + 1
-        margin, name = text[line : begin - len(_show(call, owner))], _show(call, owner)
+        margin = text[line:begin]
         if not margin.strip() and text[stop : (text.find("\n", stop) + 1 or len(text))].strip()[:1] in ("", "#"):
-            written = f"\n{margin}".join(f"{name}.{part}" for part in parts)
-            return SourceEdit(show_path(call.at.file.path), line + len(margin), stop, written)
-    return SourceEdit(show_path(call.at.file.path), begin, stop, "".join(f"{before}{part}" for part in parts))
+            written = f"\n{margin}".join(
+                f"{text[begin:end]}{part[len(method) :]}"
+                if is_alias and part.startswith(f"{method}(")
+                else f"{name}.{part}"
+                for part in parts
+            )
+            return SourceEdit(show_path(call.at.file.path), begin, stop, written)
+    written = "".join(f"{before}{part}" for part in parts)
+    begin, written = (begin, f"{name}{written}") if is_alias else (end, written)
+    return SourceEdit(show_path(call.at.file.path), begin, stop, written)
 
 
 def _ask(form: NodeForm | None) -> str:

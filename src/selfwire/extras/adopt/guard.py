@@ -67,7 +67,7 @@ def restrict(folder: Path, report: Callable[[str, str], None]) -> None:
         elif event in STARTING:
             _refuse(f"starts another program ({event})")
         elif event in CHANGING:
-            for path in _list_written(event, given):
+            for path in _list_written(event, given, inside):
                 is_there = event == "os.mkdir" and Path(path).is_dir()  # fails by itself
                 where = os.path.realpath(path)
                 if not is_there and where != os.devnull and not where.startswith(inside + os.sep):
@@ -95,28 +95,31 @@ def _format_address(given: tuple[Any, ...]) -> str:
     return ":".join(part.decode() if isinstance(part, bytes) else str(part) for part in parts[:2])
 
 
-def _list_written(event: str, given: tuple[Any, ...]) -> Iterator[str]:
-    """List the paths that an event would change."""
+def _list_written(event: str, given: tuple[Any, ...], folder: str) -> Iterator[str]:
+    """List the paths that an event would change; `folder` is the one below which open folders are looked for."""
     if event == "open" and not (isinstance(given[2], int) and given[2] & WRITING):
         return
-    for place, folder in CHANGING[event]:
-        path, within = given[place], -1 if folder is None else given[folder]
+    for place, opened in CHANGING[event]:
+        path, within = given[place], -1 if opened is None else given[opened]
         if isinstance(path, int):
-            yield from () if event == "open" else [_find_open_path(path)]
+            yield from () if event == "open" else [_find_open_path(path, folder)]
         elif isinstance(path, str | bytes | os.PathLike):
             found = os.fsdecode(path)
             if event == "sqlite3.connect":
                 found = found.removeprefix("file:").partition("?")[0]
             if found and not found.startswith(":memory:"):
-                yield found if within in (-1, None) else os.path.join(_find_open_path(within), found)
+                yield found if within in (-1, None) else os.path.join(_find_open_path(within, folder), found)
 
 
-def _find_open_path(descriptor: int) -> str:
-    """Find the path of an open file or folder; "/" where the system does not show it."""
-    try:
+def _find_open_path(descriptor: int, folder: str) -> str:
+    """Find the path of an open file or folder; where the system shows none, that of a folder below one, else "/"."""
+    with suppress(OSError):
         return os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:
-        return os.sep
+    with suppress(OSError):
+        opened = os.fstat(descriptor)
+        paths = (path for path, _, _ in os.walk(folder) if os.path.samestat(os.lstat(path), opened))
+        return next(paths, os.sep)
+    return os.sep
 
 
 def _show(path: str) -> str:

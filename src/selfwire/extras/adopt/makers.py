@@ -2,9 +2,10 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from selfwire.extras.adopt.code import Code, CodeReader
 from selfwire.extras.adopt.kinds import (
@@ -33,6 +34,7 @@ from selfwire.extras.adopt.source import (
     is_text,
     list_decorators,
     list_items,
+    list_positional,
     parse_expression,
 )
 from selfwire.extras.adopt.texts import get_outside_maker, is_foreign, shorten_source
@@ -465,19 +467,24 @@ class MakerReader:
     def read_tools(self, node: ast.expr, at: Surroundings, code: Code) -> list[ToolDraft]:
         """Read a list of tools, or a `ToolNode` that has them, which a piece of code hands to a model."""
         drafts: dict[ToolDraft, None] = {}
-        nodes = [found for kind, found in find_kinds(self.program, node, at) if kind == "tools"]
-        for found in nodes or self.list_elements(node, at):
-            if found in nodes:
-                code.refers.append(self.reader.get_code(*found[:2]))
-                for part in [*found.node.args[:1], *(key.value for key in found.node.keywords if key.arg == "tools")]:
-                    drafts |= dict.fromkeys(self.read_tools(part, found.at, code))
+        pending, seen = [Traced(node, at)], set[Any]()
+        while pending:
+            part = pending.pop(0)
+            if (part.node, part.at.key) in seen:  # tools = ToolNode(tools)
                 continue
-            draft = self.read_tool(found)
-            if draft is not None:
-                drafts[draft] = None
-                code.refers.append(draft.docs)
-            else:
-                self._note_foreign_tools(found)
+            seen.add((part.node, part.at.key))
+            nodes = [found for kind, found in find_kinds(self.program, *part[:2]) if kind == "tools"]
+            for found in nodes:
+                code.refers.append(self.reader.get_code(*found[:2]))
+                given = [*found.node.args[:1], *(key.value for key in found.node.keywords if key.arg == "tools")]
+                pending += [Traced(tools, found.at) for tools in given]
+            for found in self.list_elements(*part[:2]):
+                draft = self.read_tool(found) if found not in nodes else None
+                if draft is not None:
+                    drafts[draft] = None
+                    code.refers.append(draft.docs)
+                elif found not in nodes:
+                    self._note_foreign_tools(found)
         return list(drafts)
 
     def _note_foreign_tools(self, found: Traced) -> None:
@@ -618,19 +625,19 @@ class MakerReader:
         """Read an object of a class of tools; its fields are those of the class, or what the call passes."""
         of, passed = found.node.of, get_keywords(found.node.call) if found.node.call else {}
         names, descriptions, schemas = (
-            list(self.program.get_member(found, key)) for key in ("name", "description", "args_schema")
+            [*self.program.get_member(found, key)] for key in ("name", "description", "args_schema")
         )
-        is_made = any(find_method(value.at) and not is_later(value, of) for value in (*names, *descriptions))
+        order = [base.node for base in self.program.list_mro(Traced(of, found.at))]
+        kept = [list_made_values(self.program, values, order) for values in (names, descriptions)]
+        is_made = any(value.maker for values in kept for value in values)
         is_own = (is_made or bool({"name", "description"} & passed.keys())) and found.node.made_in is not None
         node, where = (found.node.call, found.node.made_in) if is_own else (of, found.at)
         if (node, where.key) in self.tools:
             return self.tools[node, where.key]
-        made = [value for value in names if not is_later(value, of)] if is_made else names[:1]
-        name = "".join([text for value in made[-1:] for text in find_strings(self.program, *value[:2]).values][:1])
-        draft = self._add_tool(name or of.name, "class", node, where)
-        first = [value for value in descriptions if not is_later(value, of)]
-        for value in (first or descriptions)[-1:]:  # what `__init__` gives comes behind the default
-            self._describe(draft, value.node, value.at, None)
+        draft = self._add_tool(read_made_text(self.program, kept[0]) or of.name, "class", node, where)
+        for made in kept[1]:
+            self._describe(draft, made.found.node, made.found.at, None)
+        draft.description = read_made_text(self.program, kept[1])
         for value in schemas[:1]:
             self._read_args_schema(value.node, value.at, draft)
         for method in ("_run", "_arun"):
@@ -736,14 +743,97 @@ MAKING = ("__init__", "__post_init__", "model_post_init")
 """Methods that make an object."""
 
 
-def is_later(value: Traced, of: ast.ClassDef) -> bool:
-    """Whether a method assigns a value that does not make the object, and that none of those that do calls."""
-    method = find_method(value.at)
-    if method is None or method.owner.name in MAKING:
-        return False
+class MadeValue(NamedTuple):
+    """A value that a field of an object may have once the object is made.
+
+    Attributes:
+        maker: the method that gives it; None if it is the default or what a call passes.
+        is_sure: whether the method does so in any case.
+        is_added: whether it is added to the value before, by `+=`.
+    """
+
+    found: Traced
+    maker: Any = None
+    is_sure: bool = True
+    is_added: bool = False
+
+
+def list_made_values(program: Program, values: Sequence[Traced], order: Sequence[Any]) -> list[MadeValue]:
+    """List the values of a field of an object once it is made: one that it surely has, and what may come behind it.
+
+    Args:
+        order: the class of the object and its base classes, whose methods give values before those of the class.
+    """
+    made = list[tuple[int, MadeValue]]()
+    for value in values:
+        method = find_method(value.at)
+        of: Any = method.outer.owner if method is not None and method.outer is not None else None
+        if method is None or of not in order:
+            made.append((-len(order), MadeValue(value)))
+        elif is_making(method.owner, of) and (is_sure := is_reached(program, value, method)) is not False:
+            is_added = isinstance(program.parents.get(value.node), ast.AugAssign)
+            made.append((-order.index(of), MadeValue(value, method.owner, bool(is_sure), is_added)))
+    kept = list[MadeValue]()
+    for _, part in sorted(made, key=lambda pair: pair[0]):
+        is_changed = part.is_added or (part.maker is not None and reads_itself(program, part))
+        kept = [part] if part.is_sure and not is_changed else [*kept, part]
+    return kept or [MadeValue(value) for value in values[:1]]
+
+
+def is_making(method: Any, of: ast.ClassDef) -> bool:
+    """Whether a method makes objects of a class, or is called by one that does."""
     makers = [part for part in of.body if isinstance(part, ast.FunctionDef) and part.name in MAKING]
     calls = [part for maker in makers for part in ast.walk(maker) if isinstance(part, ast.Call)]
-    return method.owner.name not in map(get_last_name, (call.func for call in calls))
+    return method.name in MAKING or method.name in map(get_last_name, (call.func for call in calls))
+
+
+def is_reached(program: Program, value: Traced, method: Surroundings) -> bool | None:
+    """Whether a method comes to a value; None if that depends on what the source does not show."""
+    child, parent, is_sure = value.node, program.parents.get(value.node), True
+    while parent is not None and parent is not method.owner:
+        if isinstance(parent, ast.If) and child is not parent.test:
+            tests = [parent.test, ast.copy_location(ast.UnaryOp(ast.Not(), parent.test), parent.test)]
+            here, other = tests if child in parent.body else reversed(tests)
+            if program.is_false(here, value.at):
+                return False
+            is_sure = is_sure and program.is_false(other, value.at)
+        is_sure = is_sure and not isinstance(parent, ast.For | ast.While | ast.Try)
+        child, parent = parent, program.parents.get(parent)
+    return is_sure or None
+
+
+def reads_itself(program: Program, value: MadeValue) -> bool:
+    """Whether a value is made of the one that the field has had before, as `self.name = self.name + "_north"`."""
+    statement = value.found.node
+    while statement is not None and not isinstance(statement, ast.Assign):
+        statement = program.parents.get(statement)
+    targets = [ast.unparse(target) for target in statement.targets] if statement is not None else []
+    return any(ast.unparse(part) in targets for part in ast.walk(value.found.node) if isinstance(part, ast.Attribute))
+
+
+def read_made_text(program: Program, values: Sequence[MadeValue]) -> str:
+    """Read the text that a field surely has once its object is made; "" if the source does not show it."""
+    text = ""
+    for value in values:
+        if value.is_sure or value is values[0]:
+            node, at = value.found.node, value.found.at
+            if value.maker is not None and reads_itself(program, value):
+                node = TextPutter(list_positional(value.maker)[0], text).visit(deepcopy(node))
+            read = "".join(find_strings(program, node, at).values[:1])
+            text = text + read if value.is_added else read
+    return text
+
+
+class TextPutter(ast.NodeTransformer):
+    """Puts a text in the place of each attribute of an object; the only one that is read is that which is assigned."""
+
+    def __init__(self, me: str, text: str) -> None:
+        self.me, self.text = me, text
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """Put the text there."""
+        is_own = isinstance(node.value, ast.Name) and node.value.id == self.me
+        return ast.copy_location(ast.Constant(self.text), node) if is_own else node
 
 
 def _list_parts(program: Program, found: Traced) -> list[Traced] | None:

@@ -4,8 +4,11 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 from selfwire.core.errors import ConfigError
@@ -63,9 +66,7 @@ def read_program(name: str) -> Inventory:
     Raises:
         ConfigError: the name is none, the file or the attribute is missing, or a file is no valid Python.
     """
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, FRAMES))
-    try:
+    with allow_depth(name):
         graphs = read_graphs(name)
         markers = list(_list_markers(graphs.program))
         for call in markers:
@@ -80,12 +81,51 @@ def read_program(name: str) -> Inventory:
                 "use a ThreadPoolExecutor, or target=contextvars.copy_context().run with the function in args",
             )
         return _make_inventory(name, graphs, {call.node.args[1]: call.node.args[0].value for call in markers})
+
+
+@dataclass
+class DepthLimit:
+    """The limit of nested calls of the process: raised while any thread reads a program, and as it was after that."""
+
+    lock: Lock = field(default_factory=Lock)
+    readers: int = 0
+    before: int = 0
+
+    def enter(self) -> None:
+        """Raise the limit for the first of those who read."""
+        with self.lock:
+            if not self.readers:
+                self.before = sys.getrecursionlimit()
+                sys.setrecursionlimit(max(self.before, FRAMES))
+            self.readers += 1
+
+    def leave(self) -> None:
+        """Restore the limit behind the last of those who read."""
+        with self.lock:
+            self.readers -= 1
+            if not self.readers:
+                sys.setrecursionlimit(self.before)
+
+
+LIMIT = DepthLimit()
+
+
+@contextmanager
+def allow_depth(name: str) -> Iterator[None]:
+    """Allow reading of a program to be nested deeply.
+
+    Raises:
+        ConfigError: it is nested more deeply than that.
+    """
+    LIMIT.enter()
+    try:
+        yield
     except RecursionError:
         raise ConfigError(
             f"the code of {name} is nested too deeply to be read; name a graph in a file with shorter expressions"
         ) from None
     finally:
-        sys.setrecursionlimit(before)
+        LIMIT.leave()
 
 
 def read_graphs(name: str) -> GraphReader:

@@ -521,11 +521,13 @@ class Program:
         assigned: what methods assign to attributes of `self`, by class and attribute.
         asked: questions that are being answered; see `end_circles` and `_trace_in_order`.
         listed: how often the elements of a collection are being listed.
+        popped: collections out of which an element is being taken, with the depth of the expression that takes it.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
         steps: the number of expressions that were traced.
         rests: the dicts that calls pass for `**rest`; `positional` has the tuples for `*rest`.
         passed: items of dicts that `**` passes, by dict and key, and calls without the function that `partial` takes.
+        settled: expressions that `take_apart` made, with the values that they are made of in their surroundings.
         taken: items of collections that are loaded from files.
         list_globbed: lists the files of `folder.glob(pattern)`.
         list_loaded: lists the keys, or the indices, of what is loaded from a YAML, JSON or TOML file.
@@ -557,6 +559,8 @@ class Program:
         self.active: dict[Any, int] = {}
         self.asked: set[Any] = set()
         self.listed = Counter[Any]()
+        self.popped: dict[Any, int] = {}
+        self.settled: set[ast.expr] = set()
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = sys.maxsize
         self.steps = self.lists = 0
@@ -1832,7 +1836,8 @@ class Program:
         owner = Traced(instance.of, base.at)
         found = False
         made_with = self._list_made_with(owner, name) if instance.call is None else ()
-        for value in [*made_with, *self._get_class_member(owner, name), *self._list_assigned(owner, name, base)]:
+        own = self._list_handed_up(base, name) or self._get_class_member(owner, name)
+        for value in [*made_with, *own, *self._list_assigned(owner, name, base)]:
             found = True
             is_method = isinstance(value.node, BoundMethod) or is_partialmethod(value.node)
             yield from self._bind(value, base) if is_method else [value]
@@ -1841,6 +1846,17 @@ class Program:
                 named = self.passed.setdefault((function, f"attribute {name}"), ast.Constant(name))
                 given = {part: [Traced(named, value.at)] for part in list_positional(function)[1:2]}
                 yield from self.list_returned(function, value.at, given, None, base)
+
+    def _list_handed_up(self, me: Traced, name: str) -> list[Traced]:
+        """List what a call passes for a field that `__init__(self, **more)` hands to `super().__init__(**more)`."""
+        passed = get_keywords(me.node.call).get(name) if me.node.call is not None else None
+        for init in self.find_init(me) if passed is not None and me.node.made_in is not None else ():
+            rest = init.node.args.kwarg
+            for call in self.calls.get("__init__", ()) if rest and name not in list_parameters(init.node) else ():
+                more = [get_last_name(part.value) for part in call.node.keywords if part.arg is None]
+                if call.at.owner is init.node and is_super_method(call.node) and more == [rest.arg]:
+                    return [Traced(passed, me.node.made_in, me.node.call)]
+        return []
 
     def _list_made_with(self, of: Traced, name: str) -> Iterator[Traced]:
         """List what the calls that make objects of a class without `__init__` pass for a field."""
@@ -1876,7 +1892,11 @@ class Program:
             if method.name == "__init_subclass__":
                 given = self.list_decorations(self.enter(method, inside))
                 made = [at for sub, at in given if sub is me.node.of] or [at for _, at in given]
-            elif method.name == "__post_init__" and isinstance(me.node, Instance) and me.node.call is not None:
+            elif (
+                method.name in ("__post_init__", "model_post_init")
+                and isinstance(me.node, Instance)
+                and me.node.call is not None
+            ):
                 made = [Surroundings(inside.file, method, inside, give_first(method, me))]
             yield from (Traced(value, at) for at in [*filter(None, made)] or self._list_around(value, method, inside))
 
@@ -2150,7 +2170,20 @@ class Program:
         values = self.trace(found.node, found.at)
         return all(not isinstance(value.node, ast.Constant) or value.node.value == key for value in values)
 
+    def _trace_chain(self, node: ast.Call, at: Surroundings) -> None:
+        """Trace the calls of a long chain, `made.first().second()`, from the first on, as the last is too deep."""
+        chain: list[ast.expr] = [node]
+        while isinstance(chain[-1], ast.Call) and isinstance(chain[-1].func, ast.Attribute):
+            chain.append(chain[-1].func.value)
+        key = ("chain", chain[-1], at.key)
+        if len(chain) > MANY and key not in self.asked:
+            self.asked.add(key)
+            for call in reversed(chain[1:]):
+                self.trace(call, at)
+            self.asked.discard(key)
+
     def _trace_call(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
+        self._trace_chain(node, at)
         found = False
         default = get_default(node) if get_last_name(node.func) in ("field", "Field") else None
         if default is not None:
@@ -2265,8 +2298,20 @@ class Program:
             item = self.passed.setdefault((node, "item"), ast.Subscript(owner, node.args[0], ast.Load()))
             found = [value for value in self.trace(item, at) if value.node is not item]
             return [*found, *(value for part in node.args[1:] if found for value in self.trace(part, at))]
+        owners = self.trace(owner, at)
+        if node.args and any(map(self.list_pairs, owners)):
+            return [value for value in self._get_from_dict(node, at) if value.node is not node]
+        around = [self.popped[found.node] for found in owners if found.node in self.popped]
+        if around:  # what is taken out of a stack goes into what is put back
+            self.cut = min(self.cut, *around)
+            return []
+        own = dict.fromkeys((found.node for found in owners), self.active.get((node, at.key), 0))
+        self.popped |= own
         parts = (part for part in self._iterate_all([owner], at) if isinstance(part, Traced))
-        return [*self._trace_all(parts)]
+        found = [*self._trace_all(parts)]
+        for value in own:
+            del self.popped[value]
+        return found
 
     def _make_dict(self, value: Traced) -> Traced:
         """Make a dict of a list of pairs; another value stays."""
@@ -2300,16 +2345,32 @@ class Program:
         """Find what a value is made of, so that a chain of changes of an object is not nested ever deeper."""
         settled = []
         for found in self.trace(*value[:2]):
-            node, at = found.node, found.at
-            is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
-            if is_sum or isinstance(node, ast.Tuple | ast.List):
-                sides = [Traced(node.left, at), Traced(node.right, at)] if is_sum else [*self.iterate(found)]
-                parts = [self.trace(*part[:2]) for part in sides if isinstance(part, Traced)]
-                given = {f"item {number}": part for number, part in enumerate(parts)}
-                names: list[ast.expr] = [ast.Name(name, ast.Load()) for name in given]
-                made = ast.BinOp(names[0], ast.Add(), names[1]) if is_sum else ast.Tuple(names, ast.Load())
-                kept = self.passed.setdefault((node, f"{len(names)} items"), ast.copy_location(made, node))
-                found = found._replace(node=kept, at=Surroundings(at.file, at.owner, at.outer, given))
+            node, parts = found.node, dict[str, list[Traced]]()
+            elements = [*self.iterate(found)] if isinstance(node, ast.BinOp | ast.Tuple | ast.List) else []
+            if elements or isinstance(node, ast.Tuple | ast.List):
+                settled_parts = [self._settle(part) for part in elements if isinstance(part, Traced)]
+                parts = {f"item {number}": part for number, part in enumerate(settled_parts)}
+                names: list[ast.expr] = [ast.Name(name, ast.Load()) for name in parts]
+                made: ast.expr = ast.copy_location(ast.Tuple(names, ast.Load()), node)
+            elif isinstance(node, ast.Dict) and (pairs := self.list_pairs(found)):
+                parts = {f"item {number}": self._settle(part) for number, (_, part) in enumerate(pairs)}
+                parts |= {f"key {number}": self._settle(key) for number, (key, _) in enumerate(pairs)}
+                keys: list[ast.expr | None] = [
+                    key.node if is_text(key.node) else ast.Name(f"key {number}", ast.Load())
+                    for number, (key, _) in enumerate(pairs)
+                ]
+                names = [ast.Name(f"item {number}", ast.Load()) for number in range(len(pairs))]
+                made = ast.copy_location(ast.Dict(keys, names), node)
+            elif isinstance(node, ast.BinOp | ast.JoinedStr | ast.Call) and node not in self.settled:
+                taken = dict[str, ast.expr]()
+                made = take_apart(node, taken)
+                parts = {name: self._settle(Traced(part, found.at)) for name, part in taken.items() if part is not node}
+            if parts:
+                kept = self.passed.setdefault((node, f"{len(parts)} items"), made)
+                self.settled.add(kept)
+                at = Surroundings(found.at.file, found.at.owner, found.at.outer, parts)
+                at.depth = max(part.at.depth for values in parts.values() for part in values)
+                found = found._replace(node=kept, at=at)
             settled.append(found)
         return settled or [value]
 
@@ -2745,6 +2806,31 @@ def get_docstring(owner: Any) -> ast.Constant | None:
     if isinstance(first, ast.Expr) and is_text(first.value):
         return first.value
     return None
+
+
+def take_apart(node: ast.expr, parts: dict[str, ast.expr]) -> ast.expr:
+    """Copy a text that is put together, with names for what is no literal; `parts` gets what the names stand for."""
+    if isinstance(node, ast.Constant):
+        return node
+    made: ast.expr
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        made = ast.BinOp(take_apart(node.left, parts), node.op, take_apart(node.right, parts))
+    elif isinstance(node, ast.JoinedStr):
+        made = ast.JoinedStr([take_apart(part, parts) for part in node.values])
+    elif isinstance(node, ast.FormattedValue):
+        made = ast.FormattedValue(take_apart(node.value, parts), node.conversion, node.format_spec)
+    elif isinstance(node, ast.Starred):
+        made = ast.Starred(take_apart(node.value, parts), ast.Load())
+    elif isinstance(node, ast.Tuple | ast.List):
+        made = ast.List([take_apart(part, parts) for part in node.elts], ast.Load())
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and hasattr(str, node.func.attr):
+        func = ast.copy_location(ast.Attribute(take_apart(node.func.value, parts), node.func.attr, ast.Load()), node)
+        named = [ast.keyword(part.arg, take_apart(part.value, parts)) for part in node.keywords]
+        made = ast.Call(func, [take_apart(part, parts) for part in node.args], named)
+    else:
+        made = ast.Name(ast.unparse(node), ast.Load())
+        parts[made.id] = node
+    return ast.copy_location(made, node)
 
 
 def list_assignments(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -40,6 +40,7 @@ from selfwire.extras.adopt.source import (
     list_items,
     list_positional,
     list_summands,
+    read_key,
 )
 
 WIDTH = 100
@@ -85,6 +86,8 @@ TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt", "example_prom
 MAKERS = ("from_messages", "from_template", "from_file")
 UNCHANGED = ("strip", "lstrip", "rstrip", "expandtabs", "removeprefix", "removesuffix", "center", "ljust", "rjust")
 """Methods of texts that keep their words."""
+SPELLING = (*UNCHANGED, "lower", "upper", "title", "capitalize", "swapcase", "casefold")
+"""Methods that spell a word in another way."""
 PASSED_ON = (
     "str",
     "list",
@@ -860,7 +863,7 @@ class TextFinder:
         for name in names:  # it grows with those that a template includes or extends
             for loader in loaders:
                 texts.update(dict.fromkeys(self._load_jinja_text(loader, name)))
-            sources = (text.text if isinstance(text, FileText) else text.node.value for text in texts)
+            sources = [source for text in texts for source in list_sources(text)]
             names += [part for source in sources for part in INCLUDED.findall(source) if part not in names]
         for text in texts:
             if isinstance(text, FileText):
@@ -887,7 +890,7 @@ class TextFinder:
                 pair for found in self.program.trace(given[0], loader.at) for pair in self.program.list_pairs(found)
             )
             named = (value for key, value in pairs if name in self.program.read_strings(*key[:2]))
-            return [text for value in named for text in self.program.trace(*value[:2]) if is_text(text.node)]
+            return [text for value in named for text in self.program.trace(*value[:2])]
         folder = given[0]
         if kind == "PackageLoader":
             folder = ast.Call(ast.Name("read_text", ast.Load()), [*given, ast.Constant("templates")][:2], [])
@@ -935,7 +938,8 @@ class TextFinder:
         patterns, text = prompt_files.find_substitution(self.program, node, at)
         is_space = any(pattern in (r"\s+", r"\s\s+", r"\s{2,}") for pattern in patterns)
         value = next((given for given, behind in pairwise(node.args) if behind is text), get_keywords(node).get("repl"))
-        if value is not None and any(isinstance(found.node, Function) for found in self.program.trace(value, at)):
+        made = [found for found in self.program.trace(value, at) if isinstance(found.node, Function)] if value else []
+        if value is not None and made and not all(map(self._is_spelling, made)):
             self.follow(value, at, reach._replace(mode="", changes=(), whole=False, kind=""))
             curly = [pattern for pattern in patterns if pattern.replace("\\", "").startswith("{{")]
             reach = reach.fill_first("curly") if curly else reach
@@ -943,6 +947,12 @@ class TextFinder:
             reach = reach._replace(marks=tuple(dict.fromkeys(marks)))
         if text is not None:
             self.follow(text, at, reach.change_first(("squeeze",)) if is_space else reach)
+
+    def _is_spelling(self, function: Traced) -> bool:
+        """Whether a function only spells in another way what a pattern matches: `lambda found: found[0].lower()`."""
+        inside = self.program.enter(function.node, function.at)
+        returned = inside.names.returned
+        return bool(returned) and all(is_spelled(self.program, part, inside) for part in returned)
 
     def _follow_last(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         """Follow `unicodedata.normalize(form, text)`."""
@@ -1192,6 +1202,23 @@ class TextFinder:
             )
 
 
+@end_circles(True)
+def is_spelled(program: Program, node: ast.expr, at: Surroundings) -> bool:
+    """Whether an expression is what the first argument of its function, a match, has matched, in any spelling."""
+    for found in program.trace(node, at):
+        made, func = found.node, getattr(found.node, "func", None)
+        if isinstance(func, ast.Attribute) and func.attr in SPELLING:
+            if not is_spelled(program, func.value, found.at):
+                return False
+            continue
+        names = list_positional(found.at.owner)[:1] if isinstance(found.at.owner, Function) else []
+        parts = made.args if get_last_name(func) == "group" else [getattr(made, "slice", None)]
+        is_whole = all(part is not None and read_key(part) == 0 for part in parts)
+        if get_last_name(getattr(func or made, "value", None)) not in names or not is_whole:
+            return False
+    return True
+
+
 @end_circles(list[tuple[Any, Traced]]())
 def list_entries(program: Program, node: ast.expr, at: Surroundings) -> list[tuple[Any, Traced]]:
     """List the keys and values of a dict, and of those that it takes in by `**`.
@@ -1238,6 +1265,14 @@ def find_cut_file(program: Program, node: Any, at: Surroundings, depth: int = 0)
     inner = (found for part in parts if isinstance(part, ast.expr) for found in program.trace(part, at))
     deeper = (find_cut_file(program, found.node, found.at, depth + 1) for found in inner if depth < DEEPEST_CUT)
     return next((found for found in deeper if found is not None), None)
+
+
+def list_sources(text: FileText | Traced) -> list[str]:
+    """List the literals of which a template is made; that of a file is one."""
+    if isinstance(text, FileText):
+        return [text.text]
+    parts = ast.walk(text.node) if isinstance(text.node, ast.AST) else ()
+    return [part.value for part in parts if is_text(part)]
 
 
 def is_marker(program: Program, node: ast.Call, at: Surroundings) -> bool:
@@ -1373,24 +1408,30 @@ def compile_mark(pattern: str) -> list[re.Pattern[str]]:
 
 
 def split_marks(pieces: tuple[str, ...], holes: tuple[str, ...], marks: Iterable[str | re.Pattern[str]]) -> Split:
-    """Split pieces further at words that the program replaces."""
+    """Split pieces further where the program replaces words."""
     given = [*marks]
-    words = {
-        found[0]
-        for mark in given
-        if isinstance(mark, re.Pattern)
-        for piece in pieces
-        for found in mark.finditer(piece)
-        if LETTERS.search(found[0])
-    }
-    known = sorted({*words, *(mark for mark in given if isinstance(mark, str))}, key=len, reverse=True)
-    pattern = re.compile(f"({'|'.join(map(re.escape, known)) or '(?!)'})")
+    words = sorted((mark for mark in given if isinstance(mark, str)), key=len, reverse=True)
+    patterns = [re.compile("|".join(map(re.escape, words)))] if words else []
+    patterns += [mark for mark in given if isinstance(mark, re.Pattern) and not matches_each_word(mark, pieces)]
     parts, names = list[str](), list[str]()
     for number, piece in enumerate(pieces):
-        found_parts = pattern.split(piece)
-        parts += found_parts[::2]
-        names += [*found_parts[1::2], *holes[number : number + 1]]
+        found, end = [match for pattern in patterns for match in pattern.finditer(piece)], 0
+        for match in sorted(found, key=lambda match: (match.start(), -match.end())):
+            if match.start() >= end and LETTERS.search(match[0]):
+                parts.append(piece[end : match.start()])
+                names.append(match[0])
+                end = match.end()
+        parts.append(piece[end:])
+        names += holes[number : number + 1]
     return tuple(parts), tuple(names)
+
+
+def matches_each_word(pattern: re.Pattern[str], pieces: Iterable[str]) -> bool:
+    """Whether a pattern, such as that of any word, leaves nothing of a text; a hole alone has marks around its name."""
+    texts = [*pieces]
+    words = [match[0] for text in texts for match in pattern.finditer(text) if match[0]]
+    are_plain = all(word[0].isalnum() and word[-1].isalnum() for word in words)
+    return are_plain and not any(LETTERS.search(pattern.sub("", text)) for text in texts)
 
 
 def _split_format(text: str) -> Split:

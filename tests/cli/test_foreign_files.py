@@ -620,13 +620,26 @@ def test_a_run_of_another_user_with_a_saved_graph_imports_nothing(home: Path, he
     assert not was_imported(here)
 
 
-@pytest.mark.parametrize("systems", ["single, foreign_graph:graph", "mine=foreign_graph.py:graph"])
+@pytest.mark.parametrize(
+    "systems",
+    ["single, foreign_graph:graph", "mine=foreign_graph.py:graph", "foreign_team:graph", "single, mine = my.team:graph"],
+)
 def test_graphs_that_a_directory_names_are_not_imported(home: Path, here: Path, systems: str) -> None:
-    (here / "foreign_graph.py").write_text(GRAPH)
+    (here / "my").mkdir()
+    for file in ("foreign_graph.py", "foreign_team.py", "my/team.py"):
+        (here / file).write_text(GRAPH)
     (here / "selfwire.toml").write_text(f'[prove]\nsystems = "{systems}"\n')
     words = ("prove", "--benchmark", "tasks.jsonl", "--model", "offline", "--budget-calls", "9", "--dry-run")
     assert f"sets systems = {systems}, which needs your consent" in call(home, *words, code=WRONG).stderr
     assert not was_imported(here)
+
+
+def test_saved_teams_that_a_directory_names_need_no_consent(home: Path, here: Path) -> None:
+    with open_library(home) as library:
+        run_sync(library.save("mine", make_baseline("single").seed([]), run="r", step=0))
+    (here / "selfwire.toml").write_text('[prove]\nsystems = "team:mine, other=team:mine"\n')
+    words = ("prove", "--benchmark", "tasks.jsonl", "--model", "offline", "--budget-calls", "9", "--dry-run")
+    assert "consent" not in call(home, *words, code=None).stderr
 
 
 def test_what_a_library_says_of_a_team_sends_the_terminal_no_commands(home: Path, here: Path) -> None:

@@ -20,8 +20,8 @@ from selfwire.cli.commands import COMMANDS, FILE, FOUND, load_command
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import ask_on_terminal
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import is_graph
 from selfwire.store.files import refuse_existing
-from selfwire.store.library import TEAM
 from selfwire.store.trust import is_agreed
 from selfwire.tools.ready import find_foreign_tools
 
@@ -147,7 +147,7 @@ def _needs_consent(flag: str, value: object) -> bool:
     if flag == "grader":
         return ":" in str(value)
     if flag == "systems":
-        return ":" in str(value).replace(TEAM, "")
+        return any(is_graph(system.rpartition("=")[2].strip()) for system in str(value).split(","))
     if flag == "tools":
         return bool(find_foreign_tools(str(value)))
     return flag in ASKED_FOR and value not in (False, "")

@@ -620,9 +620,68 @@ def test_a_run_of_another_user_with_a_saved_graph_imports_nothing(home: Path, he
     assert not was_imported(here)
 
 
+def test_a_proof_of_a_saved_graph_goes_on_under_another_key_after_consent(
+    home: Path, here: Path, saved_graph: str
+) -> None:
+    few = ("--benchmark", "tasks.jsonl", "--seeds", "1", "--tasks", "4", "--model", "offline", "--evolve", "none")
+    words = ("prove", "--systems", saved_graph, *few, "--yes", "--out", "proof")
+    call(home, *words, "--budget-calls", "1", code=STOPPED, **{CONFIG_HOME: str(here.parent / "another")})
+    forget_graph(here)
+    assert f"selfwire show {saved_graph}@" in call(home, *words, "--budget-calls", "90", code=WRONG).stderr
+    assert not was_imported(here)
+    call(home, "show", saved_graph, "--trust")
+    call(home, *words, "--budget-calls", "90")
+    assert was_imported(here)
+
+
+def test_seeds_of_a_saved_graph_go_on_under_another_key_after_consent(home: Path, here: Path, saved_graph: str) -> None:
+    words = ("compare", saved_graph, "single", "--benchmark", "tasks.jsonl", "--seeds", "2", *FEW)
+    call(home, *words, "--budget-calls", "1", code=STOPPED, **{CONFIG_HOME: str(here.parent / "another")})
+    forget_graph(here)
+    assert f"selfwire show {saved_graph}@" in call(home, *words, "--budget-calls", "90", code=WRONG).stderr
+    call(home, "show", saved_graph, "--trust")
+    call(home, *words, "--budget-calls", "900")
+
+
+def test_a_graph_that_is_handed_over_in_python_goes_on_under_another_key(
+    home: Path, here: Path, saved_graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = selfwire.load(saved_graph, home=home)
+
+    def compare(calls: int) -> None:
+        systems: dict[str, selfwire.Team | str] = {"a": team, "single": "single"}
+        selfwire.compare(systems, "tasks.jsonl", model="offline", budget={"calls": calls}, home=home, run_name="r")
+
+    monkeypatch.setenv(CONFIG_HOME, str(here.parent / "another"))
+    with pytest.raises(selfwire.errors.BudgetError):
+        compare(1)
+    monkeypatch.setenv(CONFIG_HOME, str(here.parent / "third"))
+    compare(900)
+
+
+def test_a_team_of_another_graph_in_a_run_is_not_agreed_to_by_python(
+    home: Path, here: Path, saved_graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = selfwire.load(saved_graph, home=home)
+    monkeypatch.setenv(CONFIG_HOME, str(here.parent / "another"))
+    with pytest.raises(selfwire.errors.BudgetError):
+        selfwire.evaluate("single", "tasks.jsonl", model="offline", budget={"calls": 1}, home=home, run_name="r")
+    monkeypatch.setenv(CONFIG_HOME, str(here.parent / "third"))
+    with closing(sqlite3.connect(home / "runs" / "r" / JOURNAL)) as connection, connection:
+        connection.execute("INSERT OR REPLACE INTO notes VALUES ('graphs', ?)", (json.dumps([theirs.method]),))
+    with pytest.raises(selfwire.errors.ConfigError, match=r"graphs of teams foreign_graph:graph; .*`selfwire clean r`"):
+        selfwire.evaluate("single", "tasks.jsonl", model="offline", budget={"calls": 900}, home=home, run_name="r")
+    assert not was_imported(here)
+
+
 @pytest.mark.parametrize(
     "systems",
-    ["single, foreign_graph:graph", "mine=foreign_graph.py:graph", "foreign_team:graph", "single, mine = my.team:graph"],
+    [
+        "single, foreign_graph:graph",
+        "mine=foreign_graph.py:graph",
+        "foreign_team:graph",
+        "single, mine = my.team:graph",
+    ],
 )
 def test_graphs_that_a_directory_names_are_not_imported(home: Path, here: Path, systems: str) -> None:
     (here / "my").mkdir()

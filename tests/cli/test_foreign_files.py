@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import sqlite3
 import stat
 import subprocess
@@ -589,6 +590,7 @@ def test_a_team_of_a_graph_that_another_user_has_saved_imports_nothing(
     told = call(home, *words, code=WRONG).stderr
     assert "is not known as saved by you, and names the code of the graph foreign_graph:graph" in told
     assert f"selfwire show {saved_graph}@" in told
+    assert "another user has saved it, or an older selfwire, or you with another config folder" in told
     assert not was_imported(here)
 
 
@@ -600,6 +602,21 @@ def test_a_team_of_a_graph_of_another_user_is_asked_after_consent(home: Path, he
     assert "4" in call(home, "run", saved_graph, "What is 2 + 2?").stdout
     forget_graph(here)
     assert selfwire.run(saved_graph, "What is 2 + 2?", model="offline", home=home).answer == "4"
+
+
+def test_the_way_to_a_team_of_another_user_goes_from_elsewhere_and_from_python(
+    home: Path, here: Path, saved_graph: str
+) -> None:
+    with pytest.raises(selfwire.errors.ConfigError) as refused:
+        selfwire.run(saved_graph, "What is 2 + 2?", model="offline", home=home)
+    [command] = re.findall(r"`selfwire (show \S+ --trust --home \S+)`", str(refused.value))
+    [ref] = re.findall(r"selfwire\.load\('(\S+)'\)", str(refused.value))
+    team = selfwire.load(ref, home=home)
+    assert selfwire.run(team, "What is 2 + 2?", model="offline", home=home).answer == "4"
+    forget_graph(here)
+    elsewhere = here.parent / "elsewhere"
+    call(elsewhere, *command.split())
+    assert "4" in call(home, "run", saved_graph, "What is 2 + 2?").stdout
 
 
 def test_a_team_of_a_graph_is_asked_without_a_question_by_the_user_who_saved_it(
@@ -669,7 +686,10 @@ def test_a_team_of_another_graph_in_a_run_is_not_agreed_to_by_python(
     monkeypatch.setenv(CONFIG_HOME, str(here.parent / "third"))
     with closing(sqlite3.connect(home / "runs" / "r" / JOURNAL)) as connection, connection:
         connection.execute("INSERT OR REPLACE INTO notes VALUES ('graphs', ?)", (json.dumps([theirs.method]),))
-    with pytest.raises(selfwire.errors.ConfigError, match=r"graphs of teams foreign_graph:graph; .*`selfwire clean r`"):
+    with pytest.raises(
+        selfwire.errors.ConfigError,
+        match=r"graphs of teams foreign_graph:graph; .*`selfwire clean r --home .*` removes",
+    ):
         selfwire.evaluate("single", "tasks.jsonl", model="offline", budget={"calls": 900}, home=home, run_name="r")
     assert not was_imported(here)
 

@@ -51,7 +51,7 @@ from selfwire.store.journal_file import (
     read_spend,
     refuse_other_facts,
 )
-from selfwire.store.library import home_folder
+from selfwire.store.library import format_home_option, home_folder
 from selfwire.store.trust import is_agreed, is_own, make_mark
 from selfwire.tools.ready import end_servers, find_foreign_tools, find_server_files
 
@@ -341,7 +341,8 @@ def refuse_foreign_run(
         taken = {name: value for name, value in list_taken(request, out, left).items() if name in taken}
         if not taken:
             return
-        way_out = f"`selfwire clean {path.parent.name}` removes it, and then the same call starts anew"
+        remove = f"selfwire clean {path.parent.name}{format_home_option(path.parents[2])}"
+        way_out = f"`{remove}` removes it, and then the same call starts anew"
     listed = ", ".join(f"{what} {value}" for what, value in taken.values())
     origin = f"run {path.parent.name!r} in {path.parent.parent} is not known as a run of yours, and names {listed}"
     question = f"{origin}; nothing of that is used yet. Do you trust it?"

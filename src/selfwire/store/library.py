@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
@@ -122,6 +123,13 @@ def home_folder(home: Path | str | None = None) -> Path:
     if folder.is_file():
         raise ConfigError(f"{folder} is a file, and teams and runs lie in a folder; choose another with --home")
     return folder
+
+
+def format_home_option(home: Path | str | None) -> str:
+    """Format the option that makes another command use the same folder or address; "" for the default."""
+    if not home or str(home) == (os.environ.get("SELFWIRE_HOME") or ".selfwire"):
+        return ""
+    return f" --home {shlex.quote(str(home))}"
 
 
 class ThreadedStore(BaseStore):
@@ -491,9 +499,18 @@ class Library:
         found = f"{origin}, and names the code of the graph {team.method}"
         digest = hashlib.sha256(team.method.encode()).hexdigest()
         if not is_agreed(Path(self.where, version.name), digest, found, ask):
+            agree = f"`selfwire show {version.ref} --trust{self._home_option}`"
             raise ConfigError(
-                f"{found}; nothing of that was imported; if you trust it, say so: selfwire show {version.ref} --trust"
+                f"{found}; another user has saved it, or an older selfwire, or you with another config folder; nothing "
+                f"of that was imported; if you trust it, say so: {agree}; or in Python hand over the team that "
+                f"selfwire.load({version.ref!r}) gives"
             )
+
+    @property
+    def _home_option(self) -> str:
+        if "://" in self.where:
+            return "" if os.environ.get("SELFWIRE_LIBRARY") else format_home_option(self.where)
+        return format_home_option(Path(self.where).parent)
 
     async def _get(self, namespace: tuple[str, ...], key: str) -> Item | None:
         item = await self.store.aget((_ROOT, *namespace), key) if all(map(is_id, namespace)) else None

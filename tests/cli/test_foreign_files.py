@@ -590,7 +590,7 @@ def test_a_team_of_a_graph_that_another_user_has_saved_imports_nothing(
     told = call(home, *words, code=WRONG).stderr
     assert "is not known as saved by you, and names the code of the graph foreign_graph:graph" in told
     assert f"selfwire show {saved_graph}@" in told
-    assert "another user has saved it, or an older selfwire, or you with another config folder" in told
+    assert "another user has saved it, or an older selfwire, or you with another config folder or" in told
     assert not was_imported(here)
 
 
@@ -625,6 +625,31 @@ def test_a_team_of_a_graph_is_asked_without_a_question_by_the_user_who_saved_it(
     call(home, "adopt", "foreign_graph:graph", "--name", "mine")
     assert "4" in call(home, "run", "mine", "What is 2 + 2?").stdout
     assert "leave --trust out" in call(home, "show", "hiva", "--trust", code=WRONG).stderr
+
+
+@pytest.mark.parametrize("by", ["mark", "consent"])
+@pytest.mark.parametrize("graph", ["foreign_graph:graph", "foreign_graph.py:graph", "foreign_graph.inner:graph"])
+def test_a_module_of_the_same_name_in_another_directory_is_not_the_graph_that_was_saved(
+    home: Path, here: Path, by: str, graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = here.parent / "other"
+    for folder in (here, other):
+        (folder / "foreign_graph").mkdir(parents=True)
+        for file in ("foreign_graph/__init__.py", "foreign_graph/inner.py", "foreign_graph.py"):
+            (folder / file).write_text(GRAPH)
+    key = {} if by == "mark" else {CONFIG_HOME: str(here.parent / "another")}
+    call(home, "adopt", graph, "--name", "mine", **key)
+    if by == "consent":
+        call(home, "show", "mine", "--trust")
+    assert "4" in call(home, "run", "mine", "What is 2 + 2?").stdout
+    for name in [name for name in sys.modules if name.startswith("foreign_graph")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.chdir(other)
+    told = call(home, "run", "mine", "What is 2 + 2?", code=WRONG).stderr
+    assert f"names the code of the graph {graph} in {other}" in told
+    assert not was_imported(other)
+    call(home, "show", "mine", "--trust")
+    assert "4" in call(home, "run", "mine", "What is 2 + 2?").stdout
 
 
 def test_a_run_of_another_user_with_a_saved_graph_imports_nothing(home: Path, here: Path, saved_graph: str) -> None:

@@ -28,7 +28,7 @@ from langgraph.store.memory import InMemoryStore
 from pydantic import Field, TypeAdapter, ValidationError
 
 from selfwire.core.errors import ConfigError, LibraryError
-from selfwire.core.plugins import is_graph
+from selfwire.core.plugins import find_graph_file, is_graph
 from selfwire.core.team import Lineage, Team
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, is_id, to_canonical_json, to_plain_json
 from selfwire.store.files import (
@@ -496,14 +496,15 @@ class Library:
         if not is_graph(team.method) or is_own(text, version.mark):
             return
         origin = f"team {version.ref} in {self.where} is not known as saved by you"
-        found = f"{origin}, and names the code of the graph {team.method}"
-        digest = hashlib.sha256(team.method.encode()).hexdigest()
+        file = find_graph_file(team.method)
+        found = f"{origin}, and names the code of the graph {team.method}{f' in {file}' if file else ''}"
+        digest = hashlib.sha256(to_canonical_json([team.method, file]).encode()).hexdigest()
         if not is_agreed(Path(self.where, version.name), digest, found, ask):
             agree = f"`selfwire show {version.ref} --trust{self._home_option}`"
             raise ConfigError(
-                f"{found}; another user has saved it, or an older selfwire, or you with another config folder; nothing "
-                f"of that was imported; if you trust it, say so: {agree}; or in Python hand over the team that "
-                f"selfwire.load({version.ref!r}) gives"
+                f"{found}; another user has saved it, or an older selfwire, or you with another config folder or with "
+                f"the graph in another file; nothing of that was imported; if you trust it, say so: {agree}; or in "
+                f"Python hand over the team that selfwire.load({version.ref!r}) gives"
             )
 
     @property
@@ -559,8 +560,8 @@ class Library:
 
 
 def _describe_for_mark(name: str, run: str, step: int, team: Team) -> str:
-    """Write what the mark of a version covers: its place in the library, and the graph that its team names."""
-    return to_canonical_json(["team", name, run, step, team.method])
+    """Write what the mark of a version covers: its place in the library, and the graph of its team with its file."""
+    return to_canonical_json(["team", name, run, step, team.method, find_graph_file(team.method)])
 
 
 def open_library(home: Path | str | None = None, *, create: bool = True, snapshot: bool = False) -> Library:

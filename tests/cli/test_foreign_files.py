@@ -23,7 +23,7 @@ from selfwire.evals.baselines import make_baseline
 from selfwire.models.sync import run_sync
 from selfwire.runs.record import CHANGEABLE, JOURNAL, get_version, list_run_names
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec
-from selfwire.store.library import open_library
+from selfwire.store.library import Library, open_library
 from selfwire.store.trust import AGREED, CONFIG_HOME, KEY
 from selfwire.tools.worker_pool import WorkerPool
 from tests.commands import call
@@ -625,6 +625,21 @@ def test_a_team_of_a_graph_is_asked_without_a_question_by_the_user_who_saved_it(
     call(home, "adopt", "foreign_graph:graph", "--name", "mine")
     assert "4" in call(home, "run", "mine", "What is 2 + 2?").stdout
     assert "leave --trust out" in call(home, "show", "hiva", "--trust", code=WRONG).stderr
+
+
+def test_consent_to_a_team_at_an_address_holds_in_every_directory(
+    home: Path, here: Path, saved_graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_library(home) as library:
+        team, version = run_sync(library.load(saved_graph)), run_sync(library.head(saved_graph))
+        shared = Library(library.store, "postgres://db.example/teams")
+        monkeypatch.setattr("selfwire.store.library.find_graph_file", lambda name: "/installed/foreign_graph.py")
+        shared.refuse_foreign_graph(team, version, ask=lambda question: True)
+        monkeypatch.chdir(here.parent)
+        shared.refuse_foreign_graph(team, version)
+        other = Library(library.store, "postgres://db.example/others")
+        with pytest.raises(selfwire.errors.ConfigError, match=r"--trust --home postgres://db\.example/others`"):
+            other.refuse_foreign_graph(team, version)
 
 
 @pytest.mark.parametrize("by", ["mark", "consent"])

@@ -499,7 +499,8 @@ class Library:
         file = find_graph_file(team.method)
         found = f"{origin}, and names the code of the graph {team.method}{f' in {file}' if file else ''}"
         digest = hashlib.sha256(to_canonical_json([team.method, file]).encode()).hexdigest()
-        if not is_agreed(Path(self.where, version.name), digest, found, ask):
+        place = f"{self.where}/{version.name}" if "://" in self.where else Path(self.where, version.name)
+        if not is_agreed(place, digest, found, ask):
             agree = f"`selfwire show {version.ref} --trust{self._home_option}`"
             raise ConfigError(
                 f"{found}; another user has saved it, or an older selfwire, or you with another config folder or with "

@@ -627,6 +627,25 @@ def test_a_team_of_a_graph_is_asked_without_a_question_by_the_user_who_saved_it(
     assert "leave --trust out" in call(home, "show", "hiva", "--trust", code=WRONG).stderr
 
 
+def test_a_team_that_is_saved_without_a_mark_says_how_it_is_asked(
+    home: Path, here: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (here / "foreign_graph.py").write_text(GRAPH)
+    (tmp_path / "file").write_text("")
+    nowhere = {CONFIG_HOME: str(tmp_path / "file" / "config")}
+    call(home, "adopt", "foreign_graph:graph", "--name", "mine", **nowhere)
+    [said] = [record.getMessage() for record in caplog.records if "no mark of yours" in record.getMessage()]
+    assert f"{nowhere[CONFIG_HOME]} can hold no key" in said
+    assert f"set {CONFIG_HOME} to a folder of yours" in said
+    [agree] = re.findall(r"`selfwire (show mine --trust)`", said)
+    assert "selfwire show mine@" in call(home, "run", "mine", "What is 2 + 2?", code=WRONG, **nowhere).stderr
+    call(home, *agree.split())
+    assert "4" in call(home, "run", "mine", "What is 2 + 2?").stdout
+    caplog.clear()
+    call(home, "adopt", "foreign_graph:graph", "--name", "other")
+    assert not caplog.records
+
+
 def test_consent_to_a_team_at_an_address_holds_in_every_directory(
     home: Path, here: Path, saved_graph: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

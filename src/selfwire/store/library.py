@@ -11,6 +11,7 @@ Namespaces: (selfwire, bodies) by fingerprint; (selfwire, versions, name) by "ru
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import re
 import shlex
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -40,10 +42,13 @@ from selfwire.store.files import (
     place_draft,
     read_team,
 )
-from selfwire.store.trust import is_agreed, is_own, make_mark
+from selfwire.store.trust import CONFIG_HOME, get_config_folder, is_agreed, is_own, make_mark
 
 if TYPE_CHECKING:
     from langgraph.store.sqlite import SqliteStore
+
+
+_log = logging.getLogger(__name__)
 
 
 class Version(FrozenModel):
@@ -353,6 +358,8 @@ class Library:
         if head is None or not (beside or version.facts.get("accepted") is False):
             writes.append(_put(("heads",), name, {"version": version.version}))
         await self.store.abatch(writes)
+        if is_graph(team.method) and not version.mark:
+            _warn_of_no_mark(get_config_folder(), f"selfwire show {name} --trust{self._home_option}")
         return version
 
     async def store_blobs(self, team: Team) -> None:
@@ -563,6 +570,17 @@ class Library:
 def _describe_for_mark(name: str, run: str, step: int, team: Team) -> str:
     """Write what the mark of a version covers: its place in the library, and the graph of its team with its file."""
     return to_canonical_json(["team", name, run, step, team.method, find_graph_file(team.method)])
+
+
+@cache
+def _warn_of_no_mark(folder: Path, agree: str) -> None:
+    _log.warning(
+        "%s can hold no key, so that this team of a graph has no mark of yours and is refused where it is asked; "
+        "set %s to a folder of yours, then agree with `%s`; or in Python hand over the team",
+        folder,
+        CONFIG_HOME,
+        agree,
+    )
 
 
 def open_library(home: Path | str | None = None, *, create: bool = True, snapshot: bool = False) -> Library:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -632,7 +633,7 @@ def test_a_team_that_is_saved_without_a_mark_says_how_it_is_asked(
 ) -> None:
     (here / "foreign_graph.py").write_text(GRAPH)
     (tmp_path / "file").write_text("")
-    nowhere = {CONFIG_HOME: str(tmp_path / "file" / "config")}
+    nowhere: dict[str, Any] = {CONFIG_HOME: str(tmp_path / "file" / "config")}
     call(home, "adopt", "foreign_graph:graph", "--name", "mine", **nowhere)
     [said] = [record.getMessage() for record in caplog.records if "no mark of yours" in record.getMessage()]
     assert f"{nowhere[CONFIG_HOME]} can hold no key" in said
@@ -671,7 +672,7 @@ def test_a_module_of_the_same_name_in_another_directory_is_not_the_graph_that_wa
         (folder / "foreign_graph").mkdir(parents=True)
         for file in ("foreign_graph/__init__.py", "foreign_graph/inner.py", "foreign_graph.py"):
             (folder / file).write_text(GRAPH)
-    key = {} if by == "mark" else {CONFIG_HOME: str(here.parent / "another")}
+    key: dict[str, Any] = {} if by == "mark" else {CONFIG_HOME: str(here.parent / "another")}
     call(home, "adopt", graph, "--name", "mine", **key)
     if by == "consent":
         call(home, "show", "mine", "--trust")

@@ -404,9 +404,9 @@ async def explore_texts(self: Any, team: Team, question: Question, ctx: object) 
     ("explore", "complaint"),
     [
         (answer_now, r"explore is written as `async def explore\(self, team, question, ctx\)`"),
-        (answer_text, "explore must return a list of Trajectory, not '4'$"),
-        (answer_nothing, "explore must return a list of Trajectory, not None$"),
-        (explore_texts, r"explore must return a list of Trajectory, not '4' in it$"),
+        (answer_text, "explore must return a list of Trajectory, not '4'"),
+        (answer_nothing, "explore must return a list of Trajectory, not None"),
+        (explore_texts, r"explore must return a list of Trajectory, not '4' in it"),
     ],
 )
 def test_an_explore_that_cannot_be_used_is_called_by_its_name(

@@ -19,6 +19,7 @@ import selfwire
 from selfwire.cli.commands import STOPPED, WRONG
 from selfwire.cli.config_file import ASKED_FOR, list_commands
 from selfwire.cli.options import ask_on_terminal
+from selfwire.core.plugins import import_user_module
 from selfwire.core.values import fingerprint
 from selfwire.evals.baselines import make_baseline
 from selfwire.models.sync import run_sync
@@ -734,6 +735,22 @@ def test_a_graph_that_is_handed_over_in_python_goes_on_under_another_key(
         compare(1)
     monkeypatch.setenv(CONFIG_HOME, str(here.parent / "third"))
     compare(900)
+
+
+def test_a_run_of_a_graph_that_python_has_given_as_a_value_says_so_on_the_command_line(
+    home: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "foreign_graph.py").write_text(GRAPH)
+    graph, limits = import_user_module("foreign_graph").graph, {"calls": 1}
+    monkeypatch.setattr("selfwire.core.plugins.GRAPHS", given := dict[str, Any]())
+    monkeypatch.setattr("selfwire.graphs.own_graph.GRAPHS", given)
+    with pytest.raises(selfwire.errors.BudgetError):
+        selfwire.evaluate(graph, "tasks.jsonl", model="offline", budget=limits, home=home, run_name="r")
+    given.clear()  # as in another process
+    told = call(home, "eval", "--resume", "r", "--budget-calls", "90", code=WRONG).stderr
+    assert "unknown method 'LangGraph'" in told
+    assert "is given in Python" in told
+    forget_graph(here)
 
 
 def test_a_team_of_another_graph_in_a_run_is_not_agreed_to_by_python(

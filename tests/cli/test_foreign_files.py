@@ -330,6 +330,19 @@ def test_a_file_without_end_that_a_directory_names_is_given_up(
     assert "more than the 10,000 characters that are read" in told
 
 
+@pytest.mark.parametrize("option", ["corpus", "prices", "team"])
+def test_a_very_large_file_that_a_directory_names_needs_consent(
+    home: Path, here: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("selfwire.core.values.MOST_READ", 10_000)
+    (here / "large.json").write_text(" " * 10_001)
+    (here / "selfwire.toml").write_text(f'[run]\n{option} = "large.json"\n')
+    told = call(home, "run", "single", "Who?", "--model", "offline", code=WRONG).stderr
+    assert f"sets {option} = large.json, which needs your consent" in told
+    (here / "large.json").write_text("{}")
+    assert "consent" not in call(home, "run", "single", "Who?", "--model", "offline", code=None).stderr
+
+
 # runs
 
 

@@ -619,6 +619,14 @@ def test_a_team_of_a_graph_of_another_user_is_asked_after_consent(home: Path, he
     assert selfwire.run(saved_graph, "What is 2 + 2?", model="offline", home=home).answer == "4"
 
 
+def test_a_graph_that_the_command_line_names_is_agreed_to(home: Path, here: Path, saved_graph: str) -> None:
+    (here / "own_graph.py").write_text(GRAPH)
+    words = ("What is 2 + 2?", "--team", saved_graph)
+    assert "not known as saved by you" in call(home, "run", "own_graph:graph", *words, code=WRONG).stderr
+    assert not was_imported(here)
+    assert "4" in call(home, "run", "foreign_graph:graph", *words).stdout
+
+
 def test_the_way_to_a_team_of_another_user_goes_from_elsewhere_and_from_python(
     home: Path, here: Path, saved_graph: str
 ) -> None:

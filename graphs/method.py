@@ -460,10 +460,13 @@ class Method(Generic[Config]):
             ConfigError: `explore` gives something else.
         """
         found = await await_result(self, "explore", self.explore(team, question, ctx), object)
-        return [
-            check_result(self, "explore", sample, Trajectory)
-            for sample in (found if isinstance(found, list | tuple) else [found])
-        ]
+        samples = found if isinstance(found, list | tuple) else [found]
+        kept = [sample for sample in samples if isinstance(sample, Trajectory)]
+        if len(kept) < len(samples):
+            wrong = next(sample for sample in samples if not isinstance(sample, Trajectory))
+            what = f"{wrong!r:.80}{'' if wrong is found else ' in it'}"
+            raise ConfigError(f"{_name_class(self)}: explore must return a list of Trajectory, not {what}")
+        return kept
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Config]) -> EvolveResult:
         """Rewire the team after graded runs of it; those with an error teach nothing.

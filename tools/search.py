@@ -8,6 +8,7 @@ All are deterministic: passages with equal scores come in the order of the corpu
 """
 
 import asyncio
+import errno
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -278,6 +279,8 @@ def read_documents(path: Path) -> tuple[Document, ...]:
     try:
         lines = read_file_text(path, "utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            raise ConfigError(f"corpus {path} cannot be read: {error.strerror}; give a smaller one") from None
         raise ConfigError(f"corpus {path} cannot be read: {error}; give a JSONL file with title and text") from None
     found = tuple(_parse_document(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
     if not found:

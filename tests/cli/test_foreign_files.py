@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import sqlite3
 import stat
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,12 +19,13 @@ import selfwire
 from selfwire.cli.commands import STOPPED, WRONG
 from selfwire.cli.config_file import ASKED_FOR, list_commands
 from selfwire.cli.options import ask_on_terminal
+from selfwire.core.plugins import import_user_module
 from selfwire.core.values import fingerprint
 from selfwire.evals.baselines import make_baseline
 from selfwire.models.sync import run_sync
 from selfwire.runs.record import CHANGEABLE, JOURNAL, get_version, list_run_names
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec
-from selfwire.store.library import open_library
+from selfwire.store.library import Library, open_library
 from selfwire.store.trust import AGREED, CONFIG_HOME, KEY
 from selfwire.tools.worker_pool import WorkerPool
 from tests.commands import call
@@ -327,6 +330,19 @@ def test_a_file_without_end_that_a_directory_names_is_given_up(
     assert "more than the 10,000 characters that are read" in told
 
 
+@pytest.mark.parametrize("option", ["corpus", "prices", "team"])
+def test_a_very_large_file_that_a_directory_names_needs_consent(
+    home: Path, here: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("selfwire.core.values.MOST_READ", 10_000)
+    (here / "large.json").write_text(" " * 10_001)
+    (here / "selfwire.toml").write_text(f'[run]\n{option} = "large.json"\n')
+    told = call(home, "run", "single", "Who?", "--model", "offline", code=WRONG).stderr
+    assert f"sets {option} = large.json, which needs your consent" in told
+    (here / "large.json").write_text("{}")
+    assert "consent" not in call(home, "run", "single", "Who?", "--model", "offline", code=None).stderr
+
+
 # runs
 
 
@@ -589,6 +605,7 @@ def test_a_team_of_a_graph_that_another_user_has_saved_imports_nothing(
     told = call(home, *words, code=WRONG).stderr
     assert "is not known as saved by you, and names the code of the graph foreign_graph:graph" in told
     assert f"selfwire show {saved_graph}@" in told
+    assert "another user has saved it, or an older selfwire, or you with another config folder or" in told
     assert not was_imported(here)
 
 
@@ -602,12 +619,94 @@ def test_a_team_of_a_graph_of_another_user_is_asked_after_consent(home: Path, he
     assert selfwire.run(saved_graph, "What is 2 + 2?", model="offline", home=home).answer == "4"
 
 
+def test_a_graph_that_the_command_line_names_is_agreed_to(home: Path, here: Path, saved_graph: str) -> None:
+    (here / "own_graph.py").write_text(GRAPH)
+    words = ("What is 2 + 2?", "--team", saved_graph)
+    assert "not known as saved by you" in call(home, "run", "own_graph:graph", *words, code=WRONG).stderr
+    assert not was_imported(here)
+    assert "4" in call(home, "run", "foreign_graph:graph", *words).stdout
+
+
+def test_the_way_to_a_team_of_another_user_goes_from_elsewhere_and_from_python(
+    home: Path, here: Path, saved_graph: str
+) -> None:
+    with pytest.raises(selfwire.errors.ConfigError) as refused:
+        selfwire.run(saved_graph, "What is 2 + 2?", model="offline", home=home)
+    [command] = re.findall(r"`selfwire (show \S+ --trust --home \S+)`", str(refused.value))
+    [ref] = re.findall(r"selfwire\.load\('(\S+)'\)", str(refused.value))
+    team = selfwire.load(ref, home=home)
+    assert selfwire.run(team, "What is 2 + 2?", model="offline", home=home).answer == "4"
+    forget_graph(here)
+    elsewhere = here.parent / "elsewhere"
+    call(elsewhere, *command.split())
+    assert "4" in call(home, "run", saved_graph, "What is 2 + 2?").stdout
+
+
 def test_a_team_of_a_graph_is_asked_without_a_question_by_the_user_who_saved_it(
     home: Path, here: Path, saved_graph: str
 ) -> None:
     call(home, "adopt", "foreign_graph:graph", "--name", "mine")
     assert "4" in call(home, "run", "mine", "What is 2 + 2?").stdout
     assert "leave --trust out" in call(home, "show", "hiva", "--trust", code=WRONG).stderr
+
+
+def test_a_team_that_is_saved_without_a_mark_says_how_it_is_asked(
+    home: Path, here: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (here / "foreign_graph.py").write_text(GRAPH)
+    (tmp_path / "file").write_text("")
+    nowhere: dict[str, Any] = {CONFIG_HOME: str(tmp_path / "file" / "config")}
+    call(home, "adopt", "foreign_graph:graph", "--name", "mine", **nowhere)
+    [said] = [record.getMessage() for record in caplog.records if "no mark of yours" in record.getMessage()]
+    assert f"{nowhere[CONFIG_HOME]} can hold no key" in said
+    assert f"set {CONFIG_HOME} to a folder of yours" in said
+    [agree] = re.findall(r"`selfwire (show mine --trust)`", said)
+    assert "selfwire show mine@" in call(home, "run", "mine", "What is 2 + 2?", code=WRONG, **nowhere).stderr
+    call(home, *agree.split())
+    assert "4" in call(home, "run", "mine", "What is 2 + 2?").stdout
+    caplog.clear()
+    call(home, "adopt", "foreign_graph:graph", "--name", "other")
+    assert not caplog.records
+
+
+def test_consent_to_a_team_at_an_address_holds_in_every_directory(
+    home: Path, here: Path, saved_graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_library(home) as library:
+        team, version = run_sync(library.load(saved_graph)), run_sync(library.head(saved_graph))
+        shared = Library(library.store, "postgres://db.example/teams")
+        monkeypatch.setattr("selfwire.store.library.find_graph_file", lambda name: "/installed/foreign_graph.py")
+        shared.refuse_foreign_graph(team, version, ask=lambda question: True)
+        monkeypatch.chdir(here.parent)
+        shared.refuse_foreign_graph(team, version)
+        other = Library(library.store, "postgres://db.example/others")
+        with pytest.raises(selfwire.errors.ConfigError, match=r"--trust --home postgres://db\.example/others`"):
+            other.refuse_foreign_graph(team, version)
+
+
+@pytest.mark.parametrize("by", ["mark", "consent"])
+@pytest.mark.parametrize("graph", ["foreign_graph:graph", "foreign_graph.py:graph", "foreign_graph.inner:graph"])
+def test_a_module_of_the_same_name_in_another_directory_is_not_the_graph_that_was_saved(
+    home: Path, here: Path, by: str, graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = here.parent / "other"
+    for folder in (here, other):
+        (folder / "foreign_graph").mkdir(parents=True)
+        for file in ("foreign_graph/__init__.py", "foreign_graph/inner.py", "foreign_graph.py"):
+            (folder / file).write_text(GRAPH)
+    key: dict[str, Any] = {} if by == "mark" else {CONFIG_HOME: str(here.parent / "another")}
+    call(home, "adopt", graph, "--name", "mine", **key)
+    if by == "consent":
+        call(home, "show", "mine", "--trust")
+    assert "4" in call(home, "run", "mine", "What is 2 + 2?").stdout
+    for name in [name for name in sys.modules if name.startswith("foreign_graph")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.chdir(other)
+    told = call(home, "run", "mine", "What is 2 + 2?", code=WRONG).stderr
+    assert f"names the code of the graph {graph} in {other}" in told
+    assert not was_imported(other)
+    call(home, "show", "mine", "--trust")
+    assert "4" in call(home, "run", "mine", "What is 2 + 2?").stdout
 
 
 def test_a_run_of_another_user_with_a_saved_graph_imports_nothing(home: Path, here: Path, saved_graph: str) -> None:
@@ -620,13 +719,104 @@ def test_a_run_of_another_user_with_a_saved_graph_imports_nothing(home: Path, he
     assert not was_imported(here)
 
 
-@pytest.mark.parametrize("systems", ["single, foreign_graph:graph", "mine=foreign_graph.py:graph"])
-def test_graphs_that_a_directory_names_are_not_imported(home: Path, here: Path, systems: str) -> None:
+def test_a_proof_of_a_saved_graph_goes_on_under_another_key_after_consent(
+    home: Path, here: Path, saved_graph: str
+) -> None:
+    few = ("--benchmark", "tasks.jsonl", "--seeds", "1", "--tasks", "4", "--model", "offline", "--evolve", "none")
+    words = ("prove", "--systems", saved_graph, *few, "--yes", "--out", "proof")
+    call(home, *words, "--budget-calls", "1", code=STOPPED, **{CONFIG_HOME: str(here.parent / "another")})
+    forget_graph(here)
+    assert f"selfwire show {saved_graph}@" in call(home, *words, "--budget-calls", "90", code=WRONG).stderr
+    assert not was_imported(here)
+    call(home, "show", saved_graph, "--trust")
+    call(home, *words, "--budget-calls", "90")
+    assert was_imported(here)
+
+
+def test_seeds_of_a_saved_graph_go_on_under_another_key_after_consent(home: Path, here: Path, saved_graph: str) -> None:
+    words = ("compare", saved_graph, "single", "--benchmark", "tasks.jsonl", "--seeds", "2", *FEW)
+    call(home, *words, "--budget-calls", "1", code=STOPPED, **{CONFIG_HOME: str(here.parent / "another")})
+    forget_graph(here)
+    assert f"selfwire show {saved_graph}@" in call(home, *words, "--budget-calls", "90", code=WRONG).stderr
+    call(home, "show", saved_graph, "--trust")
+    call(home, *words, "--budget-calls", "900")
+
+
+def test_a_graph_that_is_handed_over_in_python_goes_on_under_another_key(
+    home: Path, here: Path, saved_graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = selfwire.load(saved_graph, home=home)
+
+    def compare(calls: int) -> None:
+        systems: dict[str, selfwire.Team | str] = {"a": team, "single": "single"}
+        selfwire.compare(systems, "tasks.jsonl", model="offline", budget={"calls": calls}, home=home, run_name="r")
+
+    monkeypatch.setenv(CONFIG_HOME, str(here.parent / "another"))
+    with pytest.raises(selfwire.errors.BudgetError):
+        compare(1)
+    monkeypatch.setenv(CONFIG_HOME, str(here.parent / "third"))
+    compare(900)
+
+
+def test_a_run_of_a_graph_that_python_has_given_as_a_value_says_so_on_the_command_line(
+    home: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (here / "foreign_graph.py").write_text(GRAPH)
+    graph, limits = import_user_module("foreign_graph").graph, {"calls": 1}
+    monkeypatch.setattr("selfwire.core.plugins.GRAPHS", given := dict[str, Any]())
+    monkeypatch.setattr("selfwire.graphs.own_graph.GRAPHS", given)
+    with pytest.raises(selfwire.errors.BudgetError):
+        selfwire.evaluate(graph, "tasks.jsonl", model="offline", budget=limits, home=home, run_name="r")
+    given.clear()  # as in another process
+    told = call(home, "eval", "--resume", "r", "--budget-calls", "90", code=WRONG).stderr
+    assert "unknown method 'LangGraph'" in told
+    assert "is given in Python" in told
+    forget_graph(here)
+
+
+def test_a_team_of_another_graph_in_a_run_is_not_agreed_to_by_python(
+    home: Path, here: Path, saved_graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = selfwire.load(saved_graph, home=home)
+    monkeypatch.setenv(CONFIG_HOME, str(here.parent / "another"))
+    with pytest.raises(selfwire.errors.BudgetError):
+        selfwire.evaluate("single", "tasks.jsonl", model="offline", budget={"calls": 1}, home=home, run_name="r")
+    monkeypatch.setenv(CONFIG_HOME, str(here.parent / "third"))
+    with closing(sqlite3.connect(home / "runs" / "r" / JOURNAL)) as connection, connection:
+        connection.execute("INSERT OR REPLACE INTO notes VALUES ('graphs', ?)", (json.dumps([theirs.method]),))
+    with pytest.raises(
+        selfwire.errors.ConfigError,
+        match=r"graphs of teams foreign_graph:graph; .*`selfwire clean r --home .*` removes",
+    ):
+        selfwire.evaluate("single", "tasks.jsonl", model="offline", budget={"calls": 900}, home=home, run_name="r")
+    assert not was_imported(here)
+
+
+@pytest.mark.parametrize(
+    "systems",
+    [
+        "single, foreign_graph:graph",
+        "mine=foreign_graph.py:graph",
+        "foreign_team:graph",
+        "single, mine = my.team:graph",
+    ],
+)
+def test_graphs_that_a_directory_names_are_not_imported(home: Path, here: Path, systems: str) -> None:
+    (here / "my").mkdir()
+    for file in ("foreign_graph.py", "foreign_team.py", "my/team.py"):
+        (here / file).write_text(GRAPH)
     (here / "selfwire.toml").write_text(f'[prove]\nsystems = "{systems}"\n')
     words = ("prove", "--benchmark", "tasks.jsonl", "--model", "offline", "--budget-calls", "9", "--dry-run")
     assert f"sets systems = {systems}, which needs your consent" in call(home, *words, code=WRONG).stderr
     assert not was_imported(here)
+
+
+def test_saved_teams_that_a_directory_names_need_no_consent(home: Path, here: Path) -> None:
+    with open_library(home) as library:
+        run_sync(library.save("mine", make_baseline("single").seed([]), run="r", step=0))
+    (here / "selfwire.toml").write_text('[prove]\nsystems = "team:mine, other=team:mine"\n')
+    words = ("prove", "--benchmark", "tasks.jsonl", "--model", "offline", "--budget-calls", "9", "--dry-run")
+    assert "consent" not in call(home, *words, code=None).stderr
 
 
 def test_what_a_library_says_of_a_team_sends_the_terminal_no_commands(home: Path, here: Path) -> None:

@@ -392,11 +392,21 @@ def test_an_answer_that_cannot_be_awaited_is_refused_with_how_it_is_written(inst
         selfwire.evolve(plain(), TASKS, "contains", **small)
 
 
+async def answer_nothing(self: Any, team: Team, question: Question, ctx: object) -> None:
+    return None
+
+
+async def explore_texts(self: Any, team: Team, question: Question, ctx: object) -> list[str]:
+    return ["4"]
+
+
 @pytest.mark.parametrize(
     ("explore", "complaint"),
     [
         (answer_now, r"explore is written as `async def explore\(self, team, question, ctx\)`"),
-        (answer_text, "explore must return an object of Trajectory, not '4'"),
+        (answer_text, "explore must return a list of Trajectory, not '4'"),
+        (answer_nothing, "explore must return a list of Trajectory, not None"),
+        (explore_texts, r"explore must return a list of Trajectory, not '4' in it"),
     ],
 )
 def test_an_explore_that_cannot_be_used_is_called_by_its_name(

@@ -83,3 +83,14 @@ def test_a_corpus_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     for name, told in (("empty", "has no documents"), ("latin", "cannot be read"), ("none", "cannot be read")):
         with pytest.raises(ConfigError, match=told):
             read_documents(tmp_path / name)
+
+
+def test_a_corpus_may_be_large_and_says_where_it_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("selfwire.core.values.MOST_READ", 1_000)
+    file = tmp_path / "corpus.jsonl"
+    file.write_text('{"title": "A", "text": "b"}\n' * 100)
+    assert len(read_documents(file)) == 100
+    monkeypatch.setattr("selfwire.core.values.MOST_OF_A_FILE", 2_000)
+    told = r"corpus .* cannot be read: it has more than the 2,000 characters that are read; give a smaller one$"
+    with pytest.raises(ConfigError, match=told):
+        read_documents(file)

@@ -20,8 +20,9 @@ from selfwire.cli.commands import COMMANDS, FILE, FOUND, load_command
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import ask_on_terminal
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import is_graph
+from selfwire.core.values import is_large_file
 from selfwire.store.files import refuse_existing
-from selfwire.store.library import TEAM
 from selfwire.store.trust import is_agreed
 from selfwire.tools.ready import find_foreign_tools
 
@@ -36,6 +37,8 @@ ASKED_FOR = {
 }  # fmt: skip
 """Options that a file found in the working directory gives only with the user's consent: addresses, homes, outputs,
 answers to questions, code, and texts for prompts."""
+READ_WHOLE = ("corpus", "prices", "rubric", "team")
+"""Options whose files are read whole: a large one fills the memory, and needs consent too."""
 
 
 class Option(NamedTuple):
@@ -147,9 +150,11 @@ def _needs_consent(flag: str, value: object) -> bool:
     if flag == "grader":
         return ":" in str(value)
     if flag == "systems":
-        return ":" in str(value).replace(TEAM, "")
+        return any(is_graph(system.rpartition("=")[2].strip()) for system in str(value).split(","))
     if flag == "tools":
         return bool(find_foreign_tools(str(value)))
+    if flag in READ_WHOLE:
+        return is_large_file(Path(str(value)))
     return flag in ASKED_FOR and value not in (False, "")
 
 

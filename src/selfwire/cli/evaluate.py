@@ -49,6 +49,7 @@ from selfwire.runs.record import compute_code_hash, compute_config_hash, shorten
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.systems import switch_off
 from selfwire.runs.training import describe_router
+from selfwire.store.library import format_home_option
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
 
@@ -331,5 +332,5 @@ def _print_end(run: OpenEvaluation, home: Path | None, go_on: str, finished: boo
     print_broken_tools(run.journal, home)
     if results:
         add_result(results=str(run.out))
-    look = f"look at a task with `selfwire show {run.run}{output.format_home_option(home)}`"
+    look = f"look at a task with `selfwire show {run.run}{format_home_option(home)}`"
     output.make_console().print(f"{results}{look}")

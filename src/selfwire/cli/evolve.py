@@ -56,6 +56,7 @@ from selfwire.runs.record import ResumeChanges, shorten_method, shorten_name
 from selfwire.runs.results import Evolution
 from selfwire.runs.spec import STAMP, EvolveSpec, Sizes
 from selfwire.runs.systems import switch_off
+from selfwire.store.library import format_home_option
 
 if TYPE_CHECKING:
     from selfwire.graphs.approval import ApprovalQuestion
@@ -412,7 +413,7 @@ def _run_and_report(
     if failed := count_failed_tests(final):
         out.print(
             f"\n{failed} of {len(run.splits.test)} test tasks ended as errors and count for neither side; "
-            f"try these again with: selfwire evolve --resume {run.run}{output.format_home_option(home)}"
+            f"try these again with: selfwire evolve --resume {run.run}{format_home_option(home)}"
         )
     return None
 
@@ -489,7 +490,7 @@ def show_measures(home: str | None, run: str, *, details: bool) -> None:
         out.print("\nteams in training")
         output.print_table(build_metrics_table(compute_run_metrics(found)))
     else:
-        out.print(f"\nhow the teams changed in training: selfwire measures {run}{output.format_home_option(home)}")
+        out.print(f"\nhow the teams changed in training: selfwire measures {run}{format_home_option(home)}")
 
 
 def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | None, *, finished: bool) -> None:
@@ -498,7 +499,7 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
     Args:
         result: with the tests; None if the run has not come so far, or has none.
     """
-    out, there = output.make_console(), output.format_home_option(home)
+    out, there = output.make_console(), format_home_option(home)
     output.print_summary(run, output.format_resume_line(run.command, run.run, home), finished=finished)
     print_broken_tools(run.journal, home)
     where, name = Path(run.library.where), run.config.name

@@ -31,7 +31,7 @@ from selfwire.runs.estimates import CostEstimate
 from selfwire.runs.record import STUDIES, OpenRun, is_finished
 from selfwire.store.files import refuse_existing
 from selfwire.store.journal import Journal
-from selfwire.store.library import Version
+from selfwire.store.library import Version, format_home_option
 
 PIPED_WIDTH = 200
 """Columns when the output is no terminal, so that tables are not cut to 80."""
@@ -63,13 +63,6 @@ def print_answer(answer: str | None) -> None:
 def get_command_line() -> str:
     """The command line of this process."""
     return shlex.join(["selfwire", *sys.argv[1:]])
-
-
-def format_home_option(home: str | Path | None) -> str:
-    """Format the option that makes another command use the same folder; "" for the default folder."""
-    if not home or os.environ.get("SELFWIRE_HOME") == str(home):
-        return ""
-    return f" --home {shlex.quote(str(home))}"
 
 
 def write_text(path: Path, text: str, what: str) -> None:

@@ -175,7 +175,7 @@ def _find_team(target: str, question: str, team: str | None, home: str | None) -
         return find_team(target, home)
     if not find_kind(target):
         raise ConfigError(f"{target!r} names a saved team, and --team {team} another; leave one out")
-    found = find_team(require_saved(team), home)
+    found = find_team(require_saved(team), home, agreed=target)
     if found.team is not None:
         refuse_other_method(found.team, target, f"team {team!r}")
     return found

@@ -23,7 +23,7 @@ from selfwire.runs.record import (
     remove_run,
     summarise_run,
 )
-from selfwire.store.library import LIBRARY_FILE, home_folder, refuse_foreign
+from selfwire.store.library import LIBRARY_FILE, format_home_option, home_folder, refuse_foreign
 
 _FIELDS = ("command", "method", "benchmark", "model", "name", "status", "iteration", "score")
 
@@ -54,7 +54,7 @@ def runs(home: Home = None) -> None:
         if listed.trouble:
             out.print(f"{listed.run}: {listed.trouble}")
     if len(stopped := [listed.run for listed in found if _describe_stop(listed)]) >= MANY_STOPPED:
-        there = output.format_home_option(home)
+        there = format_home_option(home)
         out.print(f"{len(stopped)} runs have stopped; remove those of no use: selfwire clean{there} {stopped[0]} ...")
 
 

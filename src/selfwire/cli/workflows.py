@@ -32,7 +32,7 @@ from selfwire.runs.open import describe_clashes, find_kind, load_saved
 from selfwire.runs.record import summarise_run
 from selfwire.runs.systems import make_seed_team
 from selfwire.store.files import find_blob_references, refuse_existing, write_team
-from selfwire.store.library import History, Library, Version
+from selfwire.store.library import History, Library, Version, format_home_option
 
 LONGEST_PART = 80
 """Most characters of a part's name in a table."""
@@ -75,7 +75,7 @@ def show(
         _trust_graph(ref, team, version, home)
     add_result(version=version, team=team)
     if worth:
-        table = build_worth_table(team, f"{shlex.quote(ref)} --benchmark B{output.format_home_option(home)}")
+        table = build_worth_table(team, f"{shlex.quote(ref)} --benchmark B{format_home_option(home)}")
         add_result(worth=PruningRecord.of(team).parts, costs=PruningRecord.of(team).costs)
         output.print_table(table)
         return
@@ -213,7 +213,7 @@ def build_front_table(
     history: History, lines: Sequence[FrontLine], price: str, notes: Sequence[str], home: str | None = None
 ) -> ResultTable:
     """Make the table of a front; * marks the head."""
-    there = output.format_home_option(home)
+    there = format_home_option(home)
     head = next(version.fingerprint for version in history.versions if version.version == history.head)
 
     def format_name(line: FrontLine) -> str:

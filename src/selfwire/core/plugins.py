@@ -9,6 +9,7 @@ import importlib.util
 import re
 import sys
 from functools import cache
+from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from operator import attrgetter
 from pathlib import Path
@@ -45,12 +46,34 @@ def import_user_module(name: str) -> ModuleType:
     """Import a module by name, or a file that ends in .py; the working directory, then its `src`, are searched too."""
     if name.endswith(".py"):
         return import_user_file(Path(name))
-    here, source = str(Path.cwd()), Path.cwd() / "src"
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    if source.is_dir() and str(source) not in sys.path:
-        sys.path.insert(sys.path.index(here) + 1, str(source))
+    sys.path[:] = _make_search_path()
     return importlib.import_module(name)
+
+
+def _make_search_path() -> list[str]:
+    here, source, found = str(Path.cwd()), Path.cwd() / "src", [*sys.path]
+    if here not in found:
+        found.insert(0, here)
+    if source.is_dir() and str(source) not in found:
+        found.insert(found.index(here) + 1, str(source))
+    return found
+
+
+def find_user_file(module: str) -> str:
+    """Find the file that `import_user_module` would import, of a package its top; "" if there is none.
+
+    Nothing is imported.
+    """
+    if module.endswith(".py"):
+        return str(Path(module).resolve())
+    try:
+        spec = PathFinder.find_spec(module.partition(".")[0], _make_search_path())
+    except (ImportError, ValueError):
+        return ""
+    if spec is None:
+        return ""
+    files = [spec.origin] if spec.origin else [*(spec.submodule_search_locations or ())]
+    return str(Path(files[0]).resolve()) if files else ""
 
 
 MOST_LISTED = 12
@@ -147,6 +170,12 @@ GRAPHS: dict[str, Any] = {}
 def is_graph(name: str) -> bool:
     """Whether a name is that of a graph of the user's own."""
     return name in GRAPHS or (GRAPH_NAME.fullmatch(name) is not None and not name.endswith(".json"))
+
+
+def find_graph_file(name: str) -> str:
+    """Find the file whose code a graph's name means here; "" if there is none. Nothing is imported."""
+    parts = GRAPH_NAME.fullmatch(name)
+    return find_user_file(parts["module"]) if parts else ""
 
 
 def method_names() -> tuple[str, ...]:

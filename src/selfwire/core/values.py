@@ -3,7 +3,9 @@
 import errno
 import hashlib
 import json
+import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, Self
@@ -130,21 +132,33 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 MOST_READ = 200_000_000
-"""Most characters of a file that is read whole."""
+"""Most characters of what is read whole and is no regular file; a regular file with more is taken from a directory that
+is another user's only with consent."""
+MOST_OF_A_FILE = 2_000_000_000
+"""Most characters of a regular file that is read whole."""
 
 
 def read_file_text(path: Path, encoding: str = "utf-8") -> str:
     """Read a whole file as text; a link in another user's folder may lead to a device that never ends.
 
     Raises:
-        OSError: it cannot be read, or has more than `MOST_READ` characters.
+        OSError: it cannot be read, or has more than `MOST_OF_A_FILE` characters (`MOST_READ` if it is no regular file).
         UnicodeDecodeError: it is no such text.
     """
     with path.open(encoding=encoding) as file:
-        found = file.read(MOST_READ + 1)
-    if len(found) > MOST_READ:
-        raise OSError(errno.EFBIG, f"it has more than the {MOST_READ:,} characters that are read")
+        most = MOST_OF_A_FILE if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else MOST_READ
+        found = file.read(most + 1)
+    if len(found) > most:
+        raise OSError(errno.EFBIG, f"it has more than the {most:,} characters that are read")
     return found
+
+
+def is_large_file(path: Path) -> bool:
+    """Whether there is a file with more than `MOST_READ` bytes."""
+    try:
+        return path.stat().st_size > MOST_READ
+    except (OSError, ValueError):
+        return False
 
 
 def to_canonical_json(value: Any) -> str:

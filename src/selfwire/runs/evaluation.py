@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from selfwire.core.errors import ConfigError, SelfwireError
+from selfwire.core.errors import ConfigError, LibraryError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import CUT, Trajectory
@@ -23,7 +23,7 @@ from selfwire.graphs.evolve import ELAPSED
 from selfwire.graphs.rollouts import JUDGE_NODE, RolloutContext, RolloutRunner, freeze_gc, run_together, stream_rollouts
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
-from selfwire.runs.open import Given, describe_clashes, load_models
+from selfwire.runs.open import Given, describe_clashes, find_kind, load_models, load_to_ask
 from selfwire.runs.pre_evolution import PreEvolution, compute_left, make_evolutions
 from selfwire.runs.record import (
     JOURNAL,
@@ -517,10 +517,25 @@ def start_or_resume(
         return replace(plan, notices=(*notices, *plan.notices)).start(run)
     path = get_run_folder(home, run) / JOURNAL
     refuse_changed_request(path, load_request(path, EvaluateSpec), request)
-    refuse_foreign_run(path, request, names=["out", "teams"])
+    refuse_foreign_run(path, request, find_agreed=partial(_list_agreed_graphs, request, home, given))
     plan = make_plan(request, path, home, partial(load_request_tasks, given=given), given)
     merge_leftover_shards(run, home)
     return plan.resume(path)
+
+
+def _list_agreed_graphs(request: EvaluateSpec, home: Path | None, given: Given) -> set[str]:
+    """List the graphs of the teams that the caller hands over, or that are named and agreed to.
+
+    Raises:
+        ConfigError: another user has saved a team of a graph that is named, and the user has not agreed to it.
+    """
+    found = {team.method for team in given.teams.values()}
+    with open_library(home, create=False) as library:
+        for target in (entry.target for entry in request.entries):
+            if target not in given.teams and not find_kind(target):
+                with suppress(LibraryError):  # what is no longer there is not agreed to
+                    found.add(run_sync(load_to_ask(target, library))[0].method)
+    return found
 
 
 def load_plan(run: str, home: Path | None) -> EvaluationPlan:

@@ -105,7 +105,12 @@ class FoundTeam(NamedTuple):
 
 
 def find_team(
-    wanted: Teamlike, home: str | Path | None, *, method: str | Method[Any] | None = None, evolves: bool = False
+    wanted: Teamlike,
+    home: str | Path | None,
+    *,
+    method: str | Method[Any] | None = None,
+    evolves: bool = False,
+    agreed: str = "",
 ) -> FoundTeam:
     """Find a team; blocks.
 
@@ -113,6 +118,7 @@ def find_team(
         method: that runs and evolves it, if that is another than the team's: what it has learned is left out then. A
             graph of the user's own has it only to be evolved.
         evolves: whether the team is to be evolved.
+        agreed: a graph that the user names beside the team.
 
     Raises:
         ConfigError: there is no such method, it cannot be used, or an argument is of another kind; or another user has
@@ -145,7 +151,7 @@ def find_team(
             team, title = wanted, f"team {wanted.fingerprint} of method {wanted.method}"
             name, model, saved = wanted.fingerprint, "", ""
         else:
-            team, version = run_sync(load_to_ask(require_saved(str(wanted)), library))
+            team, version = run_sync(load_to_ask(require_saved(str(wanted)), library, agreed))
             title = f"saved team {version.ref if version else wanted} of method {team.method} ({team.fingerprint})"
             name, model = str(wanted), str(version.facts.get("model", "")) if version else ""
             saved = version.name if version else ""
@@ -470,15 +476,18 @@ async def load_saved(ref: str, library: Library) -> tuple[Team, Version | None]:
         ) from None
 
 
-async def load_to_ask(ref: str, library: Library) -> tuple[Team, Version | None]:
+async def load_to_ask(ref: str, library: Library, agreed: str = "") -> tuple[Team, Version | None]:
     """Load a saved team as `load_saved`, whose code may be imported: that of a graph is the user's, or agreed to.
+
+    Args:
+        agreed: a graph that the user names, which is consent to its code.
 
     Raises:
         LibraryError: there is none.
         ConfigError: another user has saved the team of a graph.
     """
     team, version = await load_saved(ref, library)
-    if version is not None:
+    if version is not None and team.method != agreed:
         library.refuse_foreign_graph(team, version)
     return team, version
 

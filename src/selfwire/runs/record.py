@@ -51,7 +51,7 @@ from selfwire.store.journal_file import (
     read_spend,
     refuse_other_facts,
 )
-from selfwire.store.library import home_folder
+from selfwire.store.library import format_home_option, home_folder
 from selfwire.store.trust import is_agreed, is_own, make_mark
 from selfwire.tools.ready import end_servers, find_foreign_tools, find_server_files
 
@@ -299,14 +299,19 @@ def with_changes(request: AnyRequest, changes: ResumeChanges) -> AnyRequest:
 
 
 def refuse_foreign_run(
-    path: Path, request: RunSpec, changes: ResumeChanges = ResumeChanges(), *, names: Collection[str] | None = None
+    path: Path,
+    request: RunSpec,
+    changes: ResumeChanges = ResumeChanges(),
+    *,
+    find_agreed: Callable[[], Collection[str]] | None = None,
 ) -> None:
     """Refuse a run that another user has made or changed, before anything that it names is imported or called.
 
     Args:
         path: of the journal.
         request: that the run goes on with.
-        names: the fields that the run takes from its journal, of those that `list_taken` lists; None for all of them.
+        find_agreed: of a run that goes on with what its caller names, so that only teams and the file of results come
+            from its journal: finds the graphs of teams to which the user has agreed. None if all comes from it.
 
     Raises:
         JournalError: code or config have changed since the run began.
@@ -317,8 +322,8 @@ def refuse_foreign_run(
         out, noted, mark = journal.note(OUT), journal.note(GRAPHS) or [], journal.note(MARK)
         graphs = noted if isinstance(noted, list) else [noted]
         text, taken = _describe_for_mark(journal.run, request, out, graphs), list_taken(request, out, graphs)
-    if names is not None:
-        taken = {name: value for name, value in taken.items() if name in names}
+    if find_agreed is not None:
+        taken = {name: value for name, value in taken.items() if name in ("out", "teams")}
     for name, value in changes.named.items():
         found = request.models.base_url if name == "base_url" else getattr(request, name)
         if value != found:
@@ -330,11 +335,19 @@ def refuse_foreign_run(
         taken.pop(name, None)
     if not taken or changes.trusted or is_own(text, mark):
         return
+    way_out = "if you trust it, resume the run with --trust-run"
+    if find_agreed is not None:
+        left = {*map(str, graphs)} - {*find_agreed()} if "teams" in taken else ()
+        taken = {name: value for name, value in list_taken(request, out, left).items() if name in taken}
+        if not taken:
+            return
+        remove = f"selfwire clean {path.parent.name}{format_home_option(path.parents[2])}"
+        way_out = f"`{remove}` removes it, and then the same call starts anew"
     listed = ", ".join(f"{what} {value}" for what, value in taken.values())
     origin = f"run {path.parent.name!r} in {path.parent.parent} is not known as a run of yours, and names {listed}"
     question = f"{origin}; nothing of that is used yet. Do you trust it?"
     if not is_agreed(path, hashlib.sha256(text.encode()).hexdigest(), question, changes.ask):
-        raise ConfigError(f"{origin}; nothing of that was used; if you trust it, resume the run with --trust-run")
+        raise ConfigError(f"{origin}; nothing of that was used; {way_out}")
 
 
 def refuse_other_request(path: Path, request: RunSpec) -> None:

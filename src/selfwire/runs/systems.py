@@ -305,11 +305,8 @@ async def note_teams(journal: Journal, teams: Mapping[str, LoadedTeam]) -> None:
         await note_blobs(journal, loaded.workflow)
     bodies = {name: await journal.put_body(loaded.model_dump(mode="json")) for name, loaded in teams.items()}
     await journal.put_note(TEAM_DIGESTS, bodies)
-    await journal.put_note(GRAPHS, _list_graphs(teams))
-
-
-def _list_graphs(teams: Mapping[str, LoadedTeam]) -> list[str]:
-    return sorted({loaded.workflow.method for loaded in teams.values() if is_graph(loaded.workflow.method)})
+    methods = {loaded.workflow.method for loaded in teams.values()}
+    await journal.put_note(GRAPHS, sorted(filter(is_graph, methods)))
 
 
 def load_noted_teams(journal: JournalReader) -> dict[str, LoadedTeam]:
@@ -322,7 +319,9 @@ def load_noted_teams(journal: JournalReader) -> dict[str, LoadedTeam]:
     if bodies is None:
         raise JournalError(f"run {journal.run!r} ended before it had begun; start a new run")
     teams = {name: journal.body(body, LoadedTeam.model_validate) for name, body in bodies.items()}
-    if _list_graphs(teams) != (journal.note(GRAPHS) or []):
+    methods, noted = sorted({loaded.workflow.method for loaded in teams.values()}), journal.note(GRAPHS) or []
+    graphs = noted if isinstance(noted, list) else [noted]
+    if graphs != [name for name in methods if is_graph(name) or name in graphs]:  # a value's name is no graph elsewhere
         raise JournalError(f"the teams of run {journal.run!r} have been changed; start a new run")
     for loaded in teams.values():
         load_noted_blobs(journal, loaded.workflow)

@@ -11,13 +11,16 @@ Namespaces: (selfwire, bodies) by fingerprint; (selfwire, versions, name) by "ru
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import re
+import shlex
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -27,7 +30,7 @@ from langgraph.store.memory import InMemoryStore
 from pydantic import Field, TypeAdapter, ValidationError
 
 from selfwire.core.errors import ConfigError, LibraryError
-from selfwire.core.plugins import is_graph
+from selfwire.core.plugins import find_graph_file, is_graph
 from selfwire.core.team import Lineage, Team
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, is_id, to_canonical_json, to_plain_json
 from selfwire.store.files import (
@@ -39,10 +42,13 @@ from selfwire.store.files import (
     place_draft,
     read_team,
 )
-from selfwire.store.trust import is_agreed, is_own, make_mark
+from selfwire.store.trust import CONFIG_HOME, get_config_folder, is_agreed, is_own, make_mark
 
 if TYPE_CHECKING:
     from langgraph.store.sqlite import SqliteStore
+
+
+_log = logging.getLogger(__name__)
 
 
 class Version(FrozenModel):
@@ -122,6 +128,13 @@ def home_folder(home: Path | str | None = None) -> Path:
     if folder.is_file():
         raise ConfigError(f"{folder} is a file, and teams and runs lie in a folder; choose another with --home")
     return folder
+
+
+def format_home_option(home: Path | str | None) -> str:
+    """Format the option that makes another command use the same folder or address; "" for the default."""
+    if not home or str(home) == (os.environ.get("SELFWIRE_HOME") or ".selfwire"):
+        return ""
+    return f" --home {shlex.quote(str(home))}"
 
 
 class ThreadedStore(BaseStore):
@@ -345,6 +358,8 @@ class Library:
         if head is None or not (beside or version.facts.get("accepted") is False):
             writes.append(_put(("heads",), name, {"version": version.version}))
         await self.store.abatch(writes)
+        if is_graph(team.method) and not version.mark:
+            _warn_of_no_mark(get_config_folder(), f"selfwire show {name} --trust{self._home_option}")
         return version
 
     async def store_blobs(self, team: Team) -> None:
@@ -488,12 +503,23 @@ class Library:
         if not is_graph(team.method) or is_own(text, version.mark):
             return
         origin = f"team {version.ref} in {self.where} is not known as saved by you"
-        found = f"{origin}, and names the code of the graph {team.method}"
-        digest = hashlib.sha256(team.method.encode()).hexdigest()
-        if not is_agreed(Path(self.where, version.name), digest, found, ask):
+        file = find_graph_file(team.method)
+        found = f"{origin}, and names the code of the graph {team.method}{f' in {file}' if file else ''}"
+        digest = hashlib.sha256(to_canonical_json([team.method, file]).encode()).hexdigest()
+        place = f"{self.where}/{version.name}" if "://" in self.where else Path(self.where, version.name)
+        if not is_agreed(place, digest, found, ask):
+            agree = f"`selfwire show {version.ref} --trust{self._home_option}`"
             raise ConfigError(
-                f"{found}; nothing of that was imported; if you trust it, say so: selfwire show {version.ref} --trust"
+                f"{found}; another user has saved it, or an older selfwire, or you with another config folder or with "
+                f"the graph in another file; nothing of that was imported; if you trust it, say so: {agree}; or in "
+                f"Python hand over the team that selfwire.load({version.ref!r}) gives"
             )
+
+    @property
+    def _home_option(self) -> str:
+        if "://" in self.where:
+            return "" if os.environ.get("SELFWIRE_LIBRARY") else format_home_option(self.where)
+        return format_home_option(Path(self.where).parent)
 
     async def _get(self, namespace: tuple[str, ...], key: str) -> Item | None:
         item = await self.store.aget((_ROOT, *namespace), key) if all(map(is_id, namespace)) else None
@@ -542,8 +568,19 @@ class Library:
 
 
 def _describe_for_mark(name: str, run: str, step: int, team: Team) -> str:
-    """Write what the mark of a version covers: its place in the library, and the graph that its team names."""
-    return to_canonical_json(["team", name, run, step, team.method])
+    """Write what the mark of a version covers: its place in the library, and the graph of its team with its file."""
+    return to_canonical_json(["team", name, run, step, team.method, find_graph_file(team.method)])
+
+
+@cache
+def _warn_of_no_mark(folder: Path, agree: str) -> None:
+    _log.warning(
+        "%s can hold no key, so that this team of a graph has no mark of yours and is refused where it is asked; "
+        "set %s to a folder of yours, then agree with `%s`; or in Python hand over the team",
+        folder,
+        CONFIG_HOME,
+        agree,
+    )
 
 
 def open_library(home: Path | str | None = None, *, create: bool = True, snapshot: bool = False) -> Library:

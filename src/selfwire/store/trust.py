@@ -64,17 +64,18 @@ def _load_key(path: Path) -> bytes:
     return key
 
 
-def is_agreed(path: Path, digest: str, question: str, ask: Callable[[str], bool]) -> bool:
+def is_agreed(path: Path | str, digest: str, question: str, ask: Callable[[str], bool]) -> bool:
     """Whether the user has agreed to a file, or agrees now, which is kept.
 
     Args:
+        path: of the file; an address as a text.
         digest: hash of what the file gives; of another one the user is asked again.
         ask: puts the question to the user; False where nobody can answer.
 
     Raises:
         ConfigError: the answer cannot be kept.
     """
-    kept, place = get_config_folder() / AGREED, str(path.resolve())
+    kept, place = get_config_folder() / AGREED, str(path.resolve()) if isinstance(path, Path) else path
     agreed = _read_agreed(kept)
     if agreed.get(place) == digest:
         return True

@@ -1,5 +1,7 @@
 """Systems in processes of their own: the same numbers, one journal in the end, nothing repeated after a stop."""
 
+import os
+import threading
 import time
 from collections import OrderedDict
 from contextlib import closing, suppress
@@ -14,6 +16,7 @@ from selfwire.core.usage import Budget
 from selfwire.evals.baselines import make_baseline
 from selfwire.evals.table import Header, TaskRow, read_results
 from selfwire.extras.cluster import evaluation_workers
+from selfwire.extras.cluster.child_processes import SAFE_PATH, _leave_out_working_directory
 from selfwire.extras.cluster.evaluation_workers import (
     WORKERS,
     choose_worker_count,
@@ -246,3 +249,23 @@ def test_after_a_fault_in_a_process_the_run_says_that_it_stopped_and_can_go_on(
     assert "stopped" in call(tmp_path, "runs").output
     with resume_evaluation("r", tmp_path) as run:
         assert run_sync(run.execute())[-1].scores
+
+
+def test_two_threads_that_start_processes_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SAFE_PATH, raising=False)
+    inside, leave = threading.Event(), threading.Event()
+
+    def start() -> None:
+        with _leave_out_working_directory():
+            inside.set()
+            leave.wait(10)
+
+    second = threading.Thread(target=start)
+    with _leave_out_working_directory():
+        second.start()
+        inside.wait(0.2)
+    inside.wait(10)
+    assert os.environ[SAFE_PATH] == "1"
+    leave.set()
+    second.join()
+    assert SAFE_PATH not in os.environ

@@ -20,6 +20,7 @@ PAUSE = 0.2
 """Most seconds of a wait for events."""
 SAFE_PATH = "PYTHONSAFEPATH"
 """Environment variable of Python, for a child whose flags `multiprocessing` chooses."""
+_CHANGING = threading.Lock()
 END = 5.0
 """Seconds until a process that was asked to end is killed."""
 
@@ -154,15 +155,16 @@ def _leave_out_working_directory() -> Iterator[None]:
 
     What this process searches is passed on to a worker once that has imported what it needs by itself.
     """
-    before = os.environ.get(SAFE_PATH)
-    os.environ[SAFE_PATH] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(SAFE_PATH, None)  # another thread may have removed it
-        else:
-            os.environ[SAFE_PATH] = before
+    with _CHANGING:  # of two threads the second would keep what the first has set
+        before = os.environ.get(SAFE_PATH)
+        os.environ[SAFE_PATH] = "1"
+        try:
+            yield
+        finally:
+            if before is None:
+                os.environ.pop(SAFE_PATH, None)
+            else:
+                os.environ[SAFE_PATH] = before
 
 
 ENDED = 128 + signal.SIGTERM

@@ -354,7 +354,9 @@ def test_a_budget_and_callbacks_reach_the_question() -> None:
 
 @pytest.mark.parametrize("method", ["tacomas", "dytopo"])
 def test_a_method_that_learns_nothing_between_questions_is_not_evolved(method: str) -> None:
-    with pytest.raises(selfwire.errors.ConfigError, match=f"{method} cannot be evolved.*`selfwire eval {method} "):
+    with pytest.raises(
+        selfwire.errors.ConfigError, match=rf"{method} cannot be evolved.*selfwire.evaluate\('{method}'"
+    ):
         selfwire.evolve(method, SUMS, grade, **SMALL)
 
 

@@ -55,7 +55,7 @@ def test_an_evolution_keeps_no_secret_and_is_resumed_with_the_address_of_the_env
     assert "is another one" in other.stderr
     before = len(server.asked)
     resumed = call(
-        tmp_path, "evolve", "--resume", run, "--budget-calls", "65", SELFWIRE_BASE_URL=whole(server), code=STOPPED
+        tmp_path, "evolve", "--resume", run, "--budget-calls", "55", SELFWIRE_BASE_URL=whole(server), code=STOPPED
     )
     assert len(server.asked) > before
     assert find_secrets(tmp_path, first, refused, other, resumed) == []

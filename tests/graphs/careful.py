@@ -372,6 +372,9 @@ def play_evomas(asked: Asked) -> Body | str:
         judged = {"feedback": feedback, "reward": int(not wrong), "refine": True, "confidence": 0.9}
         closes = "answer to the whole task" in asked.instructions
         return {**judged, "answer": family.find(asked["outcome"])} if closes else judged
+    if asked.kind == "LastAnswer":
+        passed = re.split(r"^\[\d+, passed\]", asked["findings"], flags=re.MULTILINE)
+        return {"answer": family.find(passed[-1])}
     return family.solve(asked.task) if family.lesson in asked.inbox else family.draft(asked.task)
 
 

@@ -396,7 +396,8 @@ class Pruning(Method[Any]):
             record = record.replace(kept=kept, size=max(1, len(rejected) // 2))
         elif record.run != ctx.at.run or not record.tried_sentences.issuperset(record.pending):
             again = record.run == ctx.at.run
-            kept, plans = (record.kept, ()) if again else ((), tuple(self.list_plans(team, runs)))
+            plans = () if again else tuple(plan for plan in self.list_plans(team, runs) if plan != team.topology)
+            kept = record.kept if again else ()
             record = PruningRecord(run=ctx.at.run, costs=sum_costs(runs), runs=len(runs), kept=kept, plans=plans)
             team = record.save_to(team)
         models = rank_models(team, record.costs, self.model_prices)

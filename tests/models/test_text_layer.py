@@ -154,6 +154,31 @@ async def test_a_model_that_asks_another_one_hands_on_the_new_text_and_has_its_o
         assert (await Gateway().ainvoke(given)).content == f"Hurry to answer.\n\nNotes: {given} Be kind.\n\nNow."
 
 
+class Copier(Echo):
+    """Asks another model, with its messages written anew."""
+
+    inner: Echo = Field(default_factory=Echo)
+
+    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
+        reply = self.inner.invoke([SystemMessage("".join([*message.text])) for message in messages])
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(str(reply.content)))])
+
+
+def test_a_model_that_writes_its_messages_anew_for_another_one_sends_the_new_text_once() -> None:
+    given = "You plan the work for Ann. Be brief."
+    with TextLayer(TEXTS, {"plan": "You plan the work for {person}. Be brief. Be kind."}).active():
+        assert Copier().invoke(given).content == f"{given} Be kind."
+
+
+def test_descriptions_listed_in_another_order_than_their_tools_are_named_all_change() -> None:
+    old = {"search": "Search the web for pages about it.", "fetch": "Fetch the page at an address."}
+    texts = [make(name, (words,)).replace(tool=name) for name, words in old.items()]
+    layer = TextLayer(texts, {"search": "Look it up.", "fetch": "Open a page."})
+    listed = "You can use search and fetch.\n- fetch: {fetch}\n- search: {search}"
+    [sent] = layer.rewrite([SystemMessage(listed.format(**old))])
+    assert sent.content == listed.format(search="Look it up.", fetch="Open a page.")
+
+
 async def test_two_variants_at_once_do_not_mix() -> None:
     model = Echo()
 

@@ -389,15 +389,15 @@ class TextLayer:
         if new == text:
             return text
         if not self._before.fullmatch(new):  # as it may be the program's own, where two texts are exchanged
-            _MADE.set((new, *_MADE.get())[:RECENT])
+            _MADE.set(((self, new), *_MADE.get())[:RECENT])
         return self._note_made(new)
 
-    def _cut(self, text: str, *, is_hole: bool = False) -> Iterator[tuple[str, bool]]:
+    def _cut(self, text: str) -> Iterator[tuple[str, bool]]:
         """Cut a text into parts, changed or not, and whether each is made; what fills a hole may hold another text.
 
         What another model has been sent already, as one that asks another inside itself does, stays as it is.
         """
-        sent = [span for made in _MADE.get() if is_hole or made != text for span in _list_spans(made, text)]
+        sent = [span for layer, made in _MADE.get() if layer is self for span in _list_spans(made, text)]
         end = 0
         for match in self._before.finditer(text):
             yield text[end : match.start()], False
@@ -414,7 +414,7 @@ class TextLayer:
                 if isinstance(part, str):
                     yield part, is_changed
                 else:
-                    yield from self._cut(filled[part], is_hole=True)
+                    yield from self._cut(filled[part])
         yield text[end:], False
 
 
@@ -445,13 +445,16 @@ def _compile_words(text: str) -> re.Pattern[str]:
 def _compile_listed(changed: Sequence[LayerText], tools: Collection[LayerText]) -> re.Pattern[str]:
     """A pattern of the descriptions that change, by their numbers, where a prompt lists tools.
 
-    Between a tool and its description no other one stands that is described alike.
+    Between a tool and its description stands no tool that is described alike, and no other description that changes.
     """
     groups = list[str]()
     for number, text in enumerate(changed):
         alike = [re.escape(other.tool) for other in tools if other.shown == text.shown and other.tool != text.tool]
-        between = rf"(?:(?!\b(?:{'|'.join(alike)})\b).)" if alike else "."
-        name = rf"(?P<b{number}>\b{re.escape(text.tool)}\b{between}{{0,{LISTED}}}?)"
+        begins = [
+            r"\s+".join(map(re.escape, other.shown.split()[:4])) for other in changed if other.shown != text.shown
+        ]
+        between = "".join([*(rf"(?!\b{name}\b)" for name in alike), *(f"(?!{begin})" for begin in begins)])
+        name = rf"(?P<b{number}>\b{re.escape(text.tool)}\b(?:{between}.){{0,{LISTED}}}?)"
         groups.append(f"{name}(?P<w{number}>{_compile_words(text.shown).pattern})")
     return re.compile("|".join(groups) or r"(?!)", re.DOTALL)
 
@@ -514,7 +517,7 @@ def _list_texts(message: BaseMessage) -> Iterator[str]:
             yield text
 
 
-_MADE: ContextVar[tuple[str, ...]] = ContextVar("made_texts", default=())
+_MADE: ContextVar[tuple[tuple[TextLayer, str], ...]] = ContextVar("made_texts", default=())
 _CARRIED: ContextVar[bool] = ContextVar("carried_context", default=False)
 _submit = ThreadPoolExecutor.submit
 

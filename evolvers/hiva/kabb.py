@@ -1,7 +1,7 @@
 """The knowledge-aware Bayesian bandit: it chooses the successors of a node and learns from runs (Sec. 3.4)."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import exp, log, log1p
 
 from pydantic import Field
@@ -85,16 +85,24 @@ def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: 
         else:
             scores = {arm: weigh(arm, node, known, _draw_theta(beliefs[arm], scope, arm)) for arm in fit}
         first = sorted(fit, key=lambda arm: (-scores[arm], arm))[: config.k]
-        least = config.within * max((means[arm] for arm in first), default=0.0)
-        best = {arm for arm in first if means[arm] >= least}
+        compared = means if config.compares == "means" else _to_factors(scores, config)
+        least = config.within * max((compared[arm] for arm in first), default=0.0)
+        best = {arm for arm in first if compared[arm] >= least}
         return Routing(
             chosen=tuple(s for s in successors if s in best or s == sink),
             scores=_round_scores(scores, config),
             why=_format_reason(len(arms), len(fit), len(best), config),
             free=len(fit) > (1 if config.within else config.k),
+            regret=compute_regret(means, best),
         )
 
     return route
+
+
+def compute_regret(means: Mapping[Id, float], chosen: Collection[Id]) -> float:
+    """Share of the score at the mean of beliefs that the best arms, as many as were chosen, have more than these."""
+    best = sum(sorted(means.values(), reverse=True)[: len(chosen)])
+    return round(max(0.0, 1 - sum(means[arm] for arm in chosen) / best), 6) if best > 0 else 0.0
 
 
 def route_to_all(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Routing:
@@ -132,12 +140,19 @@ def count_decisions(steps: Iterable[Step]) -> DecisionCount | None:
     """The decisions of a run; None where no router that learns decided."""
     made = [step.routing for step in steps if step.routing is not None and step.routing.free is not None]
     filtered = sum(not routing.free and count_left_out(routing) > 0 for routing in made)
-    free = sum(bool(routing.free) for routing in made)
-    return DecisionCount(made=len(made), free=free, filtered=filtered) if made else None
+    free = [routing for routing in made if routing.free]
+    regrets = [routing.regret for routing in free if routing.regret is not None]
+    regret = sum(regrets) if regrets else None
+    return DecisionCount(made=len(made), free=len(free), filtered=filtered, regret=regret) if made else None
 
 
 def _draw_theta(belief: Belief, scope: Scope, arm: Id) -> float:
     return float(scope.random(f"kabb/{arm}").beta(belief.alpha, belief.beta))
+
+
+def _to_factors(scores: Mapping[Id, float], config: KabbConfig) -> Mapping[Id, float]:
+    """Scores as products; those that were perturbed are logarithms."""
+    return {arm: exp(value) for arm, value in scores.items()} if config.exploration == "gumbel" else scores
 
 
 def _round_scores(scores: Mapping[Id, float], config: KabbConfig) -> dict[Id, float]:

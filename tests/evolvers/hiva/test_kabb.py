@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from selfwire.core.team import Team
-from selfwire.core.trajectory import DecisionCount, Routing, Step
+from selfwire.core.trajectory import DecisionCount, Routing, Step, sum_decisions
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.kabb import (
     TaskMatch,
+    compute_regret,
     count_decisions,
     count_left_out,
     learn_lessons,
@@ -120,6 +121,18 @@ def test_d32_arms_of_equal_beliefs_all_run_and_evidence_takes_one_out() -> None:
     assert routing.free is True
 
 
+@pytest.mark.parametrize("exploration", ["thompson", "gumbel"])
+def test_d32_arms_may_be_compared_with_the_best_as_they_were_drawn(exploration: str) -> None:
+    def count_arms(compares: str) -> Counter[int]:
+        config = KabbConfig.model_validate({"k": 5, "compares": compares, "exploration": exploration})
+        return Counter(len(routed(config, task=f"t{i}").chosen) - 1 for i in range(300))
+
+    assert count_arms("means") == {3: 300}
+    by_draw = count_arms("draws")
+    assert set(by_draw) == {1, 2, 3}
+    assert min(by_draw.values()) > 10
+
+
 def test_d33_fitted_weights_decide_unless_the_config_fixes_them() -> None:
     learned = HivaMemory(score_weights=(0.0, 0.5))
     assert learned.get_score_weights(KabbConfig()) == (0.0, 0.5)
@@ -181,8 +194,35 @@ def test_a_decision_is_free_where_more_candidates_than_places_stand_open(
 ) -> None:
     routing = routed(KabbConfig(k=k, within=0), TaskMatch(indicators=far))
     assert routing.free is bool(counted.free)
-    assert count_decisions([Step(node="s", agent="s", routing=routing), Step(node="end", agent="end")]) == counted
+    found = count_decisions([Step(node="s", agent="s", routing=routing), Step(node="end", agent="end")])
+    assert found is not None
+    assert found.replace(regret=None) == counted
     assert counted.is_vacuous == (k == 3)
+
+
+def test_the_regret_is_the_share_of_the_best_arms_score_that_was_given_up() -> None:
+    learned = HivaMemory(beliefs={"a": Belief(alpha=8, beta=2), "b": Belief(alpha=6, beta=4), "c": Belief(beta=4)})
+    regrets = {
+        routing.chosen[0]: routing.regret
+        for task in range(300)
+        if (routing := routed(KabbConfig(k=1), learned=learned, task=f"t{task}"))
+    }
+    assert regrets == pytest.approx({"a": 0.0, "b": 0.25, "c": 0.75}, abs=1e-6)
+    assert compute_regret({"a": 0.8, "b": 0.6, "c": 0.2}, ["b", "c"]) == pytest.approx(1 - 0.8 / 1.4, abs=1e-6)
+    assert compute_regret({"a": 0.0, "b": 0.0}, ["a"]) == compute_regret({}, []) == 0.0
+
+
+def test_the_regret_of_a_run_is_the_mean_over_its_free_decisions() -> None:
+    free = [Routing(chosen=("a",), free=True, regret=regret) for regret in (0.0, 0.3)]
+    forced, told = Routing(chosen=("a",), free=False, regret=0.0), Routing(chosen=("a",), free=True)
+    steps = [Step(node=f"n{at}", agent="a", routing=routing) for at, routing in enumerate((*free, forced))]
+    found = sum_decisions([count_decisions(steps), count_decisions(steps), None])
+    assert found == DecisionCount(made=6, free=4, regret=0.6)
+    assert found is not None
+    assert found.mean_regret == pytest.approx(0.15)
+    without = count_decisions([Step(node="n", agent="a", routing=told)])
+    assert without is not None
+    assert without.mean_regret is None
 
 
 def test_an_edge_to_the_aggregator_alone_is_a_forced_decision_and_a_rule_decides_nothing() -> None:

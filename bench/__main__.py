@@ -20,6 +20,7 @@ from bench import (
     prefixes,
     questions,
     references,
+    rooms,
     routing,
     shelfmarks,
     stages,
@@ -83,7 +84,7 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
     yield "a fresh process", startup.measure_startup
     yield "what is stored, what is imported", storage.measure_storage
     if by_name:
-        for bench in (peers, gates, handed_over, prefixes, questions, shelfmarks, worth, newborn, stages):
+        for bench in (peers, gates, handed_over, prefixes, questions, shelfmarks, worth, newborn, stages, rooms):
             yield bench.TITLE, bench.measure
         yield flat.TITLE, partial(flat.measure, many)
 

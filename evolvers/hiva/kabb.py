@@ -57,10 +57,11 @@ def score(theta: float, dist: float, zeta: float, *, distance_weight: float, syn
 def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: KabbConfig) -> Router:
     """A pure router that chooses the k best arms of a node, less those far below the best of them (D32).
 
-    Its draws are keyed by node and candidate, so that decisions do not depend on each other. The sink is never an
-    arm: it always receives the output (D6).
+    Its draws are keyed by node and candidate, so that decisions do not depend on each other. The sink is no arm, unless
+    the config makes it one: it always receives the output (D6).
     """
     sink, agents = team.topology.sink, team.topology.agents
+    given = () if config.sink_is_arm else (sink,)
     distance_weight, synergy_weight = learned.get_score_weights(config)
 
     def weigh(arm: Id, node: Id, known: RouterInput, theta: float) -> float:
@@ -74,7 +75,7 @@ def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: 
         )
 
     def route(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Routing:
-        arms = [successor for successor in successors if successor != sink]
+        arms = [successor for successor in successors if successor not in given]
         limit = config.mismatch_limit + 1e-9
         fit = [arm for arm in arms if mismatch(match.of(agents[arm]), learned.weights) <= limit] or arms
         beliefs, scope = {arm: learned.belief(agents[arm]) for arm in fit}, known.scope.at(node=node)
@@ -89,7 +90,7 @@ def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: 
         least = config.within * max((compared[arm] for arm in first), default=0.0)
         best = {arm for arm in first if compared[arm] >= least}
         return Routing(
-            chosen=tuple(s for s in successors if s in best or s == sink),
+            chosen=tuple(s for s in successors if s in best or s in given),
             scores=_round_scores(scores, config),
             why=_format_reason(len(arms), len(fit), len(best), config),
             free=len(fit) > (1 if config.within else config.k),
@@ -110,9 +111,10 @@ def route_to_all(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Ro
     return Routing(chosen=successors, why="every successor is activated")
 
 
-def has_choice(topology: Topology) -> bool:
+def has_choice(topology: Topology, config: KabbConfig) -> bool:
     """Whether the bandit has anything to choose: two arms at some node."""
-    return any(len([s for s in some if s != topology.sink]) > 1 for some in topology.successors.values())
+    given = () if config.sink_is_arm else (topology.sink,)
+    return any(len([s for s in some if s not in given]) > 1 for some in topology.successors.values())
 
 
 def has_learned_router(team: Team, config: HivaConfig) -> bool:
@@ -122,7 +124,7 @@ def has_learned_router(team: Team, config: HivaConfig) -> bool:
 
 def needs_concepts(team: Team, config: HivaConfig) -> bool:
     """Whether the bandit has a choice to make, which goes by the task's concepts (D21)."""
-    return config.kabb and not has_learned_router(team, config) and has_choice(team.topology)
+    return config.kabb and not has_learned_router(team, config) and has_choice(team.topology, config.routing)
 
 
 def make_router(team: Team, match: TaskMatch, config: HivaConfig) -> Router:

@@ -15,6 +15,7 @@ from selfwire.evolvers.hiva.kabb import (
     learn_lessons,
     make_kabb_router,
     make_router,
+    needs_concepts,
     score,
 )
 from selfwire.evolvers.hiva.knowledge import distance
@@ -86,6 +87,33 @@ def test_d6_an_edge_to_the_aggregator_always_carries_and_is_no_arm() -> None:
 def test_d6_the_aggregator_takes_no_part_in_synergy() -> None:
     learned = HivaMemory(edges={"s->end": EdgeRecord(synergy=2.0), "end->a": EdgeRecord(synergy=2.0)})
     assert routed(learned=learned, selected=["s", "end"]) == routed(learned=learned, selected=["s"])
+
+
+SINK_AS_ARM = KabbConfig(sink_is_arm=True)
+
+
+def test_d6_the_aggregator_as_an_arm_takes_a_place_and_alone_ends_the_branch() -> None:
+    routing = routed(SINK_AS_ARM)
+    assert set(routing.scores) == {"a", "b", "c", "end"}
+    assert len(routing.chosen) == SINK_AS_ARM.k
+    found = counts(HivaMemory(), SINK_AS_ARM)
+    assert all(found[arm] > 30 for arm in ("a", "b", "c", "end"))
+    sure = HivaMemory(beliefs={"end": Belief(alpha=30), **{arm: Belief(beta=30) for arm in "abc"}})
+    assert counts(sure, SINK_AS_ARM) == {"end": 300}
+
+
+def test_d6_with_the_aggregator_as_an_arm_every_run_still_reaches_it() -> None:
+    router = make_kabb_router(FORK, HivaMemory(), TaskMatch(), SINK_AS_ARM)
+    for number in range(100):
+        decided = {"s": router("s", ARMS, known("s", task=f"t{number}")).chosen}
+        decided |= {arm: router(arm, ("end",), known(arm, task=f"t{number}")).chosen for arm in decided["s"]}
+        assert any("end" in chosen for chosen in decided.values())
+
+
+def test_d6_an_agent_beside_the_aggregator_is_a_choice_only_where_this_is_an_arm() -> None:
+    beside = team(("s", "a"), ("s", "end"), ("a", "end"))
+    assert needs_concepts(beside, HivaConfig(routing=SINK_AS_ARM))
+    assert not needs_concepts(beside, HivaConfig())
 
 
 @pytest.mark.parametrize("exploration", ["thompson", "gumbel"])

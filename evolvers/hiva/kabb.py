@@ -89,12 +89,13 @@ def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: 
         compared = means if config.compares == "means" else _to_factors(scores, config)
         least = config.within * max((compared[arm] for arm in first), default=0.0)
         best = {arm for arm in first if compared[arm] >= least}
+        free = len(fit) > (1 if config.within else config.k)
         return Routing(
             chosen=tuple(s for s in successors if s in best or s in given),
             scores=_round_scores(scores, config),
             why=_format_reason(len(arms), len(fit), len(best), config),
-            free=len(fit) > (1 if config.within else config.k),
-            regret=compute_regret(means, best),
+            free=free,
+            regret=compute_regret(means, best) if free else None,
         )
 
     return route
@@ -142,10 +143,10 @@ def count_decisions(steps: Iterable[Step]) -> DecisionCount | None:
     """The decisions of a run; None where no router that learns decided."""
     made = [step.routing for step in steps if step.routing is not None and step.routing.free is not None]
     filtered = sum(not routing.free and count_left_out(routing) > 0 for routing in made)
-    free = [routing for routing in made if routing.free]
-    regrets = [routing.regret for routing in free if routing.regret is not None]
+    free = sum(bool(routing.free) for routing in made)
+    regrets = [routing.regret for routing in made if routing.regret is not None]
     regret = sum(regrets) if regrets else None
-    return DecisionCount(made=len(made), free=len(free), filtered=filtered, regret=regret) if made else None
+    return DecisionCount(made=len(made), free=free, filtered=filtered, regret=regret) if made else None
 
 
 def _draw_theta(belief: Belief, scope: Scope, arm: Id) -> float:

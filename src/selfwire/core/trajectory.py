@@ -71,8 +71,8 @@ class Routing(FrozenModel):
         scores: finite score per candidate, if the router computes them.
         why: the rule that decided, for readers.
         free: whether there were more candidates than places; None for a router that does not learn.
-        regret: share of the score, as the router believes it, that other candidates have more than those chosen; None
-            for a router without beliefs.
+        regret: of a free decision, the share of the score, as the router believes it, that other candidates have more
+            than those chosen; None for a router without beliefs.
     """
 
     chosen: tuple[str, ...]

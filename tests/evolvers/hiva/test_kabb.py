@@ -242,7 +242,7 @@ def test_the_regret_is_the_share_of_the_best_arms_score_that_was_given_up() -> N
 
 def test_the_regret_of_a_run_is_the_mean_over_its_free_decisions() -> None:
     free = [Routing(chosen=("a",), free=True, regret=regret) for regret in (0.0, 0.3)]
-    forced, told = Routing(chosen=("a",), free=False, regret=0.0), Routing(chosen=("a",), free=True)
+    forced, told = Routing(chosen=("a",), free=False), Routing(chosen=("a",), free=True)
     steps = [Step(node=f"n{at}", agent="a", routing=routing) for at, routing in enumerate((*free, forced))]
     found = sum_decisions([count_decisions(steps), count_decisions(steps), None])
     assert found == DecisionCount(made=6, free=4, regret=0.6)

@@ -37,6 +37,8 @@ from selfwire.store.journal import NullRecorder
 TITLE = "rooms: does KABB find the agents that a room needs?"
 SEEDS, TRAIN, BATCH, TEST = 10, 60, 10, 20
 KABB, CHANCE, GREEDY, BEST = "KABB", "two by chance", "greedy per room", "the right two"
+NO_SLIPS = "KABB, no slips of critics"
+"""The bandit where no task's concepts are named wrongly, and no agent is blamed by mistake."""
 SETTINGS = tuple(product((4, 8), (True, False)))
 """Numbers of agents, and whether they claim their rooms."""
 CONFIGS: Mapping[str, KabbConfig] = {
@@ -46,7 +48,7 @@ CONFIGS: Mapping[str, KabbConfig] = {
     "KABB, half of the best draw": KabbConfig(k=5, within=0.5, compares="draws"),
 }
 """The bandit as it is, with fixed weights of the distance, and by other rules of how many run."""
-SYSTEMS = (BEST, *CONFIGS, GREEDY, CHANCE)
+SYSTEMS = (BEST, NO_SLIPS, *CONFIGS, GREEDY, CHANCE)
 EMBEDDER = CachedEmbedder(HashingEmbedder())
 
 
@@ -150,7 +152,8 @@ async def measure_system(
     method = Hiva(HivaConfig(topology_evolution=False, semantic_evolution=False, successors=8, routing=routing))
     team, counts = method.adapt(team), RoomCounts()
     find_router = choose_router(system, team, counts)
-    model = MeteredModel(OfflineChat(seed=at.seed), journal=NullRecorder())
+    slips = {"critic_error_rate": 0.0} if system == NO_SLIPS else {}
+    model = MeteredModel(OfflineChat(seed=at.seed, **slips), journal=NullRecorder())
 
     async def answer(task: Task, place: Scope) -> Trajectory:
         ctx = method.make_ctx(model, bench.toolbox, EMBEDDER, at=place.at(task=task.id))
@@ -210,7 +213,7 @@ def summarise(found: Sequence[Mapping[str, Mapping[str, Measured]]]) -> list[Row
             cells[f"{setting} [95 %]"] = str(compute_student_interval(scores).clip(0, 1))
             cells[f"{setting}, share of the gain"] = gained
         every = [seed[setting][system] for seed in found for setting in seed]
-        cells["agents/task"] = compute_mean([one.agents for one in every])
-        cells["calls/task"] = compute_mean([one.calls for one in every])
+        cells["agents/task"] = compute_mean([measured.agents for measured in every])
+        cells["calls/task"] = compute_mean([measured.calls for measured in every])
         rows += make_cells(system, cells)
     return rows

@@ -20,7 +20,9 @@ from bench import (
     prefixes,
     questions,
     references,
+    rooms,
     routing,
+    score_weights,
     shelfmarks,
     stages,
     startup,
@@ -83,7 +85,19 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
     yield "a fresh process", startup.measure_startup
     yield "what is stored, what is imported", storage.measure_storage
     if by_name:
-        for bench in (peers, gates, handed_over, prefixes, questions, shelfmarks, worth, newborn, stages):
+        for bench in (
+            peers,
+            gates,
+            handed_over,
+            prefixes,
+            questions,
+            shelfmarks,
+            worth,
+            newborn,
+            stages,
+            rooms,
+            score_weights,
+        ):
             yield bench.TITLE, bench.measure
         yield flat.TITLE, partial(flat.measure, many)
 

@@ -1,7 +1,7 @@
 """The knowledge-aware Bayesian bandit: it chooses the successors of a node and learns from runs (Sec. 3.4)."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import exp, log, log1p
 
 from pydantic import Field
@@ -57,10 +57,11 @@ def score(theta: float, dist: float, zeta: float, *, distance_weight: float, syn
 def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: KabbConfig) -> Router:
     """A pure router that chooses the k best arms of a node, less those far below the best of them (D32).
 
-    Its draws are keyed by node and candidate, so that decisions do not depend on each other. The sink is never an
-    arm: it always receives the output (D6).
+    Its draws are keyed by node and candidate, so that decisions do not depend on each other. The sink is no arm, unless
+    the config makes it one: it always receives the output (D6).
     """
     sink, agents = team.topology.sink, team.topology.agents
+    given = () if config.sink_is_arm else (sink,)
     distance_weight, synergy_weight = learned.get_score_weights(config)
 
     def weigh(arm: Id, node: Id, known: RouterInput, theta: float) -> float:
@@ -74,7 +75,7 @@ def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: 
         )
 
     def route(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Routing:
-        arms = [successor for successor in successors if successor != sink]
+        arms = [successor for successor in successors if successor not in given]
         limit = config.mismatch_limit + 1e-9
         fit = [arm for arm in arms if mismatch(match.of(agents[arm]), learned.weights) <= limit] or arms
         beliefs, scope = {arm: learned.belief(agents[arm]) for arm in fit}, known.scope.at(node=node)
@@ -85,16 +86,25 @@ def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: 
         else:
             scores = {arm: weigh(arm, node, known, _draw_theta(beliefs[arm], scope, arm)) for arm in fit}
         first = sorted(fit, key=lambda arm: (-scores[arm], arm))[: config.k]
-        least = config.within * max((means[arm] for arm in first), default=0.0)
-        best = {arm for arm in first if means[arm] >= least}
+        compared = means if config.compares == "means" else _to_factors(scores, config)
+        least = config.within * max((compared[arm] for arm in first), default=0.0)
+        best = {arm for arm in first if compared[arm] >= least}
+        free = len(fit) > (1 if config.within else config.k)
         return Routing(
-            chosen=tuple(s for s in successors if s in best or s == sink),
+            chosen=tuple(s for s in successors if s in best or s in given),
             scores=_round_scores(scores, config),
             why=_format_reason(len(arms), len(fit), len(best), config),
-            free=len(fit) > (1 if config.within else config.k),
+            free=free,
+            regret=compute_regret(means, best) if free else None,
         )
 
     return route
+
+
+def compute_regret(means: Mapping[Id, float], chosen: Collection[Id]) -> float:
+    """Share of the score at the mean of beliefs that the best arms, as many as were chosen, have more than these."""
+    best = sum(sorted(means.values(), reverse=True)[: len(chosen)])
+    return round(max(0.0, 1 - sum(means[arm] for arm in chosen) / best), 6) if best > 0 else 0.0
 
 
 def route_to_all(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Routing:
@@ -102,9 +112,10 @@ def route_to_all(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Ro
     return Routing(chosen=successors, why="every successor is activated")
 
 
-def has_choice(topology: Topology) -> bool:
+def has_choice(topology: Topology, config: KabbConfig) -> bool:
     """Whether the bandit has anything to choose: two arms at some node."""
-    return any(len([s for s in some if s != topology.sink]) > 1 for some in topology.successors.values())
+    given = () if config.sink_is_arm else (topology.sink,)
+    return any(len([s for s in some if s not in given]) > 1 for some in topology.successors.values())
 
 
 def has_learned_router(team: Team, config: HivaConfig) -> bool:
@@ -114,7 +125,7 @@ def has_learned_router(team: Team, config: HivaConfig) -> bool:
 
 def needs_concepts(team: Team, config: HivaConfig) -> bool:
     """Whether the bandit has a choice to make, which goes by the task's concepts (D21)."""
-    return config.kabb and not has_learned_router(team, config) and has_choice(team.topology)
+    return config.kabb and not has_learned_router(team, config) and has_choice(team.topology, config.routing)
 
 
 def make_router(team: Team, match: TaskMatch, config: HivaConfig) -> Router:
@@ -133,11 +144,18 @@ def count_decisions(steps: Iterable[Step]) -> DecisionCount | None:
     made = [step.routing for step in steps if step.routing is not None and step.routing.free is not None]
     filtered = sum(not routing.free and count_left_out(routing) > 0 for routing in made)
     free = sum(bool(routing.free) for routing in made)
-    return DecisionCount(made=len(made), free=free, filtered=filtered) if made else None
+    regrets = [routing.regret for routing in made if routing.regret is not None]
+    regret = sum(regrets) if regrets else None
+    return DecisionCount(made=len(made), free=free, filtered=filtered, regret=regret) if made else None
 
 
 def _draw_theta(belief: Belief, scope: Scope, arm: Id) -> float:
     return float(scope.random(f"kabb/{arm}").beta(belief.alpha, belief.beta))
+
+
+def _to_factors(scores: Mapping[Id, float], config: KabbConfig) -> Mapping[Id, float]:
+    """Scores as products; those that were perturbed are logarithms."""
+    return {arm: exp(value) for arm, value in scores.items()} if config.exploration == "gumbel" else scores
 
 
 def _round_scores(scores: Mapping[Id, float], config: KabbConfig) -> dict[Id, float]:

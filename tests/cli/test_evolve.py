@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 import selfwire
+from bench.shelfmarks import make_branching
 from selfwire.cli.commands import FAILED, STOPPED
 from selfwire.cli.evolve import list_new_powers
 from selfwire.core.edits import AddAgent, Grant, Rewiring, RewriteTool
 from selfwire.core.own_tool import OwnTool
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.instructions import paraphrases
+from selfwire.extras.pages.reading import find_run, read_report
 from selfwire.graphs.rollouts import UNGRADED
 from selfwire.models.providers import make_chat_model
 from tests.commands import call
@@ -50,6 +52,18 @@ def test_it_reports_before_and_after_beside_baselines_and_says_where_the_workflo
     assert "shows the machinery, not a method's accuracy" in output
     assert "teams in training" not in output  # without --details
     assert "free decisions" not in output  # the router had no choice in a team of one
+
+
+def test_free_decisions_are_told_with_their_regret_at_the_end_and_on_the_page(tmp_path: Path) -> None:
+    (tmp_path / "team.json").write_text(make_branching("hiva", rooms=True).model_dump_json())
+    start = ("--team", str(tmp_path / "team.json"), "--without", "tev", "--without", "sev", "--gate", "off")
+    sizes = "--iterations 2 --batch 5 --train 10 --gate-size 10 --test 5".split()
+    output = call(tmp_path, "evolve", "hiva", "--benchmark", "shelfmarks", "--name", "rooms", *start, *sizes).output
+    [(free, made)] = re.findall(r"free decisions of the router in the whole run: (\d+) of (\d+);", output)
+    [regret] = re.findall(r"regret of these by its own beliefs: (\d+%); at 0%", output)
+    assert 0 < int(free) < int(made)
+    facts = dict(read_report(tmp_path, find_run(tmp_path, "rooms")).facts)
+    assert (facts["free decisions"], facts["regret by own beliefs"]) == (f"{free} of {made}", regret)
 
 
 def test_the_printed_way_to_use_it_from_python_works(evolved: tuple[Path, str]) -> None:

@@ -71,12 +71,15 @@ class Routing(FrozenModel):
         scores: finite score per candidate, if the router computes them.
         why: the rule that decided, for readers.
         free: whether there were more candidates than places; None for a router that does not learn.
+        regret: of a free decision, the share of the score, as the router believes it, that other candidates have more
+            than those chosen; None for a router without beliefs.
     """
 
     chosen: tuple[str, ...]
     scores: FrozenJson = Field(default_factory=FrozenMap)
     why: str = ""
     free: bool | None = None
+    regret: float | None = Field(default=None, ge=0, le=1)
 
 
 class DecisionCount(FrozenModel):
@@ -86,16 +89,23 @@ class DecisionCount(FrozenModel):
         made: all decisions.
         free: decisions with more candidates than places; all others were forced.
         filtered: forced decisions for which a limit had removed candidates.
+        regret: sum of the regrets of free decisions; None for a router without beliefs.
     """
 
     made: int = Field(default=0, ge=0)
     free: int = Field(default=0, ge=0)
     filtered: int = Field(default=0, ge=0)
+    regret: float | None = Field(default=None, ge=0)
 
     @property
     def is_vacuous(self) -> bool:
         """Whether every decision would have been equal without a router."""
         return self.free == self.filtered == 0
+
+    @property
+    def mean_regret(self) -> float | None:
+        """The mean regret of a free decision, from 0 for the best by the router's beliefs to 1; None without any."""
+        return None if self.regret is None or not self.free else self.regret / self.free
 
     def __str__(self) -> str:
         return f"{self.free:,} of {self.made:,}"
@@ -104,8 +114,9 @@ class DecisionCount(FrozenModel):
 def sum_decisions(counts: Iterable[DecisionCount | None]) -> DecisionCount | None:
     """Add up counts; None if there are none."""
     known = [count for count in counts if count is not None]
-    names = DecisionCount.model_fields
-    return DecisionCount(**{name: sum(getattr(count, name) for count in known) for name in names}) if known else None
+    regrets = [count.regret for count in known if count.regret is not None]
+    sums = {name: sum(getattr(count, name) for count in known) for name in ("made", "free", "filtered")}
+    return DecisionCount(**sums, regret=sum(regrets) if regrets else None) if known else None
 
 
 class Step(FrozenModel):

@@ -5,15 +5,17 @@ from typing import Any
 import pytest
 
 from selfwire.core.team import Team
-from selfwire.core.trajectory import DecisionCount, Routing, Step
+from selfwire.core.trajectory import DecisionCount, Routing, Step, sum_decisions
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.kabb import (
     TaskMatch,
+    compute_regret,
     count_decisions,
     count_left_out,
     learn_lessons,
     make_kabb_router,
     make_router,
+    needs_concepts,
     score,
 )
 from selfwire.evolvers.hiva.knowledge import distance
@@ -87,6 +89,33 @@ def test_d6_the_aggregator_takes_no_part_in_synergy() -> None:
     assert routed(learned=learned, selected=["s", "end"]) == routed(learned=learned, selected=["s"])
 
 
+SINK_AS_ARM = KabbConfig(sink_is_arm=True)
+
+
+def test_d6_the_aggregator_as_an_arm_takes_a_place_and_alone_ends_the_branch() -> None:
+    routing = routed(SINK_AS_ARM)
+    assert set(routing.scores) == {"a", "b", "c", "end"}
+    assert len(routing.chosen) == SINK_AS_ARM.k
+    found = counts(HivaMemory(), SINK_AS_ARM)
+    assert all(found[arm] > 30 for arm in ("a", "b", "c", "end"))
+    sure = HivaMemory(beliefs={"end": Belief(alpha=30), **{arm: Belief(beta=30) for arm in "abc"}})
+    assert counts(sure, SINK_AS_ARM) == {"end": 300}
+
+
+def test_d6_with_the_aggregator_as_an_arm_every_run_still_reaches_it() -> None:
+    router = make_kabb_router(FORK, HivaMemory(), TaskMatch(), SINK_AS_ARM)
+    for number in range(100):
+        decided = {"s": router("s", ARMS, known("s", task=f"t{number}")).chosen}
+        decided |= {arm: router(arm, ("end",), known(arm, task=f"t{number}")).chosen for arm in decided["s"]}
+        assert any("end" in chosen for chosen in decided.values())
+
+
+def test_d6_an_agent_beside_the_aggregator_is_a_choice_only_where_this_is_an_arm() -> None:
+    beside = team(("s", "a"), ("s", "end"), ("a", "end"))
+    assert needs_concepts(beside, HivaConfig(routing=SINK_AS_ARM))
+    assert not needs_concepts(beside, HivaConfig())
+
+
 @pytest.mark.parametrize("exploration", ["thompson", "gumbel"])
 def test_d3_both_explorations_try_every_arm_and_prefer_the_better(exploration: str) -> None:
     learned = HivaMemory(beliefs={"a": Belief(alpha=6, beta=2)})
@@ -118,6 +147,18 @@ def test_d32_arms_of_equal_beliefs_all_run_and_evidence_takes_one_out() -> None:
     assert counts(learned, config) == {"a": 300, "b": 300, "end": 300}
     routing = routed(config, learned=learned)
     assert routing.free is True
+
+
+@pytest.mark.parametrize("exploration", ["thompson", "gumbel"])
+def test_d32_arms_may_be_compared_with_the_best_as_they_were_drawn(exploration: str) -> None:
+    def count_arms(compares: str) -> Counter[int]:
+        config = KabbConfig.model_validate({"k": 5, "compares": compares, "exploration": exploration})
+        return Counter(len(routed(config, task=f"t{i}").chosen) - 1 for i in range(300))
+
+    assert count_arms("means") == {3: 300}
+    by_draw = count_arms("draws")
+    assert set(by_draw) == {1, 2, 3}
+    assert min(by_draw.values()) > 10
 
 
 def test_d33_fitted_weights_decide_unless_the_config_fixes_them() -> None:
@@ -181,8 +222,35 @@ def test_a_decision_is_free_where_more_candidates_than_places_stand_open(
 ) -> None:
     routing = routed(KabbConfig(k=k, within=0), TaskMatch(indicators=far))
     assert routing.free is bool(counted.free)
-    assert count_decisions([Step(node="s", agent="s", routing=routing), Step(node="end", agent="end")]) == counted
+    found = count_decisions([Step(node="s", agent="s", routing=routing), Step(node="end", agent="end")])
+    assert found is not None
+    assert found.replace(regret=None) == counted
     assert counted.is_vacuous == (k == 3)
+
+
+def test_the_regret_is_the_share_of_the_best_arms_score_that_was_given_up() -> None:
+    learned = HivaMemory(beliefs={"a": Belief(alpha=8, beta=2), "b": Belief(alpha=6, beta=4), "c": Belief(beta=4)})
+    regrets = {
+        routing.chosen[0]: routing.regret
+        for task in range(300)
+        if (routing := routed(KabbConfig(k=1), learned=learned, task=f"t{task}"))
+    }
+    assert regrets == pytest.approx({"a": 0.0, "b": 0.25, "c": 0.75}, abs=1e-6)
+    assert compute_regret({"a": 0.8, "b": 0.6, "c": 0.2}, ["b", "c"]) == pytest.approx(1 - 0.8 / 1.4, abs=1e-6)
+    assert compute_regret({"a": 0.0, "b": 0.0}, ["a"]) == compute_regret({}, []) == 0.0
+
+
+def test_the_regret_of_a_run_is_the_mean_over_its_free_decisions() -> None:
+    free = [Routing(chosen=("a",), free=True, regret=regret) for regret in (0.0, 0.3)]
+    forced, told = Routing(chosen=("a",), free=False), Routing(chosen=("a",), free=True)
+    steps = [Step(node=f"n{at}", agent="a", routing=routing) for at, routing in enumerate((*free, forced))]
+    found = sum_decisions([count_decisions(steps), count_decisions(steps), None])
+    assert found == DecisionCount(made=6, free=4, regret=0.6)
+    assert found is not None
+    assert found.mean_regret == pytest.approx(0.15)
+    without = count_decisions([Step(node="n", agent="a", routing=told)])
+    assert without is not None
+    assert without.mean_regret is None
 
 
 def test_an_edge_to_the_aggregator_alone_is_a_forced_decision_and_a_rule_decides_nothing() -> None:

@@ -1,10 +1,11 @@
 """Reads what the page of a run shows from the run's journal, its record and the saved teams."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from selfwire.cli.output import format_spend
 from selfwire.core.errors import ConfigError
+from selfwire.core.trajectory import sum_decisions
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.evals.statistics import IntervalEstimate
 from selfwire.extras.lab.ablation.record import STUDY
@@ -117,6 +118,7 @@ def _read_evolution(
             ("tasks", f"{size.train} train, {size.gate} gate, {size.test} test"),
             ("gate", _describe_gate(request)),
             ("seed", str(request.evolution.seed)),
+            *_describe_decisions(places),
         ),
         warning=STAMP if request.models.is_offline else "",
         versions=versions,
@@ -125,6 +127,18 @@ def _read_evolution(
         front=read_page_front(saved, places),
         places=places,
         spend=spend,
+    )
+
+
+def _describe_decisions(places: Iterable[Place]) -> tuple[tuple[str, str], ...]:
+    """The free decisions of a run's router and their regret, as a fact; nothing where it had no choice."""
+    decided = sum_decisions(done.decisions for place in places for done in place.trails)
+    if decided is None or decided.is_vacuous:
+        return ()
+    regret = decided.mean_regret
+    return (
+        ("free decisions", str(decided)),
+        *([("regret by own beliefs", f"{regret:.0%}")] if regret is not None else ()),
     )
 
 

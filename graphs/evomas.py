@@ -54,7 +54,7 @@ from selfwire.evolvers.evomas.stages import (
     find_masked_openers,
     find_stop_reason,
     get_best_outcome,
-    has_read_all_work,
+    get_written_answer,
     to_episode,
 )
 from selfwire.evolvers.evomas.state import TaskState, compute_next_state, to_rows
@@ -261,8 +261,8 @@ async def update_state(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
 async def conclude(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     """Take the answer of an evaluator who has read all work, else that of the closing call; no outcome is an error."""
     stages, fallback = state.stages, get_best_outcome(state.stages)
-    if stages and stages[-1].answer and has_read_all_work(stages):
-        return state.update(answer=stages[-1].answer, error=None)
+    if answer := get_written_answer(stages):
+        return state.update(answer=answer, error=None)
     if fallback is None:
         why = stages[-1].fault or stages[-1].error or "only Early-exit was chosen" if stages else NOTHING_PLANNED
         return state.update(answer=None, error=f"no stage came to an outcome; the last one: {why}")
@@ -497,11 +497,11 @@ class Evomas(Method[EvomasConfig]):
 
 
 def build_partial_result(state: EvomasState, question: Question) -> Trajectory | None:
-    """The result of a run that had to stop, with its best outcome as the answer; None without an outcome."""
+    """The result of a run that had to stop, with the answer that is written or its best outcome; None without one."""
     stages = state.stages
     if state.stage is not None and state.stage.number == len(stages):
         stages = (*stages, state.stage)
-    answer = get_best_outcome(stages)
+    answer = get_written_answer([stage for stage in stages if stage.outcome]) or get_best_outcome(stages)
     if answer is None:
         return None
     return build_result(state.after(state.update(stages=stages, answer=answer, status="stopped")), question)

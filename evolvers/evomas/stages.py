@@ -140,6 +140,11 @@ def collect_findings(stages: Sequence[Stage]) -> tuple[Finding, ...]:
     return tuple({finding.text: finding for finding in kept}.values())
 
 
+def get_written_answer(stages: Sequence[Stage]) -> str | None:
+    """The answer of the last evaluator, if it has read all work; None without one."""
+    return (stages[-1].answer or None) if stages and has_read_all_work(stages) else None
+
+
 def has_read_all_work(stages: Sequence[Stage]) -> bool:
     """Whether the last evaluator has read all work: what passed, the last try at its subtask, and the outcome."""
     tries = [stage for stage in stages[:-1] if stage.outcome and not (stage.assessment and stage.assessment.reward)]

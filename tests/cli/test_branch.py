@@ -2,17 +2,22 @@
 
 import asyncio
 import json
+import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from selfwire.cli.branch import TextChange, write_branch
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.errors import ConfigError
 from selfwire.evolvers.topology_ops import add_serial
 from selfwire.graphs.insertions import INSERTED
 from selfwire.graphs.own_graph import OwnGraph
+from selfwire.models.text_layer import LayerText
 from selfwire.store.library import Library, open_library
 from tests.commands import call
 
@@ -203,3 +208,71 @@ def test_a_text_that_is_no_field_of_the_context_is_refused_by_name(home: Path) -
     refused = " ".join(export(home, "context.json", "--as", "context", code=2).stderr.split())
     assert "check (plans.py:24) is the default of no field of the graph's context" in refused
     assert not Path("context.json").exists()
+
+
+def lose_object() -> None:
+    """Remove a file's object, so that git fetches it from a remote that promises it."""
+    found = git("rev-parse", "HEAD:inner/plans.py").strip()
+    Path("..", ".git", "objects", found[:2], found[2:]).unlink()
+    git("config", "core.repositoryformatversion", "1")
+    git("config", "extensions.partialClone", "origin")
+    git("config", "remote.origin.promisor", "true")
+
+
+def set_trap(kind: str, trap: Path) -> None:
+    """Name a program in the repository, as git runs one."""
+    match kind:
+        case "hooks":
+            for hook in ("reference-transaction", "post-index-change"):
+                Path("..", ".git", "hooks", hook).symlink_to(trap)
+        case "folder of hooks":
+            Path("../hooks").mkdir()
+            Path("../hooks/reference-transaction").symlink_to(trap)
+            git("config", "core.hooksPath", str(Path("../hooks").resolve()))
+        case "fsmonitor":
+            git("config", "core.fsmonitor", str(trap))
+        case "clean" | "process":
+            git("config", f"filter.a=b.{kind}", str(trap))
+            Path("..", ".git", "info", "attributes").write_text("* filter=a=b\n", encoding="utf-8")
+        case "fetch":
+            lose_object()
+            git("config", "protocol.ext.allow", "always")
+            git("config", "remote.origin.url", f"ext::{trap} x")
+        case "fetch by ssh":
+            lose_object()
+            git("config", "core.sshCommand", str(trap))
+            git("config", "remote.origin.url", "ssh://a@example.invalid/b")
+
+
+TRAPS = ("hooks", "folder of hooks", "fsmonitor", "clean", "process", "fetch", "fetch by ssh")
+
+
+@pytest.mark.parametrize("kind", TRAPS)
+def test_git_starts_no_program_that_a_repository_names(home: Path, tmp_path: Path, kind: str) -> None:
+    trap, ran = tmp_path / "trap", tmp_path / "ran"
+    trap.write_text(f"#!/bin/sh\ntouch {ran}\nexit 1\n", encoding="utf-8")
+    trap.chmod(0o755)
+    set_trap(kind, trap)
+    os.utime("plans.py", (1, 1))  # so that git compares its text
+    change = TextChange(LayerText(name="check", pieces=("You check the plan.",), place="plans.py:24"), "You check it.")
+    with suppress(ConfigError):  # without the object nothing can be written
+        write_branch("plans.py:graph", [change], "better", force=False)
+    assert not ran.exists()
+    assert ("fetch" in kind) == (git("branch", "--list", "better") == "")
+
+
+def test_a_repository_inside_a_clone_is_not_taken_for_ones_own(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap, ran = tmp_path / "trap", tmp_path / "ran"
+    trap.write_text(f"#!/bin/sh\ntouch {ran}\n", encoding="utf-8")
+    trap.chmod(0o755)
+    git("clone", "--quiet", "--bare", "..", "inside")
+    monkeypatch.chdir("inside")
+    git("config", "core.bare", "false")
+    git("config", "core.worktree", str(Path.cwd()))
+    git("config", "core.fsmonitor", str(trap))
+    ran.unlink(missing_ok=True)
+    with pytest.raises(ConfigError, match=r"bare repository"):
+        write_branch("plans.py:graph", [], "better", force=False)
+    assert not ran.exists()

@@ -339,6 +339,7 @@ def test_clean_spares_a_foreign_library(tmp_path: Path) -> None:
         (["diff", "archive", "archive@9"], r"version '9' of team 'archive' does not exist; choose among r1.0"),
         (["history", "other"], r"no team 'other'"),
         (["rollback", "archive", "7"], r"version '7' of team 'archive' does not exist"),
+        (["rollback", "archive", "-1"], r"Error: -1 is no version; name one as `selfwire history` lists it, its step"),
         (["clean", "r9", "--yes"], r"no run 'r9' in .*there are none"),
         (["runs", "--home", "postgres://u:secret@h/db"], r"runs lie in a folder, not at postgres://"),
         (["show"], r"Missing argument '(?i:ref)'"),

@@ -101,8 +101,20 @@ def test_a_team_that_another_model_was_evolved_with_is_told_before_it_runs(home:
     assert lines[0].endswith("2 tasks, seed 0, model offline")
     assert lines[1].endswith(other)
     assert any("test split, 2 tasks, model offline" in line for line in lines)
-    assert other in call(home, "run", "mine", "What is 1 plus 1?").stderr
+    assert other in call(home, "run", "mine", "What is 1 plus 1?", "--model", "offline").stderr
     assert other not in call(home, "eval", "hiva", *OWN, "--tasks", "2").stdout
+
+
+def test_a_saved_team_is_asked_with_its_own_model_where_none_is_named(home: Path) -> None:
+    with WireServer(NUMBER) as server:
+        evolve_by(home, server)
+        before = len(server.asked)
+        asked = ("run", "mine", "What is 1 plus 1?", "--base-url", server.url)
+        assert "; openai:mine answers, with which it was evolved" in call(home, *asked).stderr
+        assert len(server.asked) > before
+        Path("selfwire.toml").write_text('[run]\nmodel = "openai:other"\n', encoding="utf-8")
+        other = "evolved with openai:mine, and openai:other answers now"
+        assert other in call(home, *asked).stderr
 
 
 def test_an_evolution_that_stops_early_does_not_praise_an_older_team(home: Path) -> None:

@@ -13,13 +13,15 @@ from pydantic import Field
 
 from selfwire.core.agent import COMPUTING_TOOLS
 from selfwire.core.errors import ConfigError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
 from selfwire.core.trajectory import Step, ToolUse
 from selfwire.core.values import FrozenMap
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.evaluator import MOST_USES, NOT_JUDGED, RESULTS_LENGTH, format_tool_results
 from selfwire.evolvers.evomas.layers import find_sources
 from selfwire.evolvers.evomas.stages import Stage
-from selfwire.evolvers.evomas.state import WHOLE_TASK
+from selfwire.evolvers.evomas.state import WHOLE_TASK, TaskState
 from selfwire.graphs import evomas
 from tests.graphs.scripted import FORMS, TurnsChat, on, run
 from tests.graphs.test_evomas_wire import IO, MEMBER, SEARCH
@@ -143,6 +145,22 @@ def test_d15_the_judgement_with_which_a_run_ends_holds_the_answer(
     result = built(model, *layers, stages=stages).invoke(ASKED)
     assert (result["answer"], model.objects.count("LastAnswer")) == ("Severin", 0)
     assert ["answer to the whole task" in told for told in model.shown("You review")] == asked
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_run_that_is_stopped_gives_the_answer_that_its_evaluator_has_written(begun: bool) -> None:
+    model = scripted(*({**HALF, "answer": found} for found in ("no", "Severin")), plans=(TWO, SAME))
+    result = built(model, stages=2).invoke(ASKED)
+    last = Stage.model_validate(result["stages"][-1])
+    present = last.replace(number=2, outcome=None, answer="") if begun else last
+    before = result["stages"] if begun else result["stages"][:-1]
+    task = TaskState(objective=ASKED["question"])
+    pool = evomas.Evomas().seed()
+    given = {"scope": Scope(run="r"), "pool": pool, "router": "r", "task": task, "stage": present, "stages": before}
+    state = evomas.EvomasState(evomas.EvomasState.update(**ASKED, **given))
+    stopped = evomas.build_partial_result(state, Question(id="q", input=ASKED["question"]))
+    assert stopped is not None
+    assert stopped.answer == "Severin"
 
 
 def test_d15_an_evaluator_that_has_not_read_all_tries_does_not_write_the_answer() -> None:

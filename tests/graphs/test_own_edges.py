@@ -237,3 +237,4 @@ def test_an_agent_that_is_worth_nothing_is_taken_out_by_prune(home: Path, shop: 
     assert any("You check the form." in text for text in shop.list_asked(""))
     assert not list_insertions(selfwire.load("desk", home=home)), done.output
     assert "idle" not in selfwire.load("desk", home=home).agents_by_id
+    assert call(home, "runs").stdout.splitlines()[1].split()[1] == "prune"

@@ -203,22 +203,70 @@ def _check_committed(file: str) -> None:
     if Path(file).is_absolute():
         raise ConfigError(f"{file} lies outside this folder; change to the folder of the repository that has it")
     _git("ls-files", "--error-unmatch", file, why=f"{file} is not in the repository; commit it")
-    _git("diff", "--quiet", "HEAD", "--", file, why=f"{file} has changes that are not committed; commit or stash them")
+    _git(
+        "diff",
+        "--quiet",
+        "--no-ext-diff",
+        "--no-textconv",
+        "HEAD",
+        "--",
+        file,
+        why=f"{file} has changes that are not committed; commit or stash them",
+    )
 
 
 def _git(
     *words: str, top: Path | None = None, given: Mapping[str, str] | None = None, sent: str | None = None, why: str = ""
 ) -> str:
-    """Call git; returns its output.
+    """Call git, which starts no program that the repository names; returns its output.
 
     Raises:
         ConfigError: it is not there or fails; `why`, or what it says.
     """
+    done = _run_git(*words, top=top, given={**_set_config(_QUIET + _find_filters(top)), **(given or {})}, sent=sent)
+    if done.returncode:
+        raise ConfigError(why or f"git {words[0]}: {done.stderr.strip() or f'it has ended with {done.returncode}'}")
+    return done.stdout
+
+
+_QUIET = (("core.hooksPath", os.devnull), ("core.fsmonitor", "false"), ("safe.bareRepository", "explicit"))
+"""Settings under which git runs no hooks and no fsmonitor, and uses no repository that a clone holds as its files."""
+_OFFLINE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+"""Variables under which git fetches nothing, as a fetch starts programs too."""
+
+
+def _find_filters(top: Path | None) -> tuple[tuple[str, str], ...]:
+    """Find the settings that take the programs out of a repository's filters."""
+    named = _run_git("config", "-z", "--name-only", "--get-regexp", r"^filter\.", top=top, given=_set_config(_QUIET))
+    drivers = sorted({name.rpartition(".")[0] for name in named.stdout.split("\0") if name})
+    off = {"clean": "", "smudge": "", "process": "", "required": "false"}
+    return tuple((f"{driver}.{field}", value) for driver in drivers for field, value in off.items())
+
+
+def _set_config(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The variables that give git settings, behind those that the environment gives it already."""
+    begin = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    pairs = {
+        f"GIT_CONFIG_{kind}_{number}": part
+        for number, setting in enumerate(settings, begin)
+        for kind, part in zip(("KEY", "VALUE"), setting, strict=True)
+    }
+    return {"GIT_CONFIG_COUNT": str(begin + len(settings)), **pairs}
+
+
+def _run_git(
+    *words: str, top: Path | None, given: Mapping[str, str], sent: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run git to its end.
+
+    Raises:
+        ConfigError: it is not there.
+    """
     try:
-        done = subprocess.run(
+        return subprocess.run(
             ["git", *words],
             cwd=top,
-            env={**os.environ, **(given or {})},
+            env={**os.environ, **_OFFLINE, **given},
             input=sent,
             capture_output=True,
             encoding="utf-8",
@@ -226,9 +274,6 @@ def _git(
         )
     except FileNotFoundError:
         raise ConfigError("there is no git on this machine; install it, or export a .patch file") from None
-    if done.returncode:
-        raise ConfigError(why or f"git {words[0]}: {done.stderr.strip() or f'it has ended with {done.returncode}'}")
-    return done.stdout
 
 
 def format_page(

@@ -43,6 +43,7 @@ def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> N
     ours = format_in_one_line(error) if isinstance(error, SelfwireError | ValueError) else ""
     if isinstance(error, USAGE):
         _point_at_team(error, given)
+        _name_no_version(error, given)
         ours = format_usage_error(error) if isinstance(error.__cause__, ValidationError) else ""
         print_error(format_usage_error(error), given, COMMANDS)
     else:
@@ -64,6 +65,14 @@ def _point_at_team(error: Any, given: Sequence[str]) -> None:
         place = next(place for place, word in enumerate(given) if word.partition("=")[0] == "--from")
         team = given[place].partition("=")[2] or next(iter(given[place + 1 :]), "NAME@3")
         error.message, error.possibilities = f"{error.message}; did you mean: selfwire evolve {shlex.quote(team)}", None
+
+
+def _name_no_version(error: Any, given: Sequence[str]) -> None:
+    """Have a negative number after `rollback` be no option that is not known."""
+    wrong = [word for word in given if word[:1] == "-" and word[1:].isdecimal()]
+    if "rollback" in given and wrong and getattr(error, "option_name", None):
+        error.message = f"{wrong[0]} is no version; name one as `selfwire history` lists it, its step, or a tag"
+        error.possibilities = None
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +24,7 @@ from selfwire.graphs.method import CallEstimate, estimate_calls, find_method
 from selfwire.models.embeddings import CachedEmbedder
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import (
+    OFFLINE,
     FoundTeam,
     describe_other_model,
     find_kind,
@@ -41,6 +42,7 @@ from selfwire.tools.search import BROWSE, BrowseTool, SearchTool, make_retriever
 
 
 def run(
+    ctx: typer.Context,
     *,
     target: Annotated[
         str,
@@ -75,9 +77,14 @@ def run(
     if page is not None:
         refuse_unwritable(page, "page", "--report")
     found = _find_team(target, question, team, home)
+    source = ctx.get_parameter_source("model")
+    if found.model and not is_graph(found.method) and source is not None and source.name == "DEFAULT":
+        models = replace(models, model=found.model)
     names, origin, is_offline = models.names, found.title, models.names.is_offline
     if is_graph(found.method):  # it has models of its own
         is_offline = False
+    elif found.model == models.model != OFFLINE:
+        origin += f"; {found.model} answers, with which it was evolved"
     else:
         origin += describe_other_model(found.model, models.model)
     loaded = load_models(names, options.to_local_folder(home))

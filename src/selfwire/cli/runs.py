@@ -39,6 +39,7 @@ def runs(home: Home = None) -> None:
     for listed in found:
         status, errors = str(listed.summary.get("status", "")).partition(":")[0], listed.summary.get("errors")
         told = {**listed.summary, "status": status}
+        told |= {"command": verb} if (verb := told.get("verb")) else {}
         if status == "finished" and isinstance(errors, int) and errors:
             told["status"] = f"{status}, {format_count(errors, 'error')}"
         told |= {"score": format_score(told["score"])} if told.get("score") is not None else {}

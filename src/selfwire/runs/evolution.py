@@ -140,8 +140,9 @@ class OpenEvolution(EvolutionLoop):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Method, and the name that the team is saved under."""
-        return {"method": self.request.method, "name": self.config.name}
+        """Method, the name that the team is saved under, and the verb of a run that only prunes."""
+        verb = {"verb": "prune"} if self.config.pruning and not self.config.iterations else {}
+        return {"method": self.request.method, "name": self.config.name, **verb}
 
     @property
     def spent(self) -> Usage:

@@ -499,7 +499,7 @@ class OpenRun(Protocol):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Facts that lists of runs show beside the spec: method, name."""
+        """Facts that lists of runs show beside the spec: method, name, and the verb where it is not the command."""
 
     @property
     def journal(self) -> Journal:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from selfwire.cli.app import build
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt import confirm as confirming
 from selfwire.extras.adopt.canned import PLAIN, CannedReplies
-from selfwire.extras.adopt.confirm import confirm_program
+from selfwire.extras.adopt.confirm import confine, confirm_program
 from selfwire.extras.adopt.confirmation import Confirmation, tell_unreached
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.reader import read_program
@@ -300,6 +301,39 @@ def test_a_program_changes_nothing_outside_by_an_open_folder(
     found = confirm()
     assert look() == before
     assert len(found.refused) >= 8
+
+
+UNSEEN = (
+    "os.close(os.open('made', os.O_WRONLY | os.O_CREAT, dir_fd=os.open(OUTSIDE, os.O_RDONLY)))",
+    "os.mkfifo(OUTSIDE + '/made')",
+    "os.mknod(OUTSIDE + '/made', 0o100600)",
+    "sqlite3.connect(':memory:').execute('attach ? as a', (OUTSIDE + '/made',)).execute('create table a.t (x)')",
+    "ctypes.CDLL(None).open((OUTSIDE + '/made').encode(), os.O_WRONLY | os.O_CREAT, 0o600)",
+    "ctypes.CDLL(None).system(('touch ' + OUTSIDE + '/made').encode())",
+    "socket.socket(socket.AF_UNIX).bind(OUTSIDE + '/made')",
+    "signal.pidfd_send_signal(os.pidfd_open(PARENT), 0); print('sent')",
+    "resource.prlimit(PARENT, resource.RLIMIT_CORE, (0, 0)); print('set')",
+)
+"""Calls of which Python tells an audit hook nothing, or nothing with which it could refuse them."""
+
+
+@pytest.mark.parametrize("call", UNSEEN)
+def test_the_kernel_refuses_what_no_hook_of_python_sees(tmp_path: Path, call: str) -> None:
+    folder, outside = tmp_path / "folder", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    program = (
+        "import ctypes, os, pathlib, resource, signal, socket, sqlite3\n"
+        "from selfwire.extras.adopt.guard import restrict\n"
+        f"OUTSIDE, PARENT = {str(outside)!r}, {os.getpid()}\n"
+        f"restrict(pathlib.Path({str(folder)!r}), print)\nopen('own', 'w').close()\n{call}\n"
+    )
+    command = confine(folder)
+    if not command:
+        pytest.skip("bubblewrap does not work here")
+    done = subprocess.run([*command, sys.executable, "-c", program], capture_output=True, text=True, cwd=folder)
+    assert (folder / "own").exists(), done.stderr
+    assert (list(outside.iterdir()), done.stdout) == ([], "")
 
 
 def test_a_program_that_does_not_end_is_stopped(write: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from selfwire.cli.commands import STOPPED
-from selfwire.core.errors import JournalError, WorkerError
+from selfwire.core.errors import JournalError, UngradedError, WorkerError
 from selfwire.core.usage import Usage
 from selfwire.evals.table import TaskRow, read_results
 from selfwire.extras.cluster import evaluation_workers, shards
@@ -28,7 +28,7 @@ from tests.extras.cluster.interrupted import APP, InterruptedExecutor
 from tests.extras.cluster.test_processes import make_shard, measure
 from tests.journals import read_journal
 from tests.machines import find_children, is_alive, wait_until
-from tests.runs.evaluation.test_evaluation import comparable, evaluated, request
+from tests.runs.evaluation.test_evaluation import comparable, evaluated, own, request
 from tests.samples import SWEEP
 from tests.wire.server import WireServer, served
 
@@ -269,3 +269,16 @@ def test_a_shard_that_another_process_holds_is_merged_at_the_end(
             run_on_workers(run, tmp_path, WorkerOptions(workers=1))
         assert run.spent.calls == read_spend(tmp_path / "runs" / "r" / "journal.sqlite").calls > 0
     assert not refused[0].own.exists()
+
+
+def test_a_grader_that_fails_on_the_first_slices_stops_the_run_before_all_tasks_are_paid_for(tmp_path: Path) -> None:
+    asked = own(tmp_path, *["raise"] * 24)  # slices of 8 and of fewer tasks
+    for workers, most in ((1, 16), (3, 18)):
+        executor = LocalExecutor()
+        executor.workers = workers
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(evaluation_workers, "open_workers", lambda options, e=executor: nullcontext(e))
+            with start_evaluation(asked, tmp_path, run=f"r{workers}") as run:
+                with pytest.raises(UngradedError, match="failed on all of the first"):
+                    run_on_workers(run, tmp_path, WorkerOptions(workers=1))
+                assert 8 <= run.spent.calls <= most

@@ -1,7 +1,8 @@
 """Runs a program on canned replies in a child process, to see which of its texts are sent (`adopt --confirm`).
 
 The child works in a copy of the working directory without keys, and may not connect, write elsewhere or start programs
-(`guard`); its models, tools and embeddings are canned (`canned`). Nothing of the program is imported in this process.
+(`guard`), which on Linux the kernel refuses too where bubblewrap works. Its models, tools and embeddings are canned
+(`canned`). Nothing of the program is imported in this process.
 """
 
 import json
@@ -20,6 +21,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.text import mask_secrets
 from selfwire.extras.adopt.confirmation import Confirmation, RequestLog, check_texts
 from selfwire.extras.adopt.page import Inventory
+from selfwire.tools.sandbox.sandbox_programs import find_bubblewrap
 
 QUESTION = "Can you help me with this?"
 SECONDS = 120
@@ -45,7 +47,7 @@ def start_child(folder: Path, place: Path, environment: Mapping[str, str]) -> st
     """Run the child process of a folder to its end; returns how it ended, "" if well."""
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "selfwire.extras.adopt.confirm_child", str(folder)],
+            [*confine(folder), sys.executable, "-P", "-m", "selfwire.extras.adopt.confirm_child", str(folder)],
             cwd=place,
             env=environment,
             timeout=SECONDS,
@@ -57,6 +59,21 @@ def start_child(folder: Path, place: Path, environment: Mapping[str, str]) -> st
     except subprocess.TimeoutExpired:
         return f"stopped after {SECONDS} s"
     return f"the process ended ({done.returncode}): {_last_line(done.stderr)}" if done.returncode else ""
+
+
+def confine(folder: Path) -> tuple[str, ...]:
+    """Find the command under which a program writes below a folder only, and has no network and no other processes.
+
+    It is empty where bubblewrap does not work: there `guard` alone refuses what it sees.
+    """
+    bwrap = find_bubblewrap()
+    command = (
+        *(bwrap or "", "--unshare-user-try", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL"),
+        *("--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *("--bind", str(folder), str(folder), "--"),
+    )
+    works = bwrap and subprocess.run([*command, sys.executable, "-c", ""], capture_output=True, check=False)
+    return command if works and works.returncode == 0 else ()
 
 
 def confirm_program(

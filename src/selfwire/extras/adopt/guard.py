@@ -1,7 +1,8 @@
 """Limits of a confirming run: no network, no files outside a folder, no other programs, and not too much memory.
 
-An audit hook of Python refuses it, which code in Python cannot take off. Native code that opens sockets or files by
-itself is not seen by a hook; on Linux the process leaves the network too, where the kernel lets it.
+An audit hook of Python refuses it, which code in Python cannot take off. It does not see native code that opens sockets
+or files by itself, nor calls of which Python tells it nothing; where bubblewrap works the kernel refuses those
+(`confirm`). On Linux the process leaves the network too, where the kernel lets it.
 """
 
 import ctypes

@@ -166,7 +166,7 @@ def _make_runner(
         why = WorkerError(f"{job.deaths} workers in a row have died at this task, so it is not tried again")
         return Trajectory(question=task.question, workflow=system.info.workflow).as_failed(format_error(why))
 
-    return lambda context, rollout_fn, team, some, ctx, keep: tasks.run(some, make_job, keep, give_up)
+    return lambda context, rollout_fn, team, some, ctx, keep: tasks.run(context, some, make_job, keep, give_up)
 
 
 def _estimate_calls(evolution: PreEvolution, run: OpenEvaluation) -> float:

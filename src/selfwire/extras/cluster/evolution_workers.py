@@ -89,7 +89,7 @@ class Workers(TaskPlace):
                 given = {"path": shard.own.resolve(), "command": plan.command, "tasks": [task.id for task in some]}
                 return shard, Job.of(shard.job, roll_out, **given, phase=phase, settings=settings)
 
-            await work.run(tasks, make_job, keep)
+            await work.run(context, tasks, make_job, keep)
 
         settings = JobSettings(home=plan.home, retry_failed=self.retry_failed, budget_address=self.budget_address)
         work = ShardedTasks(journal, settle, keeps_done=True)

@@ -26,7 +26,16 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.extras.cluster.jobs import DEATHS, Ended, Event, Executor, Job, run_jobs, try_again
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.rollouts import DONE, GRADED, Keep, RolloutContext, RolloutFn, RolloutRunner, keep_done
+from selfwire.graphs.rollouts import (
+    DONE,
+    GRADED,
+    GraderCheck,
+    Keep,
+    RolloutContext,
+    RolloutFn,
+    RolloutRunner,
+    keep_done,
+)
 from selfwire.models.budget import enforce_deadline
 from selfwire.models.metered_chat import INVALID_NOTE
 from selfwire.models.structured import MODE_NOTE
@@ -198,7 +207,14 @@ class ShardedTasks:
     _open: dict[str, tuple[Shard, Sequence[Task], Usage]] = field(default_factory=dict)
     _ready: list[tuple[Task, Sequence[Trajectory]]] = field(default_factory=list)
 
-    async def run(self, tasks: Sequence[Task], make_job: MakeJob, keep: Keep, give_up: GiveUp | None = None) -> None:
+    async def run(
+        self,
+        context: RolloutContext,
+        tasks: Sequence[Task],
+        make_job: MakeJob,
+        keep: Keep,
+        give_up: GiveUp | None = None,
+    ) -> None:
         """Run tasks on the workers; keep each with its trajectories when its slice has ended, however it did.
 
         Args:
@@ -206,10 +222,12 @@ class ShardedTasks:
 
         Raises:
             StoppedError, WorkerError: of a job, or workers die again and again.
+            UngradedError: the grader fails on all answers of the first slices; no further slice begins.
         """
         slices, executor = cut_tasks(tasks, self.slices * self.executor.workers), _UntilCancelled(self.executor)
         waiting = deque(await run_in_thread(lambda: [self._start(make_job, some) for some in slices]))
         ended = run_jobs(waiting, executor, give_back=partial(self._give_back, make_job, give_up))
+        grader = GraderCheck(context.ungraded)
 
         def wait() -> bool:
             """Merge the next slice that ends; False after the last one."""
@@ -220,11 +238,17 @@ class ShardedTasks:
 
         async def keep_ready() -> None:
             while self._ready:
-                await keep(*self._ready.pop(0))
+                task, found = self._ready.pop(0)
+                await keep(task, found)
+                grader.add(found)
 
         try:
             while await _wait_in_thread(wait, executor):
                 await keep_ready()
+                if grader.fault:
+                    waiting.clear()  # the slices that have begun end
+            if grader.fault:
+                raise grader.fault
         except (SelfwireError, ValueError, RuntimeError):  # all jobs have ended
             await run_in_thread(self.merge_all)
             raise

@@ -2,16 +2,18 @@
 
 import hmac
 import ipaddress
+import re
 import secrets
 import socket
 from email.message import Message
-from urllib.parse import urlsplit
 
 from selfwire.core.errors import ConfigError
 
 LEAST = 16
 """Characters of a token at least, as anybody in the network may try to guess it."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+_HOST = re.compile(r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^\[\]:@/\s]+))(?::\d{0,5})?")
+"""A name or an address, and a port; the address may be one of IPv6, in brackets."""
 
 
 def find_address(host: str, token: str) -> str:
@@ -56,10 +58,8 @@ class Access:
         A page of another site can have its own name lead here; the browser then sends that name. An address cannot be
         led elsewhere.
         """
-        try:
-            name = (urlsplit(f"//{header}").hostname or "").lower()
-        except ValueError:
-            return False
+        found = _HOST.fullmatch(header)
+        name = (found["address"] or found["name"]).lower() if found else ""
         return name in self._names or (bool(self._token) and _is_address(name))
 
     def allows(self, headers: Message) -> bool:

@@ -406,7 +406,7 @@ class Evomas(Method[EvomasConfig]):
     )
     extend_tools = staticmethod(with_pages)
     paper = "Xu et al., *EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems*, arXiv 2605.08769"
-    departures = "D1-D27"
+    departures = "D1-D28"
 
     @staticmethod
     def estimate_calls(config: EvomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:

@@ -196,8 +196,8 @@ def draw_layers(
             order[:, layer, : made.order.shape[1]] = made.order
             layers.append(made)
             if leave is not None and leave.free[layer]:
-                exits = np.round(head.exit_logits(read, context, sampling.softness)[:, 0].double().cpu().numpy(), DIGITS)
-                chances[:, layer] = np.exp(-np.logaddexp(0, -exits))
+                exits = head.exit_logits(read, context, sampling.softness)[:, 0].double().cpu().numpy()
+                chances[:, layer] = np.exp(-np.logaddexp(0, -np.round(exits, DIGITS)))
     probabilities = np.stack([made.probabilities for made in layers], axis=1)
     steps = np.stack([made.log_probability for made in layers], axis=1)
     return _end_at_exit(order, probabilities, steps, chances, leave, random)

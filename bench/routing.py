@@ -52,7 +52,7 @@ def update_one_by_one(
     learner.optimiser.zero_grad(set_to_none=True)
     for episode, advantage in zip(episodes, weights, strict=True):
         batch = make_batch(get_decisions([episode]), agents, texts, learner.head.config)
-        score, entropy = learner.objective(batch, np.array(advantage), 1)
+        score, entropy = learner.objective(batch, np.array(advantage), np.zeros(len(advantage)), 1)
         torch.autograd.backward(-(score + learner.config.entropy * entropy) / len(episodes))
     torch.nn.utils.clip_grad_norm_(learner.head.parameters(), learner.config.clip or float("inf"))
     learner.optimiser.step()

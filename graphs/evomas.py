@@ -193,7 +193,7 @@ async def adapt(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     layered = await choose(
         rows,
         agents,
-        masked=find_masked_agents(state.task, agents),
+        masked=find_masked_agents(state.task, agents, early_exit=ctx.options.early_exit),
         masked_first=find_masked_openers(state.task, agents),
         scope=ctx.at.at(node="adapt"),
     )
@@ -376,6 +376,8 @@ class Evomas(Method[EvomasConfig]):
             "frozen-adapter": Variant(title="frozen adapter", config={"adapter": "frozen"}, evolves=False, choice=True),
             "process-reward": Variant(title="with process reward", config={"process_reward": True}),
             "pool-4": Variant(title="pool of 4", config={"pool": 4}),
+            "no-exit": Variant(title="Early-exit masked", config={"early_exit": False}),
+            "exit-as-agent": Variant(title="Early-exit among the agents", config={"head": {"exit": "agent"}}),
             "fixed": Variant(title="fixed: I/O, search, ensemble", config={"adapter": "fixed"}, evolves=False),
             "fixed-no-state": Variant(
                 title="the same w/o task state",
@@ -406,7 +408,7 @@ class Evomas(Method[EvomasConfig]):
     )
     extend_tools = staticmethod(with_pages)
     paper = "Xu et al., *EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems*, arXiv 2605.08769"
-    departures = "D1-D27"
+    departures = "D1-D28"
 
     @staticmethod
     def estimate_calls(config: EvomasConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:

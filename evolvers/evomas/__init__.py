@@ -12,10 +12,12 @@ Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems". 
     G_t         the drawn layers as a team                        layers.make_layered_topology  (Eq. 8, 9, D.3)
     pi_wf       layers of agents, drawn by the trained router     evolvers.router               (Sec. 3.2, 3.3)
 
-Departures of the trained part are D1 to D10 and D22 in `evolvers.router`. Departures of the task state and
+Departures of the trained part are D1 to D10, D22 and D28 in `evolvers.router`. Departures of the task state and
 the graph (a test is named after each):
     D9  In a run the evaluator's rewards decide what is done and what is tried again, with process reward and without.
-    D11 Early-exit is masked until a subtask is completed; near a uniform p, nine of ten first stages would end a run.
+    D11 Early-exit is masked until a subtask is completed, as near a uniform p nine of ten first stages would end a run.
+        In a plan of one subtask it may end the layers behind the first one; the run ends with it where the subtask is
+        done.
     D12 The planner's reply is bounded: it completes nothing, revives nothing that has failed and loses no artifact.
     D13 A reward of 0 is `refine` or `fail` as the evaluator says. `fail`, and a third `refine`, is FAILED and asks for
         another plan; the paper leaves open when a subtask has failed.

@@ -17,6 +17,7 @@ class EvomasConfig(FrozenModel):
         plan: layers of the adapter fixed, by agent id; the initial topology's if empty.
         task_state: off is "no task state": plan, evaluation and history are not carried from stage to stage.
         pool: number of agents in the initial pool: 4 or 7 (Table 4).
+        early_exit: whether Early-exit may be drawn at all. Paper and ours: yes.
         stages: T, most stages of a task. Paper: unstated. Ours: 6.
         refinements: most further tries of a subtask before it fails. Paper: unstated. Ours: 2.
         samples: episodes per train question. Paper: unstated. Ours: 4.
@@ -38,6 +39,7 @@ class EvomasConfig(FrozenModel):
     plan: tuple[Annotated[tuple[Id, ...], Field(min_length=1)], ...] = ()
     task_state: bool = True
     pool: Literal[4, 7] = 7
+    early_exit: bool = True
     stages: int = Field(default=6, ge=1, le=100)
     refinements: int = Field(default=2, ge=0, le=20)
     samples: int = Field(default=4, ge=1, le=1000)

@@ -46,8 +46,7 @@ def format_stage(stage: Stage) -> str:
     if stage.layered is not None:
         lines += format_layers(stage.layered)
         ran = get_runnable_part(stage.layered)
-        cut = len(stage.layered.layers) - len(ran.layers)
-        lines += [f"  early exit: the run ends here{f', {cut} layers are skipped' if cut else ''}"] if ran.exits else []
+        lines += [f"  early exit: layers that ran: {len(ran.layers)}"] if ran.exits else []
     lines += [f"  nobody answered: {stage.error}"] if stage.error else []
     lines += [f"  no valid reply of the {name}; its safe default stands" for name in stage.fell_back]
     lines += [f"  the planner or the evaluator failed, and the run ends here: {stage.fault}"] if stage.fault else []
@@ -133,12 +132,10 @@ def _draw_probabilities(stage: Stage) -> Panel | None:
     names = [*stage.agents] or sorted({name for shares in layered.probabilities for name in shares})
     rows = [(name, *(_draw_share(layered, layer, name) for layer in range(len(layered.layers)))) for name in names]
     ran = get_runnable_part(layered)
-    cut = len(layered.layers) - len(ran.layers)
-    exits = f" {EARLY_EXIT} was drawn, so that the run ends with this stage." if ran.exits else ""
-    skipped = f" The layers after layer {len(ran.layers)} were skipped." if ran.exits and cut > 1 else ""
+    exits = f" {EARLY_EXIT} was drawn: layers that ran: {len(ran.layers)}." if ran.exits else ""
     return Table(
         title="Who was drawn, layer by layer",
-        note=f"The router's probability of each agent; ✓ was drawn; empty could not be.{exits}{skipped}",
+        note=f"The router's probability of each agent; ✓ was drawn; empty could not be.{exits}",
         columns=("agent", *(f"layer {number}" for number in range(1, len(layered.layers) + 1))),
         rows=tuple(rows),
     )

@@ -75,27 +75,34 @@ def get_runnable_part(layered: LayeredWorkflow) -> RunnablePart:
     return RunnablePart(tuple(kept), exits=False)
 
 
-def find_masked_agents(state: TaskState, pool: Sequence[Agent]) -> frozenset[Id]:
-    """Agents that must not be drawn: Early-exit until a subtask is completed (D11), searchers without a tool (D20).
+def find_masked_agents(state: TaskState, pool: Sequence[Agent], *, early_exit: bool = True) -> frozenset[Id]:
+    """Agents that must not be drawn: searchers without a tool (D20), and Early-exit where it may not be (D11).
 
-    Where nobody else is left, searchers may be drawn; and Early-exit, if it is alone.
+    It may be once a subtask is completed, and in a plan of one subtask behind a first layer. Where nobody else is left,
+    searchers may be drawn; and Early-exit, if it is alone.
+
+    Args:
+        early_exit: off masks Early-exit always.
     """
     others = {agent.id for agent in pool} - {EARLY_EXIT}
     idle = {agent.id for agent in pool if agent.kind == "searcher" and not agent.tools}
-    early = frozenset({EARLY_EXIT}) if others and not state.completed else frozenset[Id]()
+    able = early_exit and (state.completed or len(state.subtasks) == 1)
+    early = frozenset({EARLY_EXIT}) if others and not able else frozenset[Id]()
     return early if idle >= others else early | idle
 
 
 def find_masked_openers(state: TaskState, pool: Sequence[Agent]) -> frozenset[Id]:
-    """Agents that work on solutions of the active subtask, while there is none (D20); a layer before them gives some.
+    """Agents that need solutions of the active subtask, while there is none (D20); a layer before them gives some.
 
-    A try that was sent back is a solution that a refiner can begin with, and no choice for an ensemble.
+    A try that was sent back is a solution that a refiner can begin with, and no choice for an ensemble. Early-exit
+    needs a result until a subtask is completed (D11).
     """
-    masked = find_masked_agents(state, pool)
+    masked, others = find_masked_agents(state, pool), {agent.id for agent in pool} - {EARLY_EXIT}
     tried = state.current is not None and bool(state.current.attempt)
     kinds = ("ensemble",) if tried else ("ensemble", "refiner")
     needy = frozenset(agent.id for agent in pool if agent.kind in kinds)
-    return frozenset() if {agent.id for agent in pool} <= masked | needy else needy
+    early = frozenset({EARLY_EXIT}) if others and not state.completed else frozenset[Id]()
+    return early if others <= masked | needy else early | needy
 
 
 def find_stop_reason(stages: Sequence[Stage], *, limit: int) -> Stop | None:
@@ -103,7 +110,7 @@ def find_stop_reason(stages: Sequence[Stage], *, limit: int) -> Stop | None:
     last = stages[-1]
     if last.fault is not None:
         return "failure"
-    if last.exits:
+    if last.exits and (not last.layers_to_run or (last.state is not None and last.state.completed)):
         return "early_exit"
     if last.state is not None and last.state.is_over:
         return "done"

@@ -14,9 +14,10 @@ layers of a stage, or a node's successors in any team. In the order of the paper
     draw        without replacement, until the mass drawn reaches rho          choosers.draw             (Eq. 12, 29)
     log P(i)    sum_r log( p_{i_r} / (1 - sum_{q<r} p_{i_q}) )                 choosers.log_probability  (Eq. 28)
     log P(G_t)  sum over layers                                                decisions.LayeredWorkflow (Eq. 14)
+    exit        whether the run ends before a layer, a Bernoulli of its own    head.RoutingHead          (C.4.6, D28)
     grad J      sum_t U grad log P(G_t | s_t)                                  reinforce.Learner         (Eq. 15, 16)
 
-Departures (a test is named after each; D11 to D21 and D23 to D25 are in `evolvers.evomas`):
+Departures (a test is named after each; D11 to D21 and D23 to D27 are in `evolvers.evomas`):
     D1  One row per field of the state, each embedded whole; the paper embeds tokens. Where `state` is tokens, every
         word is embedded by itself, without the words around it, as an embedder gives one vector per text. The parts
         of rows add up, so that no weights say who acts where two agents swap; `paired` embeds rows with the first.
@@ -33,4 +34,8 @@ Departures (a test is named after each; D11 to D21 and D23 to D25 are in `evolve
     D10 Weights trained for one pool can route another one, as agents enter by their texts only; `transfer` allows it.
     D22 U is the answer's score in [0, 1], so that a better answer that is not yet right counts more; the paper counts
         success, as the preset `paper` does.
+    D28 Early-exit is decided apart, before each layer where it may be drawn: with probability
+        sigmoid((w . x + b) / lambda + logit(0.1)), x the mean of the rows that ask, learned by the same return with a
+        baseline of its own. No agent of its layer acts. In the paper it is an agent of the softmax, so that who acts
+        and whether the run ends share their weights and their probability; `exit` is agent for that.
 """

@@ -11,8 +11,8 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.values import Id
-from selfwire.evolvers.router.config import SamplingConfig
-from selfwire.evolvers.router.decisions import LayeredWorkflow, candidates
+from selfwire.evolvers.router.config import EXIT_START, SamplingConfig
+from selfwire.evolvers.router.decisions import EXIT_KIND, LayeredWorkflow, candidates
 from selfwire.evolvers.router.heads import (
     Vectors,
     compute_contexts,
@@ -132,12 +132,24 @@ DIGITS = 6
 Switches = npt.NDArray[np.bool_]
 
 
+class Exit(NamedTuple):
+    """Early-exit where it is decided apart from the choice of agents (D28).
+
+    Attributes:
+        place: index of the agent.
+        free: (L,) True for the layers before which the run may end.
+    """
+
+    place: int
+    free: Switches
+
+
 class DrawnLayers(NamedTuple):
     """Layers for B decisions.
 
     Attributes:
-        order: (B, L, K) indices as drawn, then -1.
-        probabilities: (B, L, N).
+        order: (B, L, K) indices as drawn, then -1; Early-exit alone in the layer that it ends, and nobody after it.
+        probabilities: (B, L, N) p of the first draw.
         log_probability: (B,) the sum over layers.
     """
 
@@ -155,6 +167,7 @@ def draw_layers(
     sampling: SamplingConfig,
     random: np.random.Generator,
     free: Switches | None = None,
+    leave: Exit | None = None,
 ) -> DrawnLayers:
     """Draw L layers for each of B states, one after another, as each layer is part of the next one's input.
 
@@ -162,6 +175,7 @@ def draw_layers(
         rows, filled: (B, M, d) and (B, M), True where there is a row.
         agents: (N, d).
         free: (B, L, N), True where an agent may be drawn for a layer.
+        leave: Early-exit, if it may be drawn apart; `free` leaves it out.
 
     Raises:
         ValueError: as `sampling.draw`.
@@ -170,7 +184,7 @@ def draw_layers(
 
     device, present = head.query.device, np.ones((len(rows), len(agents)), dtype=np.bool_)
     given = [torch.as_tensor(array).to(device) for array in (rows, filled, agents, present)]
-    layers = []
+    layers, chances = list[Draw](), np.zeros((len(rows), sampling.layers))
     order = np.full((len(rows), sampling.layers, sampling.width or len(agents)), -1, dtype=np.int64)
     with torch.no_grad():
         read = head.read(*given)
@@ -181,22 +195,50 @@ def draw_layers(
             made = draw(logits, mass=sampling.mass, random=random, width=sampling.width, free=may)
             order[:, layer, : made.order.shape[1]] = made.order
             layers.append(made)
+            if leave is not None and leave.free[layer]:
+                exits = head.exit_logits(read, context, sampling.softness)[:, 0].double().cpu().numpy()
+                chances[:, layer] = np.exp(-np.logaddexp(0, -np.round(exits, DIGITS)))
     probabilities = np.stack([made.probabilities for made in layers], axis=1)
-    return DrawnLayers(order, probabilities, np.sum([made.log_probability for made in layers], axis=0))
+    steps = np.stack([made.log_probability for made in layers], axis=1)
+    return _end_at_exit(order, probabilities, steps, chances, leave, random)
 
 
 def draw_layers_by_chance(
-    count: int, agents: int, *, sampling: SamplingConfig, random: np.random.Generator, free: Switches | None = None
+    count: int,
+    agents: int,
+    *,
+    sampling: SamplingConfig,
+    random: np.random.Generator,
+    free: Switches | None = None,
+    leave: Exit | None = None,
 ) -> DrawnLayers:
-    """Draw L layers for each of `count` states by the same rule from a uniform p; `free` is (N,) or (count * L, N)."""
+    """Draw L layers for each of `count` states by the same rule from a uniform p; `free` is (N,) or (count * L, N).
+
+    Early-exit is drawn with the probability of an untrained head.
+    """
     logits = np.zeros((count * sampling.layers, agents))
     made = draw(logits, mass=sampling.mass, random=random, width=sampling.width, free=free)
     shape = (count, sampling.layers)
-    return DrawnLayers(
-        made.order.reshape(*shape, -1),
-        made.probabilities.reshape(*shape, -1),
-        made.log_probability.reshape(shape).sum(1),
-    )
+    chances = np.zeros(shape) if leave is None else np.where(leave.free, EXIT_START, np.zeros(shape))
+    shares, steps = made.probabilities.reshape(*shape, -1), made.log_probability.reshape(shape)
+    return _end_at_exit(made.order.reshape(*shape, -1), shares, steps, chances, leave, random)
+
+
+def _end_at_exit(
+    order: Integers, shares: Floats, steps: Floats, chances: Floats, leave: Exit | None, random: np.random.Generator
+) -> DrawnLayers:
+    """End drawn layers where Early-exit is drawn; `steps` and `chances` are (B, L), log P of layers and p of exits."""
+    if leave is None:
+        return DrawnLayers(order, shares, steps.sum(axis=1))
+    gone = np.logical_or.accumulate(random.random(chances.shape) < chances, axis=1)
+    now = gone.copy()
+    now[:, 1:] &= ~gone[:, :-1]
+    order = np.where(gone[..., None], -1, order)
+    order[now, 0] = leave.place
+    shares = shares * (1 - chances[..., None])
+    shares[..., leave.place] = chances
+    decided = np.where(now, chances, np.where(gone, 1.0, 1 - chances))
+    return DrawnLayers(order, shares, np.where(gone, 0.0, steps).sum(axis=1) + np.log(decided).sum(axis=1))
 
 
 class LearnedChooser:
@@ -216,16 +258,18 @@ class LearnedChooser:
     ) -> LayeredWorkflow:
         """Draw layers from the head's probabilities; see `LayerChooser`."""
         candidates(pool, masked | masked_first)
-        texts = row_texts(rows, self.head.config)
+        texts, apart = row_texts(rows, self.head.config), self.head.config.exit == "apart"
+        leave = _find_exit(pool, masked, masked_first, self.sampling.layers) if apart else None
         drawn = draw_layers(
             self.head,
             *pad_rows([texts], await embed_texts(texts, self.embedder)),
             await embed_pool(pool, self.embedder),
             sampling=self.sampling,
             random=scope.random(PURPOSE),
-            free=_free(pool, masked, masked_first, self.sampling.layers)[None],
+            free=_free(pool, masked, masked_first, self.sampling.layers, leave)[None],
+            leave=leave,
         )
-        return to_layered_workflow(drawn, pool, masked, masked_first)
+        return to_layered_workflow(drawn, pool, masked, masked_first, leave)
 
 
 class RandomChooser:
@@ -245,9 +289,12 @@ class RandomChooser:
     ) -> LayeredWorkflow:
         """Draw layers from a uniform p; see `LayerChooser`."""
         candidates(pool, masked | masked_first)
-        free = _free(pool, masked, masked_first, self.sampling.layers)
-        drawn = draw_layers_by_chance(1, len(pool), sampling=self.sampling, random=scope.random(PURPOSE), free=free)
-        return to_layered_workflow(drawn, pool, masked, masked_first)
+        leave = _find_exit(pool, masked, masked_first, self.sampling.layers)
+        free = _free(pool, masked, masked_first, self.sampling.layers, leave)
+        drawn = draw_layers_by_chance(
+            1, len(pool), sampling=self.sampling, random=scope.random(PURPOSE), free=free, leave=leave
+        )
+        return to_layered_workflow(drawn, pool, masked, masked_first, leave)
 
 
 class FixedChooser:
@@ -297,17 +344,20 @@ def to_layered_workflow(
     pool: Sequence[Agent],
     masked: frozenset[Id],
     masked_first: frozenset[Id] = frozenset(),
+    leave: Exit | None = None,
 ) -> LayeredWorkflow:
     """The first decision of a batch by the agents' ids."""
-    ids = [agent.id for agent in pool]
-    barred = [masked | masked_first if layer == 0 else masked for layer in range(len(drawn.order[0]))]
+    ids, free = [agent.id for agent in pool], _free(pool, masked, masked_first, len(drawn.order[0]))
+    layers = [tuple(ids[place] for place in layer if place >= 0) for layer in drawn.order[0]]
+    shares = [
+        {name: float(p) for name, p, may in zip(ids, layer, open_to, strict=True) if may}
+        for layer, open_to in zip(drawn.probabilities[0], free, strict=True)
+    ]
     return LayeredWorkflow(
-        layers=tuple(tuple(ids[place] for place in layer if place >= 0) for layer in drawn.order[0]),
-        probabilities=tuple(
-            {name: float(p) for name, p in zip(ids, layer, strict=True) if name not in hidden}
-            for layer, hidden in zip(drawn.probabilities[0], barred, strict=True)
-        ),
+        layers=tuple(layer for layer in layers if layer),
+        probabilities=tuple(found for layer, found in zip(layers, shares, strict=True) if layer),
         log_probability=float(drawn.log_probability[0]),
+        exit=ids[leave.place] if leave else None,
         **_name_masked(ids, masked, masked_first),
     )
 
@@ -319,7 +369,25 @@ def _name_masked(ids: Iterable[Id], masked: frozenset[Id], masked_first: frozens
     }
 
 
-def _free(pool: Sequence[Agent], masked: frozenset[Id], masked_first: frozenset[Id], layers: int) -> Switches:
-    """(L, N), True where an agent may be drawn for a layer."""
+def _free(
+    pool: Sequence[Agent],
+    masked: frozenset[Id],
+    masked_first: frozenset[Id],
+    layers: int,
+    leave: Exit | None = None,
+) -> Switches:
+    """(L, N), True where an agent may be drawn for a layer; Early-exit is not where it is drawn apart."""
     barred = [masked | masked_first, *[masked] * (layers - 1)]
-    return np.array([[agent.id not in hidden for agent in pool] for hidden in barred])
+    free = np.array([[agent.id not in hidden for agent in pool] for hidden in barred])
+    if leave is not None:
+        free[:, leave.place] = False
+    return free
+
+
+def _find_exit(pool: Sequence[Agent], masked: frozenset[Id], masked_first: frozenset[Id], layers: int) -> Exit | None:
+    """Early-exit, if it may be drawn and somebody else in every layer as well."""
+    free = _free(pool, masked, masked_first, layers)
+    ends = [place for place, agent in enumerate(pool) if agent.kind == EXIT_KIND and free[:, place].any()]
+    if not ends or not np.delete(free, ends[0], axis=1).any(axis=1).all():
+        return None
+    return Exit(ends[0], free[:, ends[0]])

@@ -38,6 +38,8 @@ class HeadConfig(FrozenModel):
             one per word. Paper: tokens. Ours: rows.
         init: identity starts W_Q, W_K and W_V at I; xavier draws them. Paper: unstated. Ours: identity.
         normalised: whether rows and agents pass a layer normalisation. Paper: no. Ours: yes.
+        exit: apart decides before each layer whether the run ends there, by a weight vector of its own (D28); agent
+            draws Early-exit as an agent among the others. Paper: agent. Ours: apart.
         seed: of the Xavier draw.
     """
 
@@ -46,6 +48,7 @@ class HeadConfig(FrozenModel):
     state: Literal["rows", "paired", "tokens"] = "rows"
     init: Literal["identity", "xavier"] = "identity"
     normalised: bool = True
+    exit: Literal["apart", "agent"] = "apart"
     seed: int = Field(default=0, ge=0)
 
 
@@ -106,7 +109,10 @@ class RouterConfig(FrozenModel):
     transfer: bool = False
 
 
-PAPER_HEAD = HeadConfig(state="tokens", init="xavier", normalised=False)
+EXIT_START = 0.1
+"""Probability of Early-exit before each layer where it may be drawn, untrained and by chance (D28)."""
+
+PAPER_HEAD = HeadConfig(state="tokens", init="xavier", normalised=False, exit="agent")
 """The head as the paper prints it."""
 
 

@@ -12,6 +12,8 @@ from selfwire.core.usage import ZERO_USAGE, Objective
 from selfwire.core.values import FrozenModel, Id, fingerprint, to_plain_json
 from selfwire.evolvers.router.config import TrainConfig
 
+EXIT_KIND = "signal"
+"""Kind of an agent that does nothing but end the run."""
 PROMPT_SHOWN = 400
 """Characters of an agent's prompt that are embedded; small embedders read no more."""
 EPISODE = "episode"
@@ -23,10 +25,12 @@ class LayeredWorkflow(FrozenModel):
 
     Args:
         layers: agent ids per layer, in the order in which they were drawn.
-        probabilities: p over the agents that could be drawn, per layer; without masked agents.
+        probabilities: p of the first draw over the agents that could be drawn, per layer; without masked agents.
         log_probability: log P(G_t | s_t), the sum over layers; 0 without a draw.
         masked: agents that could not be drawn.
         masked_first: further agents that could not be drawn in the first layer.
+        exit: agent whose draw ends the run and was decided apart, before each layer (D28): it is then the last layer
+            alone. None where it could not be drawn, or was drawn among the others.
     """
 
     layers: tuple[tuple[Id, ...], ...] = Field(min_length=1)
@@ -34,6 +38,7 @@ class LayeredWorkflow(FrozenModel):
     log_probability: float = Field(default=0.0, le=1e-9)
     masked: tuple[Id, ...] = ()
     masked_first: tuple[Id, ...] = ()
+    exit: Id | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -4,6 +4,7 @@
     Q,K,V  = X~ W_Q, E W_K, E W_V                                                                     (Eq. 24)
     H, h   = softmax(Q K^T / sqrt d) V; the mean of its rows                                          (Eq. 25, 26)
     alpha  = cos(h, e_i)                                                                              (Eq. 10)
+    exit   = sigmoid((w . mean of the rows of X~ + b) / lambda + logit of the start), before each layer    (D28)
 
 Only this module imports torch at its top: import it inside the function that needs a head. B decisions, M rows,
 L layers, N agents, d dimensions; all layers of all decisions are one batch, as c is known once a workflow is drawn.
@@ -13,7 +14,7 @@ import math
 from typing import NamedTuple
 
 from selfwire.core.errors import refuse_missing
-from selfwire.evolvers.router.config import HeadConfig
+from selfwire.evolvers.router.config import EXIT_START, HeadConfig
 
 refuse_missing("torch", "the trained router")
 
@@ -30,6 +31,7 @@ class EncodedInputs(NamedTuple):
         keys, values: (N, d) K and V.
         present: (B, N) True where an agent is in the decision's pool.
         attended: (B, 1, N) attention of the state's rows, or their products with the keys, summed.
+        summed: (B, 1, d) the state's rows, summed.
         rows: (B, 1, 1) number of rows of the state.
     """
 
@@ -38,11 +40,15 @@ class EncodedInputs(NamedTuple):
     values: Tensor
     present: Tensor
     attended: Tensor
+    summed: Tensor
     rows: Tensor
 
 
 class RoutingHead(nn.Module):
-    """W_Q, W_K and W_V, each (d, d); agents enter by their embeddings, in any number. A linear one leaves W_V alone."""
+    """W_Q, W_K and W_V, each (d, d), and w and b of Early-exit, (d + 1); a linear one leaves W_V alone.
+
+    Agents enter by their embeddings, in any number.
+    """
 
     def __init__(self, dimensions: int, config: HeadConfig = HeadConfig()) -> None:
         super().__init__()
@@ -52,6 +58,7 @@ class RoutingHead(nn.Module):
             source = torch.Generator().manual_seed(config.seed)  # torch's own randomness is left alone
             for weight in (self.query, self.key, self.value):
                 nn.init.xavier_uniform_(weight, generator=source)
+        self.exit = nn.Parameter(torch.zeros(dimensions + 1))
 
     def forward(self, rows: Tensor, filled: Tensor, agents: Tensor, present: Tensor, contexts: Tensor) -> Tensor:
         """Cosines alpha of shape (B, L, N) for drawn workflows; arguments as in `Batch`."""
@@ -62,8 +69,9 @@ class RoutingHead(nn.Module):
         seen = self._normalised(agents)
         keys, values = seen @ self.key, seen @ self.value
         attended = torch.where(filled[..., None], self._attention(rows, keys, present), 0.0)
+        summed = torch.where(filled[..., None], self._normalised(rows), 0.0).sum(dim=1, keepdim=True)
         return EncodedInputs(
-            agents, keys, values, present, attended.sum(dim=1, keepdim=True), filled.sum(dim=1)[:, None, None]
+            agents, keys, values, present, attended.sum(dim=1, keepdim=True), summed, filled.sum(dim=1)[:, None, None]
         )
 
     def scores(self, read: EncodedInputs, contexts: Tensor) -> Tensor:
@@ -77,6 +85,15 @@ class RoutingHead(nn.Module):
             return mean
         pooled = mean @ read.values  # mean of H, with V outside the sum
         return functional.normalize(pooled, dim=-1) @ functional.normalize(read.agents, dim=-1).T
+
+    def exit_logits(self, read: EncodedInputs, contexts: Tensor, softness: float) -> Tensor:
+        """Logits (B, L) of Early-exit before each layer, for contexts c of shape (B, L, d) and the agents' lambda."""
+        if self.config.reads == "everything":
+            mean = (read.summed + self._normalised(contexts)) / (read.rows + 1)
+        else:
+            mean = (read.summed / read.rows).expand(-1, contexts.shape[1], -1)
+        start = math.log(EXIT_START / (1 - EXIT_START))
+        return (mean @ self.exit[:-1] + self.exit[-1]) / softness + start
 
     def _attention(self, rows: Tensor, keys: Tensor, present: Tensor) -> Tensor:
         """Attention of each row to the agents of the pool (B, rows, N); without a softmax the products themselves."""

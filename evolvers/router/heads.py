@@ -71,7 +71,8 @@ class Batch(NamedTuple):
         present: (B, N), True for agents in the pool.
         free: (B, L, N), True for those that could be drawn for a layer.
         contexts: (B, L, d) mean agent of earlier layers; 0 in the first (Eq. 22).
-        order: (B, L, K) indices as drawn, then -1.
+        order: (B, L, K) indices as drawn, then -1; a layer that Early-exit ended holds nobody.
+        exited: (B, L) 1 where Early-exit was drawn apart, 0 where it was not, -1 where it could not be.
     """
 
     rows: Vectors
@@ -81,6 +82,7 @@ class Batch(NamedTuple):
     free: npt.NDArray[np.bool_]
     contexts: Vectors
     order: npt.NDArray[np.int64]
+    exited: npt.NDArray[np.int64]
 
 
 def make_batch(
@@ -105,10 +107,11 @@ def make_batch(
     present = np.array([[name in decision.agents for name in names] for decision in decisions])
     masked = np.array([[name in decision.layered.masked for name in names] for decision in decisions])
     first = np.array([[name in decision.layered.masked_first for name in names] for decision in decisions])
-    order = _padded_orders(decisions, {name: index for index, name in enumerate(names)})
-    free = np.repeat((present & ~masked)[:, None], order.shape[1], axis=1)
+    apart = np.array([[name == decision.layered.exit for name in names] for decision in decisions])
+    order, exited = _padded_orders(decisions, {name: index for index, name in enumerate(names)})
+    free = np.repeat((present & ~masked & ~apart)[:, None], order.shape[1], axis=1)
     free[:, 0] &= ~first
-    return Batch(rows, filled, table, present, free, compute_contexts(order, table), order)
+    return Batch(rows, filled, table, present, free, compute_contexts(order, table), order, exited)
 
 
 def compute_contexts(order: npt.NDArray[np.int64], agents: Vectors) -> Vectors:
@@ -130,14 +133,22 @@ def pad_rows(texts: Sequence[Sequence[str]], vectors: Mapping[str, Vectors]) -> 
     return rows, filled
 
 
-def _padded_orders(decisions: Sequence[Decision], places: Mapping[Id, int]) -> npt.NDArray[np.int64]:
+def _padded_orders(
+    decisions: Sequence[Decision], places: Mapping[Id, int]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     depth = max(len(decision.layered.layers) for decision in decisions)
     width = max(len(layer) for decision in decisions for layer in decision.layered.layers)
     order = np.full((len(decisions), depth, width), -1, dtype=np.int64)
+    exited = np.full((len(decisions), depth), -1, dtype=np.int64)
     for index, decision in enumerate(decisions):
+        leave, masked_first = decision.layered.exit, decision.layered.masked_first
         for number, layer in enumerate(decision.layered.layers):
-            order[index, number, : len(layer)] = [places[name] for name in layer]
-    return order
+            ended = leave is not None and layer == (leave,)
+            if leave is not None and (number or leave not in masked_first):
+                exited[index, number] = ended
+            if not ended:
+                order[index, number, : len(layer)] = [places[name] for name in layer]
+    return order, exited
 
 
 class Heads:

@@ -52,15 +52,16 @@ async def probe_router(
     agents = dict(zip(team.agents_by_id, await embed_pool(team.agents, embedder), strict=True))
     texts = [text for decision in decisions for text in row_texts(decision.rows, head.config)]
     batch = make_batch(decisions, agents, await embed_texts(texts, embedder), head.config)
-    shares = await asyncio.to_thread(_compute_shares, head, batch, get_sampling(team, config).softness)
+    shares, exits = await asyncio.to_thread(_compute_shares, head, batch, get_sampling(team, config).softness)
     return tuple(
         Selection(
             stage=stage,
             layer=layer,
             probabilities={
-                name: shares[stage][layer][place]
+                name: exits[stage][layer] if name == decision.layered.exit else shares[stage][layer][place]
                 for place, name in enumerate(agents)
                 if batch.free[stage, layer, place]
+                or (name == decision.layered.exit and batch.exited[stage, layer] >= 0)
             },
             chosen=drawn,
         )
@@ -69,11 +70,16 @@ async def probe_router(
     )
 
 
-def _compute_shares(head: "RoutingHead", batch: Batch, softness: float) -> list[list[list[float]]]:
+def _compute_shares(
+    head: "RoutingHead", batch: Batch, softness: float
+) -> tuple[list[list[list[float]]], list[list[float]]]:
+    """The agents' p of the first draw, and the probability of Early-exit, 0 where it could not be drawn."""
     import torch
 
     with torch.no_grad():
-        rows, filled, agents, present, free, contexts, _ = (torch.as_tensor(array) for array in batch)
-        logits = head(rows, filled, agents, present, contexts) / softness
-        shares: list[list[list[float]]] = logits.masked_fill(~free, -math.inf).softmax(dim=-1).tolist()
-    return shares
+        rows, filled, agents, present, free, contexts, _, exited = (torch.as_tensor(array) for array in batch)
+        read = head.read(rows, filled, agents, present)
+        logits = head.scores(read, contexts) / softness
+        chances = torch.where(exited >= 0, head.exit_logits(read, contexts, softness).sigmoid(), 0.0)
+        shares = logits.masked_fill(~free, -math.inf).softmax(dim=-1) * (1 - chances[..., None])
+    return shares.tolist(), chances.tolist()

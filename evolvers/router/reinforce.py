@@ -2,6 +2,7 @@
 
 return     R_t = U + (w / T) * sum_{t' >= t} process_{t'}; w is 0 without process reward                  (D9)
 advantage  A_t = R_t - mean of R_t of the question's other episodes                                       (D7)
+           for Early-exit: of those of them that could have drawn it as well                             (D28)
 update     maximise (1 / E) sum over episodes and stages of A_t log P(G_t | s_t) + entropy bonus
 """
 
@@ -114,6 +115,21 @@ def advantages(found: Sequence[Sequence[float]], *, baseline: str, questions: Se
     ]
 
 
+def exit_advantages(
+    episodes: Sequence[Episode], found: Sequence[Sequence[float]], *, baseline: str
+) -> list[list[float]]:
+    """Advantages of Early-exit's decisions, stage by stage; 0 where it could not be drawn (D28).
+
+    An episode's returns from the stages where it could be drawn are compared with those of other episodes alone.
+    """
+    able = [[decision.layered.exit is not None for decision in episode.decisions] for episode in episodes]
+    there = [number for number, stages in enumerate(able) if any(stages)]
+    kept = [[value for value, may in zip(found[n], able[n], strict=True) if may] for n in there]
+    made = advantages(kept, baseline=baseline, questions=[episodes[n].question for n in there])
+    weights = {number: iter(values) for number, values in zip(there, made, strict=True)}
+    return [[next(weights[number]) if may else 0.0 for may in stages] for number, stages in enumerate(able)]
+
+
 class Learner:
     """A head with its optimiser.
 
@@ -180,11 +196,13 @@ class Learner:
         if rewarded:
             asked = [episode.question for episode in rewarded]
             weights = advantages(found, baseline=self.config.baseline, questions=asked)
+            exits = exit_advantages(rewarded, found, baseline=self.config.baseline)
             batch = make_batch(get_decisions(rewarded), agents, vectors, self.head.config)
-            flat = [weight for episode in weights for weight in episode]
+            flat, apart = ([weight for episode in some for weight in episode] for some in (weights, exits))
             every = [value for returns in found for value in returns]
-            skipped = self.config.skip_equal and (max(map(abs, flat)) < EQUAL or max(every) - min(every) < EQUAL)
-            score, entropy = self.objective(batch, np.array(flat), len(rewarded))
+            equal = max(map(abs, (*flat, *apart))) < EQUAL or max(every) - min(every) < EQUAL
+            skipped = self.config.skip_equal and equal
+            score, entropy = self.objective(batch, np.array(flat), np.array(apart), len(rewarded))
             share = min(1.0, len(rewarded) / self.config.batch)
             norm = 0.0 if skipped else self._step(-score - self.config.entropy * entropy, share)
             mean_entropy = float(entropy.detach())
@@ -199,21 +217,30 @@ class Learner:
             skipped=skipped,
         )
 
-    def objective(self, batch: Batch, weights: Floats, episodes: int) -> tuple["Tensor", "Tensor"]:
-        """The policy-gradient objective for (B,) advantages and the mean entropy of a batch, both with gradients."""
+    def objective(self, batch: Batch, weights: Floats, exits: Floats, episodes: int) -> tuple["Tensor", "Tensor"]:
+        """The policy-gradient objective and the mean entropy of the layers of a batch, both with gradients.
+
+        Args:
+            weights, exits: (B,) advantages of the drawn agents, and of Early-exit's decisions (D28).
+        """
         import torch
+        from torch.nn.functional import logsigmoid
 
         from selfwire.evolvers.router.head import entropy, sequence_log_probability
 
         device = self.head.query.device
-        rows, filled, agents, present, free, contexts, order = (torch.as_tensor(array).to(device) for array in batch)
-        cosines = self.head(rows, filled, agents, present, contexts)
-        logits = (cosines / self.sampling.softness).masked_fill(~free, -math.inf)
+        given = [torch.as_tensor(array).to(device) for array in batch]
+        rows, filled, agents, present, free, contexts, order, exited = given
+        read = self.head.read(rows, filled, agents, present)
+        logits = (self.head.scores(read, contexts) / self.sampling.softness).masked_fill(~free, -math.inf)
         log_p = sequence_log_probability(logits, order).sum(dim=1)
         drawn = (order >= 0).any(dim=2)  # layers of padding are not part of the mean
         mean_entropy = torch.where(drawn, entropy(logits), 0.0).sum() / drawn.sum().clamp(min=1)
-        advantage = torch.as_tensor(weights, dtype=log_p.dtype, device=device)
-        return (advantage * log_p).sum() / episodes, mean_entropy
+        signs = torch.where(exited == 1, 1.0, -1.0)
+        exits_at = self.head.exit_logits(read, contexts, self.sampling.softness)
+        exit_log_p = torch.where(exited >= 0, logsigmoid(signs * exits_at), 0.0).sum(dim=1)
+        advantage, exit_advantage = (torch.as_tensor(a, dtype=log_p.dtype, device=device) for a in (weights, exits))
+        return ((advantage * log_p).sum() + (exit_advantage * exit_log_p).sum()) / episodes, mean_entropy
 
     def _step(self, loss: "Tensor", share: float) -> float:
         import torch
@@ -222,7 +249,8 @@ class Learner:
         self.optimiser.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         limit = math.inf if self.config.clip is None else self.config.clip
-        norm = float(torch.nn.utils.clip_grad_norm_(self.head.parameters(), limit))
+        agents = [weight for name, weight in self.head.named_parameters() if name != "exit"]
+        norm = math.hypot(*(float(torch.nn.utils.clip_grad_norm_(w, limit)) for w in (agents, [self.head.exit])))
         if not math.isfinite(norm):
             raise ValueError(f"update {self.updates}: the gradient is {norm}; the embeddings or weights are not finite")
         self.optimiser.step()

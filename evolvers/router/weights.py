@@ -25,9 +25,9 @@ from selfwire.evolvers.router.decisions import agent_text, pool_fingerprint
 if TYPE_CHECKING:
     from selfwire.evolvers.router.head import RoutingHead
 
-SCHEMA = 1
-NAMES = ("query", "key", "value")
-"""Weights of a head, (d, d) each."""
+SCHEMA = 2
+NAMES = ("query", "key", "value", "exit")
+"""Weights of a head: (d, d) each, and (d + 1) for Early-exit's, its constant last."""
 MOMENTS = ("exp_avg", "exp_avg_sq")
 """Adam's state for each of them."""
 
@@ -179,9 +179,11 @@ def _refuse_misfit(card: WeightsMetadata, tensors: Tensors, where: str) -> None:
     wanted = set(NAMES)
     if card.steps is not None:
         wanted |= {f"adam.{moment}.{name}" for moment in MOMENTS for name in NAMES}
-    shape = (card.dimensions, card.dimensions)
+    shapes = {name: (card.dimensions, card.dimensions) for name in NAMES} | {"exit": (card.dimensions + 1,)}
     bad = sorted(set(tensors) ^ wanted) or [
-        name for name, tensor in tensors.items() if tensor.shape != shape or not np.isfinite(tensor).all()
+        name
+        for name, tensor in tensors.items()
+        if tensor.shape != shapes[name.rpartition(".")[2]] or not np.isfinite(tensor).all()
     ]
     if bad:
         raise ConfigError(f"weights {where} are corrupt: {', '.join(bad)} missing, too many, misshapen or not finite")

@@ -205,6 +205,23 @@ def test_d11_early_exit_is_masked_until_a_subtask_is_done_and_then_ends_the_run(
     assert [one.status for one in second.state.subtasks] == ["completed", "completed", "pending"]  # update has run
 
 
+def test_d11_early_exit_ends_no_run_whose_only_subtask_is_sent_back() -> None:
+    model = scripted(HALF, plans=(planning(item("Find the lengths.")), SAME))
+    result = built(model, ["io"], ["early_exit"], ["multi_generate"]).invoke(ASKED)
+    first, second = stages(result)
+    assert nodes(result) == [(0, "L1-io"), (1, "L1-io")]
+    assert first.exits
+    assert (first.state is not None and first.state.completed, result["status"]) == ((), "early_exit")
+    assert second.assessment is not None
+    assert second.assessment.verdict == "success"
+
+
+def test_early_exit_can_be_masked_always() -> None:
+    result = built(scripted(), ["io"], ["early_exit", "multi_generate"], ["ensemble"], early_exit=False).invoke(ASKED)
+    assert result["status"] == "done"
+    assert [stage.exits for stage in stages(result)] == [False, False]
+
+
 def test_d27_who_would_read_only_its_own_answer_hands_it_on_without_a_call() -> None:
     model = scripted(plans=(planning(item("Find the lengths.")),))
     result = built(model, ["io"], ["io", "multi_generate"], ["io"], ["io"], tools=[look]).invoke(ASKED)

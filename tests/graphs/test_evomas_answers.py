@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from langchain_core.messages import AIMessage
 
 from selfwire.cli.trajectories import read_trajectories
@@ -13,13 +14,18 @@ from selfwire.core.team import Team
 from selfwire.core.values import to_plain_json
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
+from selfwire.evolvers.router.config import SamplingConfig
+from selfwire.evolvers.router.head import RoutingHead
+from selfwire.evolvers.router.heads import with_weights
+from selfwire.evolvers.router.reinforce import Learner, get_weights
 from selfwire.graphs import evomas
 from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.sync import run_sync
 from selfwire.runs.spec import EvolveSpec, Models, Sizes
 from selfwire.runs.training import start_training
 from tests.asks import local
-from tests.wire.server import Body, WireServer
+from tests.wire.server import Body, WireServer, asked_kind
 
 PASSAGES = """Passages:
 
@@ -115,3 +121,29 @@ def test_d22_scores_that_solve_nothing_move_the_router(tmp_path: Path, monkeypat
     assert scores == {(0.5, False), (0.8, False)}
     assert all(reward is not None and 0.5 < reward <= 0.8 for reward in rewards)
     assert after > before + 0.2
+
+
+@pytest.mark.parametrize(("masked", "calls"), [(False, 3), (True, 4)])
+def test_d11_a_small_task_may_end_in_three_calls(masked: bool, calls: int) -> None:
+    """A plan of one subtask, one agent, and the judgement that holds the answer; masked, other layers act as well."""
+
+    async def solve(body: Body) -> AIMessage:
+        kind = asked_kind(body)
+        replies = {
+            "Plan": {"subtasks": [{"id": "", "goal": "Add 3 and 4.", "status": "TODO"}], "active": "", "summary": ""},
+            "Assessed": {"feedback": "It is right.", "reward": 1, "refine": False, "confidence": 1, "answer": "7"},
+        }
+        return AIMessage(json.dumps(replies[kind]) if kind else "3 + 4 = 7")
+
+    method = evomas.Evomas(EvomasConfig(sampling=SamplingConfig(width=1), early_exit=not masked))
+    pool = method.seed()
+    learner = Learner(RoutingHead(HashingEmbedder().dimensions), sampling=method.config.sampling)
+    with torch.no_grad():
+        learner.head.exit[-1] = 2.0  # has learned to end a run where it may
+    team = with_weights(pool, get_weights(learner, pool.agents, HashingEmbedder().name))
+    with WireServer(solve) as server:
+        graph = evomas.build(local(server.url), embedder="hashing", initial=team, config=method.config).compile()
+        result = graph.invoke({"question": "What is 3 plus 4?"})
+    kinds = [asked_kind(request.body) for request in server.asked]
+    assert (result["answer"], result["usage"]["calls"]) == ("7", calls)
+    assert kinds == ["Plan", *[""] * (calls - 2), "Assessed"]

@@ -33,5 +33,22 @@ def episode(reward: float | None, *decisions: Decision, process: tuple[float, ..
     return Episode(decisions=decisions or (decided(("sort",), ("paint", "weigh")),), reward=reward, process=process)
 
 
+LEAVING = {**AGENTS, "leave": vectors(("sort", "weigh", "paint", "leave"))["leave"]}
+"""The pool with Early-exit."""
+
+
+def may_leave(*layers: tuple[str, ...], row: str = "here", masked_first: tuple[str, ...] = ()) -> Decision:
+    """A decision in which Early-exit could be drawn apart from the others."""
+    layered = LayeredWorkflow(layers=layers, masked_first=masked_first, exit="leave")
+    return Decision(rows=(row,), agents=tuple(LEAVING), layered=layered)
+
+
+EXITS = (
+    episode(1.0, may_leave(("sort",), ("leave",))),
+    episode(0.0, may_leave(("paint",), ("weigh", "sort"), row="there")),
+    episode(0.5, may_leave(("leave",))),
+)
+
+
 def head() -> RoutingHead:
     return RoutingHead(D, HeadConfig(init="xavier", seed=3))

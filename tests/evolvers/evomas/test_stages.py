@@ -32,7 +32,9 @@ from selfwire.extras.offline.vocabulary import find_skills
 from selfwire.tools.ready import READY
 from tests.evolvers.evomas.states import OBJECTIVE, PROMPTS, state, subtask
 
-DONE, OPEN = state(subtask(1, "completed")), state(subtask(1))
+DONE, OPEN = state(subtask(1, "completed")), state(subtask(1), subtask(2))
+SMALL = state(subtask(1))
+"""A plan of one subtask."""
 
 
 def stage(number: int = 0, *layers: tuple[str, ...], verdict: str = "success", after: TaskState = OPEN) -> Stage:
@@ -73,6 +75,13 @@ def test_early_exit_is_masked_until_a_subtask_is_completed() -> None:
     assert find_masked_agents(DONE, pool("search")) == set()
     assert find_masked_agents(OPEN, only("io")) | find_masked_openers(OPEN, only("io")) == {EARLY_EXIT}
     assert find_masked_agents(OPEN, only(EARLY_EXIT)) == set()
+    assert find_masked_agents(DONE, pool("search"), early_exit=False) == {EARLY_EXIT}
+
+
+def test_early_exit_is_drawn_behind_the_first_layer_of_a_plan_of_one_subtask() -> None:
+    assert find_masked_agents(SMALL, pool("search")) == set()
+    assert EARLY_EXIT in find_masked_openers(SMALL, pool("search"))
+    assert find_masked_agents(state(subtask(1, "failed"), subtask(2)), pool("search")) == {EARLY_EXIT}
 
 
 def test_d20_searchers_without_tools_are_masked() -> None:
@@ -82,17 +91,20 @@ def test_d20_searchers_without_tools_are_masked() -> None:
 
 
 def test_d20_who_works_on_solutions_does_not_begin_without_one() -> None:
-    assert find_masked_openers(OPEN, pool()) == {"self_refine", "ensemble"}
+    assert find_masked_openers(OPEN, pool()) == {"self_refine", "ensemble", EARLY_EXIT}
     assert find_masked_openers(DONE, pool()) == {"self_refine", "ensemble"}  # another part's result is no solution
-    assert find_masked_openers(state(subtask(1, attempt="half of it")), pool()) == {"ensemble"}
-    assert find_masked_openers(OPEN, only("ensemble", EARLY_EXIT)) == set()  # nobody else is there
+    assert find_masked_openers(state(subtask(1, attempt="half of it")), pool()) == {"ensemble", EARLY_EXIT}
+    assert find_masked_openers(DONE, only("ensemble", EARLY_EXIT)) == set()  # nobody else is there
+    assert find_masked_openers(OPEN, only("ensemble", EARLY_EXIT)) == {EARLY_EXIT}
 
 
 def test_why_a_run_ends() -> None:
     assert find_stop_reason([stage()], limit=2) is None
     assert find_stop_reason([stage(), stage(1)], limit=2) == "stages"
     assert find_stop_reason([stage(after=DONE)], limit=1) == "done"
-    assert find_stop_reason([stage(0, ("io", EARLY_EXIT))], limit=9) == "early_exit"
+    assert find_stop_reason([stage(0, ("io", EARLY_EXIT), after=DONE)], limit=9) == "early_exit"
+    assert find_stop_reason([stage(0, ("io",), (EARLY_EXIT,), verdict="refine", after=SMALL)], limit=9) is None
+    assert find_stop_reason([stage(0, (EARLY_EXIT,), after=SMALL)], limit=9) == "early_exit"  # nothing ran
 
 
 def test_the_best_outcome_is_that_of_the_last_success_else_the_last_one() -> None:

@@ -13,10 +13,11 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.evolvers.router.choosers import FixedChooser, LearnedChooser, RandomChooser, draw_layers, log_probability
-from selfwire.evolvers.router.config import PAPER_HEAD, HeadConfig, SamplingConfig
+from selfwire.evolvers.router.config import EXIT_START, PAPER_HEAD, HeadConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, LayerChooser
 from selfwire.evolvers.router.head import RoutingHead, entropy, get_device, sequence_log_probability
 from selfwire.evolvers.router.heads import compute_contexts, embed_pool, embed_texts, make_batch, row_texts
+from selfwire.evolvers.router.reinforce import Learner
 from selfwire.models.embeddings import HashingEmbedder
 
 D = 16
@@ -115,7 +116,7 @@ def test_gradients_agree_with_finite_differences(config: HeadConfig) -> None:
         logits = made(rows, filled, agents, present, contexts) / 0.1
         return sequence_log_probability(logits, order).sum() + 0.05 * entropy(logits).sum()
 
-    step, weights = 1e-6, list(made.parameters())
+    step, weights = 1e-6, [made.query, made.key, made.value]
     for weight, slope in zip(weights, torch.autograd.grad(objective(), weights), strict=True):
         for place in ((0, 0), (2, 5), (5, 1)):
             with torch.no_grad():
@@ -161,7 +162,7 @@ async def test_a_decision_recomputed_for_training_is_as_probable_as_it_was_when_
         decisions.append(Decision(rows=ROWS[: 1 + seed % 2], agents=tuple(agent.id for agent in POOL), layered=drawn))
     agents = dict(zip([agent.id for agent in POOL], await embed_pool(POOL, embedder), strict=True))
     batch = make_batch(decisions, agents, await embed_texts(ROWS, embedder), made.config)
-    rows, filled, table, present, free, contexts, order = map(torch.as_tensor, batch)
+    rows, filled, table, present, free, contexts, order, _ = map(torch.as_tensor, batch)
     logits = (made(rows, filled, table, present, contexts) / 0.1).masked_fill(~free, -math.inf)
     found = sequence_log_probability(logits.double(), order).sum(dim=1)
     assert found.tolist() == pytest.approx([one.layered.log_probability for one in decisions], abs=1e-3)
@@ -176,6 +177,57 @@ def test_batched_decisions_are_drawn_as_probabilities_say() -> None:
     first = np.bincount(drawn.order[:, 0, 0], minlength=4) / 4000
     assert first == pytest.approx(drawn.probabilities[0, 0], abs=0.04)
     assert drawn.probabilities.sum(axis=2) == pytest.approx(1)
+
+
+LEAVE = Agent(id="leave", role="end the work", prompt="", kind="signal")
+
+
+async def test_d28_early_exit_is_decided_before_each_layer_and_changes_no_other_draw() -> None:
+    made, embedder, pool = head(), HashingEmbedder(D), (*POOL, LEAVE)
+    with torch.no_grad():
+        made.exit[:-1], made.exit[-1] = torch.linspace(-0.04, 0.04, D), 0.1
+    chooser, decisions, ended = LearnedChooser(made, SamplingConfig(), embedder), list[Decision](), list[int]()
+    for seed in range(120):
+        barred = frozenset({"leave"}) if seed % 2 else frozenset[str]()
+        drawn = await chooser(ROWS, pool, masked=frozenset(), masked_first=barred, scope=Scope(seed=seed))
+        never = await chooser(ROWS, pool, masked=frozenset({"leave"}), scope=Scope(seed=seed))
+        worked = [layer for layer in drawn.layers if layer != ("leave",)]
+        assert drawn.layers[: len(worked)] == never.layers[: len(worked)]
+        assert (drawn.exit, never.exit) == ("leave", None)
+        assert "leave" not in {name for layer in worked for name in layer}
+        assert all(sum(shares.values()) == pytest.approx(1) for shares in drawn.probabilities)
+        assert ("leave" in drawn.probabilities[0]) is not bool(barred)
+        ended += [place for place, layer in enumerate(drawn.layers) if layer == ("leave",)]
+        decisions.append(Decision(rows=ROWS, agents=tuple(agent.id for agent in pool), layered=drawn))
+    assert {0, 1, 2} == set(ended)
+    assert all(not d.layered.masked_first for d in decisions if d.layered.layers[0] == ("leave",))
+    agents = dict(zip([agent.id for agent in pool], await embed_pool(pool, embedder), strict=True))
+    learner = Learner(made, TrainConfig(), SamplingConfig())
+    for decision in decisions[:20]:
+        batch = make_batch([decision], agents, await embed_texts(ROWS, embedder), made.config)
+        found = float(learner.objective(batch, np.ones(1), np.ones(1), 1)[0].detach())
+        assert found == pytest.approx(decision.layered.log_probability, abs=1e-3)
+
+
+async def test_d28_by_chance_and_untrained_early_exit_ends_one_layer_in_ten() -> None:
+    pool = (*POOL, LEAVE)
+    for chooser in (
+        LearnedChooser(RoutingHead(D), SamplingConfig(), HashingEmbedder(D)),
+        RandomChooser(SamplingConfig()),
+    ):
+        drawn = [await chooser(ROWS, pool, masked=frozenset(), scope=Scope(seed=seed)) for seed in range(300)]
+        assert {round(shares["leave"], 6) for one in drawn for shares in one.probabilities} == {EXIT_START}
+        assert sum(one.layers[0] == ("leave",) for one in drawn) / 300 == pytest.approx(EXIT_START, abs=0.05)
+        alone = await chooser(ROWS, (LEAVE,), masked=frozenset(), scope=Scope())
+        assert (alone.layers[0], alone.exit) == (("leave",), None)  # nobody else is there
+
+
+async def test_d28_the_paper_draws_early_exit_among_the_agents() -> None:
+    chooser = LearnedChooser(head(HeadConfig(exit="agent")), SamplingConfig(), HashingEmbedder(D))
+    drawn = [await chooser(ROWS, (*POOL, LEAVE), masked=frozenset(), scope=Scope(seed=seed)) for seed in range(20)]
+    assert any({"leave"} < set(layer) for one in drawn for layer in one.layers)
+    assert {one.exit for one in drawn} == {None}
+    assert PAPER_HEAD.exit == "agent"
 
 
 def choosers() -> list[LayerChooser]:

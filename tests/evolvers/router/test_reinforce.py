@@ -6,13 +6,32 @@ import numpy as np
 import pytest
 import torch
 
-from selfwire.evolvers.router.config import TrainConfig, paper_training
+from selfwire.evolvers.router.choosers import Exit, draw_layers
+from selfwire.evolvers.router.config import SamplingConfig, TrainConfig, paper_training
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
 from selfwire.evolvers.router.head import RoutingHead
-from selfwire.evolvers.router.heads import make_batch
-from selfwire.evolvers.router.reinforce import Learner, advantages, compute_returns, get_decisions
+from selfwire.evolvers.router.heads import make_batch, pad_rows
+from selfwire.evolvers.router.reinforce import (
+    Learner,
+    advantages,
+    compute_returns,
+    exit_advantages,
+    get_decisions,
+)
 from selfwire.models.embeddings import HashingEmbedder
-from tests.evolvers.evomas.doubles import AGENTS, POOL, ROWS, SAMPLING, decided, episode, head
+from tests.evolvers.evomas.doubles import (
+    AGENTS,
+    EXITS,
+    LEAVING,
+    POOL,
+    ROWS,
+    SAMPLING,
+    decided,
+    episode,
+    head,
+    may_leave,
+    vectors,
+)
 
 MIXED = (
     episode(1.0, decided(("sort",), ("paint",)), decided(("weigh", "sort"), ("sort",), rows=("there", "so far"))),
@@ -60,7 +79,7 @@ def test_a_padded_batch_has_the_gradient_of_its_episodes_one_by_one() -> None:
     def gradient(indices: list[int]) -> list[torch.Tensor]:
         decisions = get_decisions(MIXED)
         batch = make_batch([decisions[i] for i in indices], AGENTS, ROWS, config)
-        score, _ = learner.objective(batch, np.array([weighted[i] for i in indices]), 1)
+        score, _ = learner.objective(batch, np.array([weighted[i] for i in indices]), np.zeros(len(indices)), 1)
         return list(torch.autograd.grad(score, list(learner.head.parameters())))
 
     together = gradient([0, 1, 2, 3])
@@ -75,7 +94,7 @@ def test_what_was_rewarded_becomes_more_probable() -> None:
 
     def log_p() -> float:
         with torch.no_grad():
-            return float(learner.objective(batch, np.array([1.0, 1.0, 0.0, 0.0]), 1)[0])
+            return float(learner.objective(batch, np.array([1.0, 1.0, 0.0, 0.0]), np.zeros(4), 1)[0])
 
     before = log_p()
     for _ in range(20):
@@ -157,6 +176,107 @@ def test_weights_that_are_not_finite_are_refused_before_they_spread() -> None:
         learner.head.query[0, 0] = float("nan")
     with pytest.raises(ValueError, match="not finite"):
         learner.update(MIXED, AGENTS, ROWS)
+
+
+def test_d28_early_exit_has_a_gradient_of_its_own_that_agrees_with_finite_differences() -> None:
+    learner = Learner(head().double(), TrainConfig(), SAMPLING)
+    made = make_batch(get_decisions(EXITS), LEAVING, ROWS, learner.head.config)
+    doubles = {name: getattr(made, name).astype(np.float64) for name in ("rows", "agents", "contexts")}
+    batch, drawn, exits = made._replace(**doubles), np.array([0.4, -0.7, 0.2]), np.array([0.9, -0.3, -0.6])
+    weights = dict(learner.head.named_parameters())
+    with torch.no_grad():
+        weights["exit"][:-1] = torch.linspace(-0.1, 0.1, len(weights["exit"]) - 1)
+
+    def objective(left: np.ndarray[tuple[int], np.dtype[np.float64]] = exits) -> torch.Tensor:
+        return learner.objective(batch, drawn, left, 3)[0]
+
+    found = dict(zip(weights, torch.autograd.grad(objective(), list(weights.values())), strict=True))
+    without = dict(zip(weights, torch.autograd.grad(objective(0 * exits), list(weights.values())), strict=True))
+    assert all(torch.equal(found[name], without[name]) for name in ("query", "key", "value"))
+    assert not without["exit"].any()
+    step = 1e-6
+    for place in range(len(weights["exit"])):
+        with torch.no_grad():
+            kept, ends = weights["exit"][place].item(), []
+            for moved in (kept + step, kept - step):
+                weights["exit"][place] = moved
+                ends.append(objective().item())
+            weights["exit"][place] = kept
+        slope = (ends[0] - ends[1]) / (2 * step)
+        assert slope == pytest.approx(found["exit"][place].item(), rel=1e-5, abs=1e-8)
+        assert abs(slope) > 1e-4
+
+
+def test_d28_an_exit_before_a_layer_that_might_not_be_it_was_no_decision() -> None:
+    barred = may_leave(("sort",), ("leave",), masked_first=("leave",))
+    batch = make_batch([*get_decisions(EXITS), barred, decided(("sort",))], LEAVING, ROWS, head().config)
+    assert batch.exited.tolist() == [[0, 1], [0, 0], [1, -1], [-1, 1], [-1, -1]]
+    assert not batch.free[:4, :, 3].any()
+    assert (batch.order[3] == [[0, -1], [-1, -1]]).all()
+
+
+def test_d28_early_exit_is_compared_with_runs_that_could_have_drawn_it() -> None:
+    def run(reward: float, *decisions: Decision, question: str = "a") -> Episode:
+        return episode(reward, *decisions).replace(question=question)
+
+    never, may = decided(("sort",)), may_leave(("sort",))
+    batch = (run(0.0, never), run(0.0, never), run(1.0, never, may), run(0.5, never, may), run(0.8, may, question="b"))
+    found = compute_returns(batch, stages=2)
+    flat = [pytest.approx(weights) for weights in ([0.0], [0.0], [0.0, 0.5], [0.0, -0.5], [0.05])]
+    assert exit_advantages(batch, found, baseline="loo") == flat
+    assert exit_advantages(batch, found, baseline="none") == [[0.0], [0.0], [0.0, 1.0], [0.0, 0.5], [0.8]]
+    apart = advantages(found, baseline="loo", questions=[one.question for one in batch])
+    assert apart[2][0] == pytest.approx(1.0 - 0.5 / 3)
+
+
+WORK = vectors(("wood", "stone", "settled", "open", "saw", "chisel", "leave"), d=384)
+"""Rows, and the agents saw and chisel with Early-exit."""
+TOOLS = {name: WORK[name] for name in ("saw", "chisel", "leave")}
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_d28_where_half_of_the_questions_are_settled_exit_and_agent_are_learned_apart(frozen: bool) -> None:
+    """The first stage needs the agent of the material; the second one ends where all is settled, and else goes on."""
+    sampling = SamplingConfig(layers=1, width=1)
+    learner = Learner(RoutingHead(384), TrainConfig(entropy=0.0), sampling)
+    learner.head.exit.requires_grad_(not frozen)
+    random = np.random.default_rng(3)
+
+    def choose(rows: tuple[str, ...], count: int, leave: Exit | None) -> list[str]:
+        table, filled = pad_rows([rows] * count, WORK)
+        free = np.array([[[True, True, False]]])
+        agents = np.stack(list(TOOLS.values()))
+        drawn = draw_layers(
+            learner.head, table, filled, agents, sampling=sampling, random=random, free=free, leave=leave
+        )
+        return [list(TOOLS)[place] for place in drawn.order[:, 0, 0]]
+
+    def run(material: str, left: str, count: int) -> list[tuple[Episode, bool, bool]]:
+        exit = Exit(2, np.array([True]))
+        done = []
+        for first, second in zip(choose((material,), count, None), choose((material, left), count, exit), strict=True):
+            right, ended = first == {"wood": "saw", "stone": "chisel"}[material], second == "leave"
+            good = ended == (left == "settled")
+            decisions = tuple(
+                Decision(
+                    rows=rows, agents=tuple(TOOLS), layered=LayeredWorkflow(layers=((name,),), masked=hid, exit=out)
+                )
+                for rows, name, hid, out in (
+                    ((material,), first, ("leave",), None),
+                    ((material, left), second, (), "leave"),
+                )
+            )
+            made = Episode(decisions=decisions, reward=(right + good) / 2, question=f"{material} {left}")
+            done.append((made, right, good))
+        return done
+
+    kinds = [(material, left) for material in ("wood", "stone") for left in ("settled", "open")]
+    for _ in range(60):
+        learner.update([made for kind in kinds for made, _, _ in run(*kind, 4)], TOOLS, WORK)
+    ends = [outcome for kind in kinds for outcome in run(*kind, 100)]
+    assert np.mean([right for _, right, _ in ends]) > 0.9
+    good = np.mean([good for _, _, good in ends])
+    assert 0.4 < good < 0.65 if frozen else good > 0.9
 
 
 async def test_learning_embeds_what_the_episodes_saw() -> None:

@@ -19,7 +19,7 @@ from selfwire.evolvers.router.weights import (
     unpack_weights,
     write_atomically,
 )
-from tests.evolvers.evomas.doubles import AGENTS, POOL, ROWS, SAMPLING, decided, episode, head
+from tests.evolvers.evomas.doubles import AGENTS, EXITS, LEAVING, POOL, ROWS, SAMPLING, decided, episode, head
 
 BATCH = (episode(1.0), episode(0.0, decided(("weigh",), ("sort",))))
 
@@ -60,6 +60,18 @@ def test_a_linear_policy_is_saved_and_goes_on_as_well() -> None:
     assert get_weights(resumed, POOL, "e").packed == get_weights(train(first), POOL, "e").packed
 
 
+def test_d28_the_exit_of_a_router_is_saved_with_its_optimiser() -> None:
+    def learn(learner: Learner) -> Learner:
+        learner.update(EXITS, LEAVING, ROWS)
+        return learner
+
+    straight = learn(learn(Learner(head(), TrainConfig(), SAMPLING)))
+    saved = get_weights(learn(Learner(head(), TrainConfig(), SAMPLING)), POOL, "e").packed
+    resumed = learn(restored(unpack_weights(saved, "here")))
+    assert not torch.equal(straight.head.exit, head().exit)
+    assert torch.equal(resumed.head.exit, straight.head.exit)
+
+
 def test_without_optimiser_state_the_head_is_the_same() -> None:
     learner = trained()
     slim = unpack_weights(get_weights(learner, POOL, "e").without_optimiser().packed, "here")
@@ -96,9 +108,10 @@ def damaged() -> dict[str, bytes]:
         "nan": save(nan, metadata=metadata),
         "missing": save({k: v for k, v in tensors.items() if k != "key"}, metadata=metadata),
         "misshapen": save({**tensors, "key": tensors["key"][:2]}, metadata=metadata),
+        "square exit": save({**tensors, "exit": tensors["key"]}, metadata=metadata),
         "other card": save(tensors, metadata={"selfwire": "{}"}),
         "other schema": save(
-            tensors, metadata={"selfwire": metadata["selfwire"].replace('"schema_number":1', '"schema_number":9')}
+            tensors, metadata={"selfwire": metadata["selfwire"].replace('"schema_number":2', '"schema_number":9')}
         ),
     }
 
@@ -109,7 +122,7 @@ def test_a_corrupt_file_is_refused(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         read_weights(path)
     path.write_bytes(damaged()[kind])
-    misfit = {"nan": "query", "missing": "key", "misshapen": "key"}
+    misfit = {"nan": "query", "missing": "key", "misshapen": "key", "square exit": "exit"}
     told = f"are corrupt: {misfit[kind]} missing, too many, misshapen or not finite" if kind in misfit else ""
     with pytest.raises(ConfigError, match=rf"weights .*bad\.safetensors.*{told}"):
         read_weights(path)
@@ -118,8 +131,8 @@ def test_a_corrupt_file_is_refused(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "more", "told"),
     [
-        (2, ',"heads":4', r"written by a newer selfwire \(schema 2, this one reads 1\); upgrade selfwire, or train"),
-        (0, "", "written by an older selfwire"),
+        (3, ',"heads":4', r"written by a newer selfwire \(schema 3, this one reads 2\); upgrade selfwire, or train"),
+        (1, "", r"written by an older selfwire \(schema 1, this one reads 2\); take the selfwire of then, or train"),
     ],
 )
 def test_weights_of_another_schema_say_so_and_the_way_out(number: int, more: str, told: str) -> None:

@@ -358,6 +358,7 @@ def compile_graph(
     from selfwire.graphs.method import find_method, make_method
 
     if is_graph(team.method):
+        models = options.pop("models", None) or {}
         if unused := [
             *options,
             *(["tools"] if tools else ()),
@@ -365,7 +366,7 @@ def compile_graph(
         ]:
             raise ConfigError(f"{team.method} is a graph of your own, with which {', '.join(unused)} cannot be used")
         own: Any = make_method(team.method)
-        made: Compiled = own.compile_team(team, model, checkpointer)
+        made: Compiled = own.compile_team(team, model, checkpointer, models)
         return made
     if method not in (None, team.method):
         team = team.replace(method=method, memory={})

@@ -506,6 +506,16 @@ class Method(Generic[Config]):
         """The team with notes of its parts that may be taken out, by runs where there are any; by default itself."""
         return team
 
+    def list_askable(
+        self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Config]
+    ) -> Mapping[str, Collection[str]] | None:
+        """List the models that each agent may ask, by the run's names; None, as by default, for all.
+
+        Args:
+            runs: graded runs of the team.
+        """
+        return None
+
     def list_plans(self, team: Team, runs: Sequence[Trajectory]) -> Sequence[Topology]:
         """Topologies of which one might do for all questions, where each question has one of its own; by default none.
 

@@ -126,7 +126,7 @@ from selfwire.graphs.method import CallEstimate, EvolveResult, Method, explore_s
 from selfwire.graphs.pruning import remove_agent
 from selfwire.models.call_meter import CallMeter, MeteredCall
 from selfwire.models.metered_chat import MeteredModel
-from selfwire.models.providers import get_identity, make_chat_model
+from selfwire.models.providers import get_identity, make_chat_model, write_naming_option
 from selfwire.models.text_layer import LayerText, TextLayer
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ AGENT = "graph"
 """The agent that stands for the graph itself."""
 GIVEN = "given"
 """Name of a trajectory's note: what the program put into each text beside the question, by the text's name."""
+ASKED_MODELS = "models"
+"""Name of a trajectory's note: the models that the calls of each prompt asked, as "provider:name", by its name."""
 GIVEN_LENGTH = 4000
 PROGRAM = "The program around the others; it has no prompt, and returns the answer that they have written"
 """What critics read in place of its prompt."""
@@ -425,6 +427,26 @@ def find_changed(team: Team, texts: Mapping[str, LayerText]) -> dict[str, str]:
     return {name: prompt for name, prompt in now.items() if prompt != texts[name].shown}
 
 
+def name_models(team: Team, models: Mapping[str, str | BaseChatModel]) -> dict[str, str]:
+    """Name the models of prompts as "provider:model", by the prompts.
+
+    Raises:
+        ConfigError: a prompt asks a name that is not among the models; the message says how to give it.
+    """
+    found = dict[str, str]()
+    names = {name: chosen if isinstance(chosen, str) else get_identity(chosen).name for name, chosen in models.items()}
+    names |= {name: name for name in names.values()}
+    for agent in team.agents:
+        if agent.model and agent.model not in names:
+            raise ConfigError(
+                f"agent {agent.id!r} asks model {agent.model!r}, which nobody has named here; name it with "
+                f'{write_naming_option(agent.model)} (in Python models={{"{agent.model}": ...}})'
+            )
+        if agent.model:
+            found[agent.id] = names[agent.model]
+    return found
+
+
 class OwnGraph(Method[OwnGraphConfig]):
     """A graph of the user's own, which answers every question in a thread of its own.
 
@@ -544,12 +566,12 @@ class OwnGraph(Method[OwnGraphConfig]):
 
         Raises:
             ConfigError: the source has other texts or edges by now, a prompt lacks what the program fills, the context
-                does not allow the settings, or an agent has a model.
+                does not allow the settings, or an agent has a model that is no prompt of the source.
         """
-        if own := [agent.id for agent in team.agents if agent.model]:
+        if other := [agent.id for agent in team.agents if agent.model and not self._may_ask(agent.id)]:
             raise ConfigError(
-                f"{own[0]!r} is a text of {self.target!r}, whose code says which model it asks; take its model away "
-                f'with SetModel({own[0]!r}, ""), and change the code'
+                f"{other[0]!r} has a model, which only prompts may have that {self.target!r} sends by LangChain; take "
+                f'it away with SetModel({other[0]!r}, "")'
             )
         inserted = _list_added(team)
         if gone := sorted({agent.id for agent in team.agents} - {*self.texts, *inserted, AGENT}):
@@ -602,8 +624,10 @@ class OwnGraph(Method[OwnGraphConfig]):
         assert isinstance(ctx.model, MeteredModel), "systems are metered"
         chat = ctx.model.chat
         at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
-        layer, loop = self._make_layer(team, lambda: chat().inner), asyncio.get_running_loop()
-        meter = CallMeter(ctx.model.ledger, ctx.model.journal, chat().prices, at, loop, layer.list_given)
+        named = {agent.id: agent.model for agent in team.agents if agent.model}
+        models = {name: chat(model=model).identity.name for name, model in named.items()}
+        layer, loop = self._make_layer(team, lambda: chat().inner, models), asyncio.get_running_loop()
+        meter = CallMeter(ctx.model.ledger, ctx.model.journal, chat().prices, at, loop, layer.list_given, named)
         updates, inserted, is_own = UpdateReader(), _list_added(team), False
 
         def begin() -> UpdateReader:
@@ -641,6 +665,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             READ: updates.read,
             GIVEN: given,
             RAISED: is_own,
+            ASKED_MODELS: self._list_models(meter.calls, inserted),
         }
         steps = [step for call in meter.calls for step in self._make_steps(call, meter.results, inserted)]
         seen = {step.agent for step in steps}
@@ -719,6 +744,34 @@ class OwnGraph(Method[OwnGraphConfig]):
         if call.node in inserted:
             return [call.node]
         return [name for name in call.texts if name not in self.tools] or [AGENT]
+
+    def _list_models(self, calls: Iterable[MeteredCall], inserted: Collection[str]) -> dict[str, list[str]]:
+        """List the models that calls asked, by the first prompt of each."""
+        found = dict[str, list[str]]()
+        for call in calls:
+            known = found.setdefault(self._list_prompts(call, inserted)[0], [])
+            known += [] if call.model in known else [call.model]
+        return found
+
+    def _may_ask(self, agent: str) -> bool:
+        """Whether an agent is a prompt of the source whose requests may ask another model than the program's."""
+        return agent in self.texts and self.texts[agent].is_prompt and not self.texts[agent].is_marked
+
+    def list_askable(
+        self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]
+    ) -> Mapping[str, Collection[str]]:
+        """List the models that each prompt may ask, by the run's names: those of the provider that it has asked."""
+        assert isinstance(ctx.model, MeteredModel), "systems are metered"
+        models = {name: chat.identity.provider for name, chat in ctx.model.named.items()}
+        asked = dict[str, set[str]]()
+        for run in runs:
+            for name, found in run.notes.get(ASKED_MODELS, {}).items():
+                asked.setdefault(name, set()).update(model.partition(":")[0] for model in found)
+        return {
+            agent.id: [name for name, provider in models.items() if {provider} == asked.get(agent.id)]
+            for agent in team.agents
+            if self._may_ask(agent.id)
+        }
 
     def _make_steps(
         self, call: MeteredCall, results: Mapping[str, ToolMessage], inserted: Collection[str]
@@ -1012,7 +1065,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             if name in changed and text.setting
         }
 
-    def _make_layer(self, team: Team, get_model: Callable[[], BaseChatModel]) -> TextLayer:
+    def _make_layer(self, team: Team, get_model: Callable[[], BaseChatModel], models: Mapping[str, str]) -> TextLayer:
         def get_real_model() -> BaseChatModel:
             model = get_model()
             if get_identity(model).name == "offline":
@@ -1024,17 +1077,25 @@ class OwnGraph(Method[OwnGraphConfig]):
 
         texts = {name: text for name, text in self.texts.items() if not text.setting}
         changed = {name: prompt for name, prompt in find_changed(team, self.texts).items() if name in texts}
-        return TextLayer(texts.values(), changed, get_real_model if list_insertions(team) else None)
+        return TextLayer(texts.values(), changed, get_real_model if list_insertions(team) else None, models)
 
-    def compile_team(self, team: Team, model: str | BaseChatModel, checkpointer: Checkpointer = None) -> Any:
+    def compile_team(
+        self,
+        team: Team,
+        model: str | BaseChatModel,
+        checkpointer: Checkpointer = None,
+        models: Mapping[str, str | BaseChatModel] = FrozenMap(),
+    ) -> Any:
         """Compile the graph of a team, which sends the team's texts however it is asked; its calls are not metered.
 
         Args:
             model: of an inserted agent before which the program asks none.
             checkpointer: in place of the program's own.
+            models: that prompts ask, by their names.
 
         Raises:
-            ConfigError: a router is part of the team, or the graph is no LangGraph; or as `adapt`.
+            ConfigError: a router is part of the team, a prompt asks a model that is not among them, or the graph is no
+                LangGraph; or as `adapt`.
         """
         graph, values = self._make_variant(self.adapt(team)), self._read_values(team)
         if list_routes(team):
@@ -1046,8 +1107,9 @@ class OwnGraph(Method[OwnGraphConfig]):
             )
         made = copy(graph)
         made.checkpointer = graph.checkpointer if checkpointer is None else checkpointer
+        asked = name_models(team, models)
         made.__class__ = _make_layered(
-            type(graph), lambda: self._make_layer(team, lambda: make_chat_model(model)), values
+            type(graph), lambda: self._make_layer(team, lambda: make_chat_model(model), asked), values
         )
         return made
 

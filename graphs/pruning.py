@@ -12,12 +12,12 @@ given cheaper models. A run tries a number of sentences, once no other part can 
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from selfwire.core.agent import OWN_MODEL, Agent
+from selfwire.core.agent import Agent
 from selfwire.core.edits import (
     AddEdge,
     Edit,
@@ -48,6 +48,8 @@ from selfwire.models.budget import Price
 
 KEY = "pruning"
 """Name of the record in a team's memory."""
+SET_MODEL = "SET_MODEL"
+"""Operation of the rewirings that give an agent another model."""
 LOOK = 5
 """Tasks after which it is looked at whether a part is needed, and so need not be left out again."""
 CALL = 0.002
@@ -177,7 +179,8 @@ def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = F
 
     Of an agent that works at several nodes each may go by itself.
 
-    Of a graph of the user's own these are the agents that were inserted, and the nodes that its method has noted.
+    Of a graph of the user's own these are the agents that were inserted, the nodes that its method has noted, and
+    models.
 
     Args:
         frozen: parts that stay (`evolvers.frozen`).
@@ -192,13 +195,18 @@ def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = F
         *(TeamPart("agent", f"{n.agent} at {n.id}", _rewire(*_remove_nodes(topology, [n.id]))) for n in repeated),
         *(TeamPart("edge", str(edge), _rewire(RemoveEdge(edge.source, edge.target))) for edge in topology.edges),
         *(TeamPart("tool", f"{a.id}: {tool}", _rewire(Revoke(a.id, tool))) for a in team.agents for tool in a.tools),
-        *(_give_model(a, m) for name in models if (a := team.agents_by_id.get(name)) for m in _list_cheaper(a, models)),
+        *(
+            _give_model(team, a, m)
+            for name in models
+            if (a := team.agents_by_id.get(name))
+            for m in _list_cheaper(a, models)
+        ),
         *list_sentences(team),
     ]
     if is_graph(team.method):
         beside = {place.agent: place.merge for place in list_specialists(team)}
         inserted = {place.agent for place in list_insertions(team)} - {*beside.values()}
-        found = [part for part in found if part.kind == "agent" and part.name in inserted]
+        found = [part for part in found if part.kind == "model" or (part.kind == "agent" and part.name in inserted)]
         found += [TeamPart("agent", name, remove_agent(team, name, merge)) for name, merge in beside.items()]
         nodes = list_removals(team, noted=True)
         found += [TeamPart("agent", node.node, remove_agent(team, *node.agents)) for node in nodes]
@@ -245,17 +253,28 @@ def _list_cheaper(agent: Agent, models: ModelsByPrice) -> Sequence[str]:
     return ranked[: ranked.index(agent.model)] if agent.model in ranked else ()
 
 
-def rank_models(team: Team, costs: Mapping[str, Usage], prices: Mapping[str, Price]) -> ModelsByPrice:
+def rank_models(
+    team: Team,
+    costs: Mapping[str, Usage],
+    prices: Mapping[str, Price],
+    askable: Mapping[str, Collection[str]] | None = None,
+) -> ModelsByPrice:
     """Rank the models that cost each agent less than its own, by the dollars of its tokens; the dearest agent first.
 
     Args:
         costs: usage of each agent.
-        prices: by name; "" is the model of the run.
+        prices: by name; "" is the model of the run, which no graph of the user's own asks.
+        askable: names of the models that each agent may ask; None for all.
     """
     found = list[tuple[float, str, Sequence[str]]]()
     for agent in team.agents:
         used = costs.get(agent.id, ZERO_USAGE)
-        dollars = {name: price.cost(used.input_tokens, used.output_tokens) for name, price in prices.items()}
+        named = (
+            prices if askable is None else {name: prices[name] for name in askable.get(agent.id, ()) if name in prices}
+        )
+        dollars = {name: price.cost(used.input_tokens, used.output_tokens) for name, price in named.items()}
+        if is_graph(team.method) and not agent.model:  # it asks what the program says, at the price of its calls
+            dollars[""] = used.dollars or 0.0
         own = dollars.get(agent.model, 0.0)
         cheaper = sorted((cost, name) for name, cost in dollars.items() if cost < own)
         found.append((-own, agent.id, [*(name for _, name in cheaper), agent.model]))
@@ -264,9 +283,9 @@ def rank_models(team: Team, costs: Mapping[str, Usage], prices: Mapping[str, Pri
 
 def list_model_changes(before: Team, after: Team) -> list[str]:
     """List the agents of both teams that ask another model, such as "solve: strong -> cheap"."""
-    old = before.agents_by_id
+    old, own = before.agents_by_id, after.own_model
     return [
-        f"{agent.id}: {old[agent.id].model or OWN_MODEL} -> {agent.model or OWN_MODEL}"
+        f"{agent.id}: {old[agent.id].model or own} -> {agent.model or own}"
         for agent in after.agents
         if agent.id in old and agent.model != old[agent.id].model
     ]
@@ -289,10 +308,10 @@ def list_sentences(team: Team) -> list[TeamPart]:
     return [part for _, part in sorted(found, key=lambda pair: pair[0])]
 
 
-def _give_model(agent: Agent, model: str) -> TeamPart:
-    name = f"{agent.id} asks {agent.model or OWN_MODEL}, not {model or OWN_MODEL}"
+def _give_model(team: Team, agent: Agent, model: str) -> TeamPart:
+    name = f"{agent.id} asks {agent.model or team.own_model}, not {model or team.own_model}"
     why = "a cheaper model does no worse on the train tasks"
-    return TeamPart("model", name, Rewiring(SetModel(agent.id, model), why=why, operation="SET_MODEL"))
+    return TeamPart("model", name, Rewiring(SetModel(agent.id, model), why=why, operation=SET_MODEL))
 
 
 def _rewire(*edits: Edit) -> Rewiring:
@@ -390,7 +409,8 @@ class Pruning(Method[Any]):
 
         given, team = team, self.note_parts(team, runs)
         record = PruningRecord.of(team)
-        there = list_parts(team, ctx.frozen, rank_models(team, record.costs, self.model_prices))
+        askable = self.list_askable(team, runs, ctx)
+        there = list_parts(team, ctx.frozen, rank_models(team, record.costs, self.model_prices, askable))
         if rejected := [name for name in record.pending if name in there]:
             kept = (*record.kept, *rejected) if len(rejected) == 1 else record.kept
             record = record.replace(kept=kept, size=max(1, len(rejected) // 2))
@@ -400,7 +420,7 @@ class Pruning(Method[Any]):
             kept = record.kept if again else ()
             record = PruningRecord(run=ctx.at.run, costs=sum_costs(runs), runs=len(runs), kept=kept, plans=plans)
             team = record.save_to(team)
-        models = rank_models(team, record.costs, self.model_prices)
+        models = rank_models(team, record.costs, self.model_prices, askable)
         while True:
             group = choose_group(record, team, ctx.frozen, models)
             while not group and (parts := self._list_unmeasured(record, list_parts(team, ctx.frozen, models))):

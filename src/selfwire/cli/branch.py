@@ -9,14 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill, shorten
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import load_plugin
 from selfwire.core.team import Team
-from selfwire.core.values import format_count, mask_controls
+from selfwire.core.values import FrozenMap, format_count, mask_controls
 from selfwire.evals.table import ResultTable
 from selfwire.graphs.insertions import GraphEdits, list_graph_edits
+from selfwire.graphs.own_graph import name_models
+from selfwire.graphs.pruning import SET_MODEL
 from selfwire.models.text_layer import LayerText
 from selfwire.store.library import History, Library, Version
 
@@ -26,17 +28,19 @@ HEADS = "refs/heads/"
 
 
 class TextChange(NamedTuple):
-    """A change of a text of a graph by an evolution, of an inserted agent, or of a node that is taken out.
+    """A change of a text of a graph by an evolution, of its model, of an inserted agent, or of a node that goes.
 
     Attributes:
         text: as it was evolved; its place is that of the source, or the node behind which an agent was inserted.
-        new: as `LayerText.shown` writes it; "" for an agent or a node that was taken out.
+        new: as `LayerText.shown` writes it; "" for an agent or a node that was taken out, and for a model.
         why: the critics' reason; "" if it is not known.
         gain: what the gate found; "" if it is not known.
         beside: others that were made at once, so that the gain is of all together.
         version: that has it first, as `run.step`.
         edits: all edits of edges after the change.
         is_new: whether it inserts an agent.
+        models: of prompts after the change, as "provider:model" by the prompts' names.
+        is_model: whether it changes the model of the text.
     """
 
     text: LayerText
@@ -47,12 +51,16 @@ class TextChange(NamedTuple):
     version: str = ""
     edits: GraphEdits = GraphEdits()
     is_new: bool = False
+    models: Mapping[str, str] = FrozenMap()
+    is_model: bool = False
 
     @property
     def subject(self) -> str:
         """The first line of its commit."""
         what = f"Rewrite the prompt {self.text.name}"
-        if self.text.tool:
+        if self.is_model:
+            what = f"Have {self.text.name} ask {self.models.get(self.text.name, 'its own model again')}"
+        elif self.text.tool:
             what = f"Rewrite the description of the tool {self.text.tool}"
         elif self.text.setting:
             what = f"Set {self.text.setting} to {self.new}"
@@ -91,16 +99,27 @@ async def find_known_texts(library: Library, history: History) -> dict[str, set[
     return known
 
 
-def list_changes(texts: Mapping[str, LayerText], teams: Sequence[tuple[Version, Team]]) -> list[TextChange]:
+def name_change(applied: Mapping[str, Any]) -> str:
+    """Name what an applied rewiring has changed: a text, an agent, a node, or "model of NAME"."""
+    return f"model of {applied['edits'][0]['agent']}" if applied["operation"] == SET_MODEL else str(applied["by"])
+
+
+def list_changes(
+    texts: Mapping[str, LayerText], teams: Sequence[tuple[Version, Team]], models: Mapping[str, str] = FrozenMap()
+) -> list[TextChange]:
     """List the changes from the source to the last of some teams, in the order in which they were accepted.
 
     Args:
         texts: of the source, by name.
         teams: of a run, from old to new.
+        models: that agents ask, by the names that they have for them.
+
+    Raises:
+        ConfigError: an agent asks a model that is not among them.
     """
     states = [{agent.id: agent.prompt for agent in team.agents if agent.id in texts} for _, team in teams]
     now, found = {name: text.shown for name, text in texts.items()}, list[TextChange]()
-    edits = GraphEdits()
+    edits, asked = GraphEdits(), dict[str, str]()
     # a text may have been taken home before: what came before that is no change
     begins = {
         name: max((number for number, state in enumerate(states) if state.get(name) == shown), default=0)
@@ -111,10 +130,15 @@ def list_changes(texts: Mapping[str, LayerText], teams: Sequence[tuple[Version, 
         made = [TextChange(texts[name], state[name], edits=edits) for name in changed]
         now |= {name: state[name] for name in changed}
         made += _list_edge_changes(edits, edits := list_graph_edits(team))
-        reasons = {rewiring["by"]: str(rewiring["why"]) for rewiring in version.facts.get("applied", ())}
+        made = [change._replace(models=asked) for change in made]
+        before, asked = asked, name_models(team, models)
+        given = [name for name in texts if before.get(name) != asked.get(name)]
+        made += [TextChange(texts[name], "", edits=edits, models=asked, is_model=True) for name in given]
+        reasons = {name_change(rewiring): str(rewiring["why"]) for rewiring in version.facts.get("applied", ())}
         gain = str((version.facts.get("gate") or {}).get("why", ""))
         for change in made:
-            why, beside = reasons.get(change.text.name, ""), len(made) - 1
+            name = f"model of {change.text.name}" if change.is_model else change.text.name
+            why, beside = reasons.get(name, ""), len(made) - 1
             found.append(change._replace(why=why, gain=gain, beside=beside, version=version.version))
     return found
 
@@ -187,8 +211,8 @@ def _make_patches(target: str, changes: Sequence[TextChange]) -> Iterator[str]:
         if change.new == change.text.shown:
             now.pop(change.text.name, None)
         kept = {name: text for name, text in now.items() if name not in gone}
-        is_changed = kept or any(change.edits)
-        yield load_plugin("selfwire.programs", "patch")(target, kept, {}, change.edits) if is_changed else ""
+        is_changed, write = kept or any(change.edits) or change.models, load_plugin("selfwire.programs", "patch")
+        yield write(target, kept, {}, change.edits, change.models) if is_changed else ""
 
 
 def _list_files(patch: str) -> list[str]:

@@ -17,7 +17,6 @@ from rich.text import Text
 from selfwire.cli.json_output import add_result
 from selfwire.cli.versions import PARENT_SCORE, explain_version, format_outcome, format_score, format_time
 from selfwire.core import topology
-from selfwire.core.agent import OWN_MODEL
 from selfwire.core.edits import format_rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.own_tool import OwnTool
@@ -137,7 +136,7 @@ def print_summary(run: OpenRun, go_on: str, *, finished: bool) -> None:
 
     out, lost = make_console(), format_unsettled(*run.journal.count_unsettled())
     out.print(f"spent: {format_spend(run.spent)}{lost and f'; {lost}'}")
-    if len(run.request.models.asked) > 1:
+    if run.request.models.are_several:
         for line in list_spend_by_model(run.journal):
             out.print(f"    {line}")
     if unusable := run_sync(describe_unusable_replies(run.journal)):
@@ -230,7 +229,11 @@ def show_changes(found: TeamDiff, before: Team, after: Team) -> None:
             make_console().print(f"{name}: {moved[0]} -> {moved[1]}")
     _structure(found, before, after)
     for change in found.agents:
-        _show_change(change.agent, change.field, to_plain_json(change.before), to_plain_json(change.after))
+        old, new = to_plain_json(change.before), to_plain_json(change.after)
+        if change.field == "model":
+            make_console().print(f"model of {change.agent}: {old or before.own_model} -> {new or after.own_model}")
+        else:
+            _show_change(change.agent, change.field, old, new)
     for changed in found.tools:
         _show_change(f"tool {changed.tool}", changed.field, to_plain_json(changed.before), to_plain_json(changed.after))
     for line in describe_memory_changes(found.memory, before, after):
@@ -261,9 +264,6 @@ def _indent(text: str) -> list[str]:
 
 def _show_change(name: str, field: str, before: object, after: object) -> None:
     out = make_console()
-    if field == "model":
-        out.print(f"model of {name}: {before or OWN_MODEL} -> {after or OWN_MODEL}")
-        return
     if isinstance(before, str) and isinstance(after, str):
         out.print(f"{field} of {name}:")
         for line in compare_lines(before, after):

@@ -98,8 +98,7 @@ def run(
     add_result(measured=origin, method=found.method, workflow=asked.team.fingerprint)
     for line in (origin, *asked.notices, *hints, *many, *fits):
         typer.echo(mask_controls(line), err=True)
-    several = len(names.asked) > 1
-    printing = _Printing(asked, show=show, page=page, is_offline=is_offline, has_several_models=several)
+    printing = _Printing(asked, show=show, page=page, is_offline=is_offline, has_several_models=names.are_several)
     try:
         done = run_sync(asked.ask(text, seed=seed))
     except (StoppedError, ModelError) as error:

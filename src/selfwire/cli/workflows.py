@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import output
-from selfwire.cli.branch import find_known_texts, format_page, list_changes, load_run, write_branch
+from selfwire.cli.branch import find_known_texts, format_page, list_changes, load_run, name_change, write_branch
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home, Ref, refuse_unused, with_library
 from selfwire.cli.trajectories import is_run, show_run, suggest_run
@@ -23,7 +23,7 @@ from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import Column, ResultTable, build_table, format_dollars
 from selfwire.evolvers.trajectory_text import shorten
 from selfwire.graphs.insertions import list_graph_edits
-from selfwire.graphs.own_graph import find_changed, read_texts
+from selfwire.graphs.own_graph import find_changed, name_models, read_texts
 from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_parts
 from selfwire.models.providers import parse_models
 from selfwire.models.text_layer import LayerText
@@ -307,17 +307,19 @@ def export(
             if form is None
             else f"--as {form}: a team is exported as {', '.join(FORMS[:-1])} or {FORMS[-1]}"
         )
-    if (tools or models) and wanted != "langgraph":
-        given, what = ("--tools", "tools") if tools else ("--models", "models")
-        raise ConfigError(f"{given} names {what} for a LangGraph; export to a .py file, or leave it out")
+    if tools and wanted != "langgraph":
+        raise ConfigError("--tools names tools for a LangGraph; export to a .py file, or leave it out")
+    if models and wanted == "json":
+        raise ConfigError("--models says which models are written, and a .json file has their names; leave it out")
+    named = {**parse_models(str(version.facts.get("models", "")) if version else ""), **parse_models(models or "")}
     if wanted == "patch":
-        _export_patch(ref, team, version, file, force=force, home=home)
+        _export_patch(ref, team, version, file, named, force=force, home=home)
     elif wanted == "context":
-        _export_context(ref, team, version, file, force=force, home=home)
+        _export_context(ref, team, version, file, named, force=force, home=home)
     elif wanted == "pr":
-        _export_branch(ref, team, version, str(file), force=force, home=home)
+        _export_branch(ref, team, version, str(file), named, force=force, home=home)
     elif wanted == "langgraph":
-        _export_langgraph(ref, team, version, file, tools=tools, models=models, force=force)
+        _export_langgraph(ref, team, version, file, tools=tools, models=named, force=force)
     else:
         _export_json(ref, team, file, force=force)
 
@@ -344,7 +346,7 @@ def _export_langgraph(
     file: Path,
     *,
     tools: str | None,
-    models: str | None,
+    models: Mapping[str, str],
     force: bool,
 ) -> None:
     """Write a team as a file of Python that builds its LangGraph without this package.
@@ -357,8 +359,7 @@ def _export_langgraph(
         refuse_existing(file, "team", force=force)
     facts = version.facts if version else {}
     name, model = version.ref if version else team.method, str(facts.get("model", ""))
-    named = {**parse_models(str(facts.get("models", ""))), **parse_models(models or "")}
-    source = load_plugin("selfwire.programs", "langgraph")(team, name, tools=tools, model=model, models=named)
+    source = load_plugin("selfwire.programs", "langgraph")(team, name, tools=tools, model=model, models=models)
     add_result(fingerprint=team.fingerprint)
     if not output.print_or_write(file, source, "the team", kind="team", force=force):
         add_result(source=source)
@@ -369,33 +370,50 @@ def _export_langgraph(
     )
 
 
-def _export_patch(ref: str, team: Team, version: Version | None, file: Path, *, force: bool, home: str | None) -> None:
-    """Write the texts of a graph that have changed, and the agents that were inserted, as a patch.
+def _export_patch(
+    ref: str,
+    team: Team,
+    version: Version | None,
+    file: Path,
+    models: Mapping[str, str],
+    *,
+    force: bool,
+    home: str | None,
+) -> None:
+    """Write the texts and models of a graph that have changed, and the agents that were inserted, as a patch.
 
     Raises:
-        ConfigError: as `_find_changed_texts`, or a text cannot be written.
+        ConfigError: as `_find_changed_texts`, a model is not named, or a change cannot be written.
     """
     _, changed, saved = _find_changed_texts(ref, team, version, home)
-    edits = list_graph_edits(team)
-    names = sorted([*changed, *edits.names])
-    written = load_plugin("selfwire.programs", "patch")(team.method, changed, _find_reasons(saved, names), edits)
+    edits, asked = list_graph_edits(team), name_models(team, models)
+    names = sorted([*changed, *edits.names, *(f"model of {name}" for name in asked)])
+    reasons = _find_reasons(saved, names)
+    written = load_plugin("selfwire.programs", "patch")(team.method, changed, reasons, edits, asked)
     add_result(patch=written, changed=names)
     if output.print_or_write(file, written, "the patch", kind="team", force=force):
         typer.echo(f"wrote {', '.join(names)} of {ref} to {file}; apply it with: git apply {file}")
 
 
 def _export_context(
-    ref: str, team: Team, version: Version | None, file: Path, *, force: bool, home: str | None
+    ref: str,
+    team: Team,
+    version: Version | None,
+    file: Path,
+    models: Mapping[str, str],
+    *,
+    force: bool,
+    home: str | None,
 ) -> None:
-    """Write the texts of a graph that have changed as the values of its context, in JSON.
+    """Write the texts and models of a graph that have changed as the values of its context, in JSON.
 
     Raises:
-        ConfigError: as `_find_changed_texts`, or a text is no field of the context.
+        ConfigError: as `_find_changed_texts`, a model is not named, or a text or a model is no field of the context.
     """
     _, changed, _ = _find_changed_texts(ref, team, version, home)
     if names := list_graph_edits(team).names:
         raise ConfigError(f"no context can insert or take out {names[0]!r}; export a patch")
-    values = load_plugin("selfwire.programs", "context")(team.method, changed)
+    values = load_plugin("selfwire.programs", "context")(team.method, changed, name_models(team, models))
     add_result(context=values)
     written = f"{json.dumps(values, ensure_ascii=False, indent=2)}\n"
     if output.print_or_write(file, written, "the context", kind="team", force=force):
@@ -406,17 +424,24 @@ def _export_context(
 
 
 def _export_branch(
-    ref: str, team: Team, version: Version | None, branch: str, *, force: bool, home: str | None
+    ref: str,
+    team: Team,
+    version: Version | None,
+    branch: str,
+    models: Mapping[str, str],
+    *,
+    force: bool,
+    home: str | None,
 ) -> None:
-    """Write the texts of a graph that have changed as a branch with a commit for each change, and print the evidence.
+    """Write what of a graph has changed as a branch with a commit for each change, and print the evidence.
 
     Raises:
-        ConfigError: as `_find_changed_texts`; a text cannot be written; or git refuses.
+        ConfigError: as `_find_changed_texts`; a model is not named; a change cannot be written; or git refuses.
     """
     texts, _, saved = _find_changed_texts(ref, team, version, home)
     assert version is not None, "a graph's team in a file is refused"
     teams = with_library(home, lambda library: load_run(library, saved, version))
-    changes = list_changes(texts, teams)
+    changes = list_changes(texts, teams, models)
     commits = write_branch(team.method, changes, branch, force=force)
     try:
         lines, notes = read_front(saved, home, "calls")
@@ -451,7 +476,7 @@ def _find_changed_texts(
         )
     texts, _ = read_texts(team.method)
     changed = find_changed(team, texts)
-    if not (changed or any(list_graph_edits(team))):
+    if not (changed or any(list_graph_edits(team)) or any(agent.model for agent in team.agents)):
         raise ConfigError(f"{ref} has the texts that stand in the source of {team.method}: there is nothing to write")
     saved = with_library(home, lambda library: library.history(version.name))
     known = with_library(home, lambda library: find_known_texts(library, saved))
@@ -468,9 +493,8 @@ def _find_reasons(saved: History, names: Sequence[str]) -> dict[str, str]:
     reasons = dict[str, str]()
     for version in saved.versions:
         gate = version.facts.get("gate") or {}
-        whys = {
-            r["by"]: r["why"] for r in version.facts.get("applied", ()) if gate.get("accepted") and r["by"] in names
-        }
+        applied = version.facts.get("applied", ()) if gate.get("accepted") else ()
+        whys = {name: r["why"] for r in applied if (name := name_change(r)) in names}
         beside = f", together with {format_count(len(whys) - 1, 'other change')}" if len(whys) > 1 else ""
         reasons |= {name: f"{why} ({gate['why']}{beside})" for name, why in whys.items()}
     return reasons

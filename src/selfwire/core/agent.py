@@ -8,8 +8,6 @@ from selfwire.core.values import FrozenModel, Id, WholeText
 
 MEMORY_NOTES = 8
 """Most notes of an agent; the oldest go first."""
-OWN_MODEL = "the run's model"
-"""That of an agent without a model of its own, in texts for people."""
 COMPUTING_TOOLS = frozenset({"calculator", "convert_units", "algebra", "python"})
 """Ready tools that compute with what they are given and look nothing up."""
 

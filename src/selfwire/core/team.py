@@ -11,6 +11,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.edits import RefusedRewiring, Rewiring, edit_agents, edit_tools, edit_topology, format_edit
 from selfwire.core.errors import EditError, format_faults
 from selfwire.core.own_tool import TOOLS, OwnTool
+from selfwire.core.plugins import is_graph
 from selfwire.core.topology import Difference, Topology, TopologyDiff
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint
 
@@ -126,6 +127,11 @@ class Team(FrozenModel):
     def tools_by_name(self) -> dict[str, OwnTool]:
         """The team's own tools by name."""
         return {tool.name: tool for tool in self.tools}
+
+    @property
+    def own_model(self) -> str:
+        """The model of an agent that names none, in texts for people."""
+        return "the program's model" if is_graph(self.method) else "the run's model"
 
     @cached_property
     def fingerprint(self) -> str:

@@ -19,7 +19,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.core.values import FrozenMap, replace_surrogates
 from selfwire.models.budget import Ledger, Prices, Reservation
-from selfwire.models.metered_chat import count_tokens, estimate_tokens
+from selfwire.models.metered_chat import NAMED, count_tokens, estimate_tokens
 from selfwire.models.providers import MAX_TOKENS, NO_SERVER, Identity, is_fault_outside, is_unsent, redact_error
 from selfwire.models.structured import describe_message
 from selfwire.models.text_layer import OFFERING
@@ -43,6 +43,7 @@ class MeteredCall:
         node: of the graph, in which it was made; the model's name outside a graph.
         texts: that it carried, by their names, each with what the program put in it.
         tool_calls: those of the reply.
+        model: that answered, as "provider:name".
     """
 
     node: str
@@ -50,6 +51,7 @@ class MeteredCall:
     usage: Usage
     texts: Mapping[str, Sequence[str]] = FrozenMap()
     tool_calls: tuple[ToolCall, ...] = ()
+    model: str = ""
 
 
 class FailedCall(NamedTuple):
@@ -77,6 +79,7 @@ class CallMeter(BaseCallbackHandler):
         scope: place of the run, for the ledger's task and the journal's rows.
         loop: on which the journal is written.
         find_texts: lists the texts that a call carries, by its messages and the tools that it offers.
+        named: names that the run has for models, by the texts whose requests ask them.
         calls: those that were answered, in the order in which they ended.
         failed: the others.
         results: what tools returned to models, by the id of the tool call.
@@ -89,6 +92,7 @@ class CallMeter(BaseCallbackHandler):
     scope: Scope
     loop: asyncio.AbstractEventLoop
     find_texts: Callable[[Sequence[BaseMessage], Any], Mapping[str, Sequence[str]]] = lambda messages, offered: {}
+    named: Mapping[str, str] = FrozenMap()
     calls: list[MeteredCall] = field(default_factory=list)
     failed: list[FailedCall] = field(default_factory=list)
     results: dict[str, ToolMessage] = field(default_factory=dict)
@@ -124,8 +128,12 @@ class CallMeter(BaseCallbackHandler):
         answer = message if isinstance(message, AIMessage) else AIMessage(text)
         usage = self._price(call.model, *count_tokens(answer, lambda: call.sent))
         call.reservation.settle(usage)
-        self.calls.append(MeteredCall(call.node, text, usage, call.texts, tuple(answer.tool_calls)))
-        reply = Reply(content=text, usage=usage).model_dump_json()
+        self.calls.append(MeteredCall(call.node, text, usage, call.texts, tuple(answer.tool_calls), call.model))
+        named = self.named.get(next(iter(call.texts), ""))
+        notes = {NAMED: named} if named else {}
+        reply = Reply(
+            content=text, usage=usage, model=call.model.partition(":")[2] or call.model, metadata=notes
+        ).model_dump_json()
 
         async def give() -> CallResult:
             return CallResult(reply, usage)

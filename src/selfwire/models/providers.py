@@ -345,3 +345,30 @@ def get_identity(model: BaseChatModel) -> Identity:
     parameters = model._get_ls_params()
     server = getattr(model, "openai_api_base", None) or getattr(model, "base_url", None) or ""
     return Identity(parameters.get("ls_provider", "unknown"), parameters.get("ls_model_name") or "", str(server))
+
+
+def rename_model(model: BaseChatModel, name: str) -> BaseChatModel:
+    """Copy a chat model of somebody else's for another model of its provider; all its other settings stay.
+
+    Args:
+        name: of the other one, as "provider:model".
+
+    Raises:
+        ConfigError: it is of another provider, or the class does not say by a field which model it asks.
+    """
+    known, kind = get_identity(model), type(model)
+    provider, _, other = name.partition(":")
+    if provider != known.provider:
+        raise ConfigError(
+            f"the program asks {known.name}, and a copy of its {kind.__name__} cannot ask {name}, which is of another "
+            f"provider; name a model of {known.provider}, as in --models cheap={known.provider}:MODEL"
+        )
+    field = next((field for field in ("model_name", "model") if field in kind.model_fields), "")
+    made = model.model_copy(update={field: other} if field else {})
+    vars(made).pop("_serialized", None)  # a cached property, which has the name too
+    if get_identity(made).name != name or getattr(model, "deployment_name", None):
+        raise ConfigError(
+            f"the program asks {known.name} by {kind.__name__}, which has no field that chooses the model; take the "
+            'prompt\'s model away with SetModel(PROMPT, ""), and choose it in the code'
+        )
+    return made

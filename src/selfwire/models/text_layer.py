@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import wraps
+from inspect import signature
 from itertools import accumulate
 from typing import Any
 
@@ -21,6 +22,7 @@ from langchain_core.prompt_values import ChatPromptValue, PromptValue
 from langchain_core.runnables.config import ensure_config
 
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
+from selfwire.models.providers import get_identity, rename_model
 
 WORD = re.compile(r"[^\W\d_]{3}")
 """Letters that a piece between two holes must have, or what fills a hole could hold it too."""
@@ -191,8 +193,10 @@ class TextLayer:
         texts: to find.
         changed: by name, as `LayerText.shown` writes them.
         get_model: gets a model for what comes before the program has asked one; None if nothing asks `find_model`.
+        models: "provider:model" by name of a text: what asks a model of the program with this text first asks that one.
 
     Attributes:
+        models: as it was given.
         read: names of the marked texts that the program has read, in order.
 
     Raises:
@@ -204,8 +208,11 @@ class TextLayer:
         texts: Iterable[LayerText],
         changed: Mapping[str, str] | None = None,
         get_model: Callable[[], BaseChatModel] | None = None,
+        models: Mapping[str, str] = FrozenMap(),
     ) -> None:
         self._get_model, self._asked = get_model, dict[str, BaseChatModel]()
+        self.models = models
+        self._renamed = dict[tuple[int, str], tuple[BaseChatModel, BaseChatModel]]()  # with the model, whose id stays
         known = {text.name: text for text in texts}
         self._changed = {name: known[name].parse(text) for name, text in (changed or {}).items()}
         # the longest comes first, so that no text is taken for a part of it
@@ -320,7 +327,7 @@ class TextLayer:
     def active(self) -> Iterator[None]:
         """Rewrite what chat models are sent in this context, and in the tasks and pools of threads that it starts."""
         with carry_context():
-            if not self._changed and not self._marked and self._get_model is None:
+            if not (self._changed or self._marked or self.models) and self._get_model is None:
                 yield
                 return
             _install()
@@ -350,6 +357,21 @@ class TextLayer:
         """Find the model that a node has asked; else the last that any has, else the one to get."""
         assert self._get_model is not None, "it was told how to get one"
         return self._asked.get(node) or next(reversed(self._asked.values()), None) or self._get_model()
+
+    def choose_model(self, model: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseChatModel:
+        """Choose the model that gets a request: that of its first text, else the one that is asked.
+
+        Raises:
+            ConfigError: as `rename_model`.
+        """
+        if any(model is made for _, made in self._renamed.values()):
+            return model
+        name = self.models.get(next(iter(self.find(messages)), ""), "")
+        if not name:
+            return model
+        if (id(model), name) not in self._renamed:
+            self._renamed[id(model), name] = model, rename_model(model, name)
+        return self._renamed[id(model), name][1]
 
     def _rewrite(self, message: BaseMessage) -> BaseMessage:
         old: Any = message.content
@@ -574,13 +596,26 @@ def read_text(text: str) -> str:
 
 
 def _wrap(ask: Any) -> Any:
-    """A method of chat models, which offers tools as the layer of the context describes them."""
+    """A method of chat models, which offers tools as the layer of the context describes them, and asks its model."""
+    first = next(name for name in signature(ask).parameters if name != "self")
 
     @wraps(ask)
     def offer(self: BaseChatModel, *args: Any, **given: Any) -> Any:
-        if (layer := _ACTIVE.get()) is not None:
-            given.update({name: layer.rewrite_tools(given[name]) for name in OFFERING if name in given})
-        return ask(self, *args, **given)
+        if (layer := _ACTIVE.get()) is None:
+            return ask(self, *args, **given)
+        given.update({name: layer.rewrite_tools(given[name]) for name in OFFERING if name in given})
+        if not layer.models:
+            return ask(self, *args, **given)
+        sent, *others = args or (given.pop(first),)
+        if first == "input":
+            sent = self._convert_input(sent).to_messages()
+        chosen = layer.choose_model(self, sent[0] if first == "messages" and sent else sent)
+        if chosen is self:
+            return ask(self, sent, *others, **given)
+        layer.note_model(chosen)
+        if "model" in given:  # bound to the model
+            given["model"] = get_identity(chosen).model
+        return getattr(chosen, ask.__name__)(sent, *others, **given)
 
     return offer
 

@@ -431,10 +431,12 @@ def validate_request(
         if request.evolution.pruning and not request.evolution.iterations and is_graph(request.method):
             from selfwire.graphs.pruning import list_parts  # no other evolution needs it
 
-            if not list_parts(method.note_parts(seed, None)):
+            gives_models = request.models.named and "models" not in request.evolution.freeze
+            if not (gives_models or list_parts(method.note_parts(seed, None))):
                 raise ConfigError(
                     f"no agent has been inserted into {request.method}, and none of its nodes can be taken out but by "
-                    "your own hand: none with a prompt of its own, the first aside, stands between two edges"
+                    "your own hand: none with a prompt of its own, the first aside, stands between two edges; to try "
+                    "cheaper models, name them with --models"
                 )
         if request.evolution.freeze:
             from selfwire.evolvers.frozen import check_frozen  # no other evolution needs it

@@ -125,6 +125,11 @@ class Models(FrozenModel):
         return frozenset([*self.roles.values(), *self.named.values()])
 
     @property
+    def are_several(self) -> bool:
+        """Whether a run may ask several; a graph of the user's own asks its own beside those that have names."""
+        return len(self.asked) > 1 or bool(self.named)
+
+    @property
     def is_offline(self) -> bool:
         """Whether any role is played by the offline model."""
         return any(map(is_offline, self.asked))

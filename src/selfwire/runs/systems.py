@@ -410,6 +410,8 @@ def open_question(
         refuse_unreadable_memory(method, ctx, team, found.title)
     if found.team is not None:
         refuse_missing_tools(team, toolbox, found.title, "; lend the tools with --benchmark, --tools or --corpus")
+        if is_graph(team.method):
+            method.adapt(team)  # its source may have changed
         chat.refuse_unnamed(team.agents)
     return OpenQuestion(method, ctx, team, ledger, journal, found.title, models.notices)
 

@@ -226,14 +226,14 @@ class EdgeWriter:
         dropped, done = {call.node for call in self.dropped}, set[ast.AST]()
         for call in self.dropped:
             text, links, statement = call.at.file.text, set[ast.AST](), call.node
-            begin, end = _find_span(call, call.node.func.value)[1], _find_span(call, call.node)[1]
+            begin, end = find_span(call, call.node.func.value)[1], find_span(call, call.node)[1]
             while isinstance(statement, ast.Call | ast.Attribute):
                 statement = self.program.parents[statement]
             owner = statement.value if isinstance(statement, ast.Expr) else None
             while isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
                 links.add(owner)
                 owner = owner.func.value
-            first, last = _find_span(call, statement)
+            first, last = find_span(call, statement)
             line, stop = text.rfind("\n", 0, first) + 1, text.find("\n", last) + 1 or len(text)
             is_alone = not text[line:first].strip() and text[last:stop].strip()[:1] in ("", "#")
             if is_alone and isinstance(owner, ast.Name | ast.Attribute) and links <= dropped:
@@ -620,9 +620,9 @@ def _split_call(
         first = [f"add_edge({given[0]}, {quoted[0]})"] if is_first else []
         parts = [*added, *first, *links, f"set_finish_point({quoted[-1]})"]
     owner = node.func.value
-    begin, end = _find_span(call, owner)
+    begin, end = find_span(call, owner)
     stop = _get_offset(text, node.end_lineno, node.end_col_offset)
-    is_alias = end == _find_span(call, node.func)[1]  # of the method, as `edge` after `edge = builder.add_edge`
+    is_alias = end == find_span(call, node.func)[1]  # of the method, as `edge` after `edge = builder.add_edge`
     name, before = (owner.id, ".") if is_alias else (text[begin:end], text[end : text.index(method, end)])
     if isinstance(owner, ast.Name | ast.Attribute) and before == ".":
         line = text.rfind("\n", 0, begin) + 1
@@ -668,14 +668,14 @@ def _show(call: Traced, part: ast.expr) -> str:
     return ast.get_source_segment(call.at.file.text, part) or ast.unparse(part)
 
 
-def _find_span(call: Traced, part: Any) -> tuple[int, int]:
+def find_span(call: Traced, part: Any) -> tuple[int, int]:
     """Find where a part of a call begins and ends in its file."""
     text = call.at.file.text
     return _get_offset(text, part.lineno, part.col_offset), _get_offset(text, part.end_lineno, part.end_col_offset)
 
 
 def _replace(part: ast.expr, call: Traced, new: str) -> SourceEdit:
-    return SourceEdit(show_path(call.at.file.path), *_find_span(call, part), new)
+    return SourceEdit(show_path(call.at.file.path), *find_span(call, part), new)
 
 
 def _drop_element(call: Traced, node: str) -> SourceEdit | None:
@@ -683,11 +683,11 @@ def _drop_element(call: Traced, node: str) -> SourceEdit | None:
     parts = _list_elements(call)
     for number, (name, part) in enumerate(parts):
         if name == node and len(parts) > 1:
-            begin, end = _find_span(call, part)
+            begin, end = find_span(call, part)
             if number + 1 < len(parts):
-                end = _find_span(call, parts[number + 1][1])[0]
+                end = find_span(call, parts[number + 1][1])[0]
             else:
-                begin = _find_span(call, parts[number - 1][1])[1]
+                begin = find_span(call, parts[number - 1][1])[1]
             return SourceEdit(show_path(call.at.file.path), begin, end, "")
     return None
 
@@ -707,7 +707,7 @@ def _split_sequence(call: Traced, source: str, names: Sequence[str]) -> SourceEd
     """Write new nodes behind one in the list of `add_sequence`."""
     for name, part in _list_elements(call):
         if name == source:
-            end = _find_span(call, part)[1]
+            end = find_span(call, part)[1]
             written = "".join(f', ("{new}", {new})' for new in names)
             return SourceEdit(show_path(call.at.file.path), end, end, written)
     return None

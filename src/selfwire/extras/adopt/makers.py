@@ -60,6 +60,7 @@ class AgentDraft:
 
     Attributes:
         code: a piece of code without source, which uses the prompt.
+        model: the expression of its model; None if it has none of its own.
         agents: those of a team, as they were passed.
         default: the agent that begins, in a swarm.
         is_named: whether the program gives it a name.
@@ -69,6 +70,7 @@ class AgentDraft:
     maker: str
     at: Traced
     code: Code
+    model: ast.expr | None = None
     tools: list[str] = field(default_factory=list)
     models: list[str] = field(default_factory=list)
     agents: list[Traced] = field(default_factory=list)
@@ -203,6 +205,7 @@ class MakerReader:
         else:
             model = named.get("model") or (positional[0] if positional else None)
             tools = named.get("tools") or (positional[1] if len(positional) > 1 else None)
+        draft.model = model
         if model is not None:
             draft.models = self.read_model_argument(model, at, draft.maker)
         if tools is not None:
@@ -318,6 +321,7 @@ class MakerReader:
             if "tools" in named:
                 self._add_tools(sub, named["tools"], found.at)
             if "model" in named:
+                sub.model = named["model"]
                 sub.models = self.read_model_argument(named["model"], found.at, sub.maker)
 
     def find_first(self, node: ast.expr | None, at: Surroundings) -> str:

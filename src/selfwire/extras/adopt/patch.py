@@ -19,9 +19,11 @@ from tokenize import TokenError, TokenInfo, generate_tokens
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.values import FrozenMap
 from selfwire.extras.adopt.edge_patch import SourceEdit, list_edge_edits
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_places, split_description
+from selfwire.extras.adopt.model_patch import list_model_edits
 from selfwire.extras.adopt.prompt_files import TABLES, escape_toml, read_cell, write_cell
 from selfwire.extras.adopt.source import parse_expression
 from selfwire.extras.adopt.texts import (
@@ -85,18 +87,21 @@ def make_patch(
     changed: Mapping[str, str],
     reasons: Mapping[str, str],
     edges: GraphEdits = GraphEdits(),
+    models: Mapping[str, str] = FrozenMap(),
 ) -> str:
     """Make a unified diff against the files of a graph, which `git apply` takes; above it the reason of each change.
 
     Args:
         target: the graph, as `my_app.graph:graph`.
         changed: new texts by name, as `LayerText.shown` writes them.
-        reasons: of these changes, and of inserted agents and nodes that are taken out by their names.
+        reasons: of these changes, of inserted agents and nodes that are taken out by their names, and of models, as
+            "model of NAME".
         edges: the edits of a team to the edges of the graph.
+        models: "provider:model" by the names of the prompts that ask it.
 
     Raises:
-        ConfigError: a text or an edge is not there any more, or stands in a form that cannot be written; the message
-            names it.
+        ConfigError: a text, an edge or a model is not there any more, or stands in a form that cannot be written; the
+            message names it.
     """
     known = _find_places(target, changed)
     edits, head = list[SourceEdit](), list[str]()
@@ -118,20 +123,31 @@ def make_patch(
     for edge, names, made in list_edge_edits(target, edges) if any(edges) else ():
         head += [f"{edge} {name}: {' '.join(reasons.get(name, '').split())}" for name in names]
         edits += made
+    for given in list_model_edits(target, models, edges):
+        why = reasons.get(f"model of {given.prompt}", "")
+        head.append(f"{given.place} model of {given.prompt}: {' '.join(why.split())}")
+        edits += [] if given.edit in edits else [given.edit]
     files = sorted({edit.file for edit in edits})
     return "\n".join([*head, "", *(_diff(Path(file), [edit for edit in edits if edit.file == file]) for file in files)])
 
 
-def make_context(target: str, changed: Mapping[str, str]) -> dict[str, Any]:
-    """Make the values of a graph's context that have it use changed texts, by the names of its fields.
+def make_context(target: str, changed: Mapping[str, str], models: Mapping[str, str] = FrozenMap()) -> dict[str, Any]:
+    """Make the values of a graph's context that have it use changed texts and models, by the names of its fields.
 
     Args:
-        target, changed: as for `make_patch`.
+        target, changed, models: as for `make_patch`.
 
     Raises:
-        ConfigError: a text is the default of no field of the graph's context; or as `make_patch`.
+        ConfigError: a text, or a model's name, is the default of no field of the graph's context; or as `make_patch`.
     """
     known, values = _find_places(target, changed), dict[str, Any]()
+    for made in list_model_edits(target, models):
+        if not made.field:
+            raise ConfigError(
+                f"the model of {made.prompt} ({made.place}) is the default of no field of the graph's context, so that "
+                "no context can change it; export a patch, or make it such a field"
+            )
+        values[made.field] = made.name
     for name, new in changed.items():
         for text, place in known[name]:
             if not place.context_field:

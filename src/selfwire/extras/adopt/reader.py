@@ -71,7 +71,7 @@ def read_program(name: str) -> Inventory:
         markers = list(_list_markers(graphs.program))
         for call in markers:
             graphs.reader.ask(call.node.args[1], call.at, None, kind="marked", via="marker")
-        users, _ = _list_users(graphs)
+        users, _ = list_users(graphs)
         graphs.reader.follow_texts(users, _list_own(users), _list_entries(graphs))
         for call in _list_threads(graphs.program):
             graphs.note(
@@ -280,7 +280,7 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
 
 def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -> Inventory:
     makers, texts = graphs.makers, graphs.reader.texts
-    users, order = _list_users(graphs)
+    users, order = list_users(graphs)
     compared = {**_list_compared(graphs.program), **graphs.mapping_keys}
     said = sorted({*compared, *makers.literals})
     signals = {**{node.name: "the name of a node" for node in graphs.nodes}, **compared, **graphs.signals}
@@ -333,8 +333,8 @@ def _sort(things: Iterable[Thing]) -> tuple[Thing, ...]:
     return tuple(sorted(dict.fromkeys(things), key=lambda thing: (thing.file, thing.line)))
 
 
-def _list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
-    """The nodes, routers, agents and tools that use a piece of code, and all of them in their order."""
+def list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
+    """List the nodes, routers, agents and tools that use a piece of code, and all of them in their order."""
     users: dict[Code, list[str]] = {}
     order: list[str] = []
 

@@ -235,7 +235,7 @@ def _list_facts(
     models = request.models
     told = [models.agent] + [f"{role}: {name}" for role, name in models.roles.items() if name != models.agent]
     told += [f"{name}: {model}" for name, model in models.named.items()]
-    by_model = journal.spend_by_model() if len(models.asked) > 1 else {}
+    by_model = journal.spend_by_model() if models.are_several else {}
     return (
         ("benchmark", str(summary["benchmark"])),
         ("model", ", ".join(told)),

@@ -36,7 +36,7 @@ from selfwire.evals.table import (
     build_table,
     summarise_trajectories,
 )
-from selfwire.evolvers.gate import EvidenceRule, find_least_gain
+from selfwire.evolvers.gate import EvidenceRule
 from selfwire.extras.cluster.shards import merge_leftover_shards
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolve import (
@@ -555,12 +555,12 @@ def describe_gate(request: EvolveSpec) -> tuple[str, ...]:
 
 
 def _describe_proof(settings: EvolutionConfig, rule: EvidenceRule, tasks: int) -> str:
-    least, of = find_least_gain(tasks, rule.error), f"with {format_count(tasks, 'gate task')}"
+    least, of = rule.find_least_gain(tasks), f"with {format_count(tasks, 'gate task')}"
     if rule.objective.cheapest:
         return f"what saves calls is kept where it is shown, {of}, to lose at most {rule.margin:g} of the score"
     if least is None:
         return f"{of} no gain can be told from chance, so nothing will be accepted"
-    over = f"an error of {rule.error * settings.iterations:g} over {format_count(settings.iterations, 'iteration')}"
+    over = f"an error of {settings.rewriting_error:g} over {format_count(settings.iterations, 'iteration')}"
     return f"{of}, gains below {least:.2f} cannot be told from chance, even if nothing is lost ({over})"
 
 

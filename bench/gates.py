@@ -12,10 +12,20 @@ from typing import NamedTuple
 
 from bench.measuring import Row
 from selfwire.core.usage import Usage
-from selfwire.evolvers.gate import OUTCOMES, EvidenceRule, GateDecision, compute_weight, decide, decide_by_evidence
+from selfwire.evolvers.gate import (
+    OUTCOMES,
+    EvidenceRule,
+    GateDecision,
+    compute_share,
+    compute_weight,
+    decide,
+    decide_by_evidence,
+)
 
 TITLE = "gates: what they accept"
 RUNS, DECISIONS, LOOK, TASKS = 400, 5, 20, 200
+ERROR = 0.05
+"""Of a run."""
 SEED = 11
 EFFECTS = {
     "no effect: 10 % won, 10 % lost": (0.10, 0.10),
@@ -66,24 +76,25 @@ def measure_gate(effect: str, name: str, gate: Decide, runs: int = RUNS) -> list
 
 def _decide_often(gate: Decide, draw: Draw) -> list[Decided]:
     made, weight, had = list[Decided](), 1.0, Counter[str]()
-    for _ in range(DECISIONS):
-        made.append(gate(draw, weight))
+    for number in range(DECISIONS):
+        share = compute_share(number, DECISIONS, is_last=number + 1 == DECISIONS)
+        made.append(gate(draw, ERROR * share * weight))
         if outcome := made[-1].outcome:
             weight *= compute_weight(had, outcome, OUTCOMES["better"])
             had[outcome] += 1
     return made
 
 
-def decide_by_mean(draw: Draw, weight: float) -> Decided:
+def decide_by_mean(draw: Draw, error: float) -> Decided:
     """The gate `mean` on as many tasks as a look has."""
     gains = [draw() for _ in range(LOOK)]
     verdict = decide([0.5] * LOOK, [0.5 + gain / 2 for gain in gains], [1.0] * LOOK, [1.0] * LOOK, 0)
     return Decided(verdict.accepted, LOOK)
 
 
-def decide_by_proof(draw: Draw, weight: float) -> Decided:
-    """The gate `better`, with this share of the error of one decision of the run."""
-    gains, verdict, rule = list[float](), None, EvidenceRule(error=0.05 / DECISIONS * weight)
+def decide_by_proof(draw: Draw, error: float) -> Decided:
+    """The gate `better`, with this error."""
+    gains, verdict, rule = list[float](), None, EvidenceRule(error=error)
     while verdict is None:
         gains += [draw() for _ in range(LOOK)]
         verdict = prove(gains, rule)

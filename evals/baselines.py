@@ -7,8 +7,9 @@ after a leader who gives the answer, after votes that no further one can outvote
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
+from statistics import fmean
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field
@@ -22,10 +23,12 @@ from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology, make_chain
 from selfwire.core.trajectory import CUT, Message, Step, Trajectory
+from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evals.graders import to_ballot
 from selfwire.evals.instructions import paraphrases
 from selfwire.evolvers.random_edits import edit_at_random
+from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.machine import DETACHED, Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.team import TeamContext, run_team
@@ -52,11 +55,16 @@ def merge_samples(samples: Sequence[Trajectory], *, cut: bool = False) -> Trajec
     first = samples[0].replace(notes={CUT: True}) if cut else samples[0]
     if len(samples) == 1:
         return first
-    steps = tuple(step for sample in samples for step in sample.steps)
-    answers = [sample.answer for sample in samples if sample.answer is not None]
-    if not answers:
-        return first.replace(steps=steps)
-    return first.replace(steps=steps, answer=choose_by_vote(answers), error=None)
+    first = first.replace(
+        steps=tuple(step for sample in samples for step in sample.steps),
+        overhead=sum_usages(sample.overhead for sample in samples),
+    )
+    answers = _list_answers(samples)
+    return first.replace(answer=choose_by_vote(answers), error=None) if answers else first
+
+
+def _list_answers(samples: Sequence[Trajectory]) -> list[str]:
+    return [sample.answer for sample in samples if sample.answer is not None]
 
 
 def choose_by_vote(answers: Sequence[str]) -> str:
@@ -79,6 +87,33 @@ def is_decided(answers: Sequence[str], left: float) -> bool:
         count + left < most or (count + left == most and order.index(first) < order.index(ballot))
         for ballot, count in others
     )
+
+
+async def add_votes(
+    asked: Mapping[str, list[Trajectory]], ask: Callable[[str], Awaitable[Trajectory]], calls: float
+) -> None:
+    """Ask anew, while the calls last, each task whose vote is open, in their order; then a vote may have one more.
+
+    So nothing is spent on a vote that is decided, and all votes together cost what they may.
+
+    Args:
+        asked: the first answer of each task; further ones are added.
+        ask: gives one more answer on a task.
+        calls: for further answers on all tasks; one is expected to take as many as the first ones in the mean.
+    """
+    each = max(fmean(first.usage.calls for [first] in asked.values()), 1)  # a failed one counts too, so that this ends
+    most = 3  # a second answer decides nothing, as a tie goes to the first
+    while calls >= each - 1e-9:
+        open_votes = [
+            task
+            for task, found in asked.items()
+            if len(found) < most and not is_decided(_list_answers(found), most - len(found))
+        ]
+        further = open_votes[: int(calls / each + 1e-9)]
+        for task, done in zip(further, await gather_all(map(ask, further)), strict=True):
+            asked[task].append(done)
+            calls -= max(done.usage.calls, 1)
+        most += not further
 
 
 class BaselineConfig(FrozenModel):
@@ -330,8 +365,7 @@ class SingleAgent(Baseline[VotingConfig]):
         while not cut and len(found) < (samples or len(found) + 1):
             decides = samples or len(found) > 1 or found[0].answer is None
             left = min((samples or most) - len(found), most - spent - each + 1)  # a sample takes a call at least
-            answers = [sample.answer for sample in found if sample.answer is not None]
-            if spent + (each if decides else 2 * each) > most or is_decided(answers, left):
+            if spent + (each if decides else 2 * each) > most or is_decided(_list_answers(found), left):
                 break
             try:
                 found.append(await self._sample(team, question, ctx.where(sample=len(found))))

@@ -9,8 +9,8 @@ What a gain is, and what it has to pay for, an objective says: "score - 0.002*ca
 A proof is an e-process (Waudby-Smith and Ramdas, arXiv 2010.09686): the wealth of somebody who bets at fair odds, task
 by task, against the claim that there is no gain. If there is none, the wealth reaches 1/error in a share of at most
 `error` of all runs, however often one looks, so the gate may stop as soon as it is there. A run deals its error out to
-its decisions in equal parts, and each part to the outcomes that the earlier decisions may have had (`compute_weight`),
-since outcomes are all that these can tell a candidate of the gate tasks. Both are union bounds.
+its decisions, most to the first (`compute_share`), and each part to the outcomes that the earlier decisions may have had
+(`compute_weight`), since outcomes are all that these can tell a candidate of the gate tasks. Both are union bounds.
 
 Before a proof of a gain, some train tasks choose what is worth it: there the candidate has to do no worse in the mean
 than the incumbent, and than the draft that it has come from (`keep_draft`). Train tasks tell nothing of the gate tasks,
@@ -40,6 +40,10 @@ Gate = Literal["better", "no-worse", "mean", "off"]
 TIE = 1e-9  # differences of mean scores below this are ties
 BETS = tuple((number - 0.5) / 20 for number in range(1, 21))
 """Shares of the wealth that are bet on each task; the evidence is the mean wealth of all, so none has to be tuned."""
+EQUAL_BETS = (1.0,) * len(BETS)
+"""Weights of the bets in that mean, where the size of what is looked for is not known."""
+MIDDLE_BETS = tuple(bet * (1 - bet) for bet in BETS)
+"""Weights of the bets for a gain beside losses by chance: the least bet wins too little, the most loses too much."""
 OUTCOMES: Mapping[str, Sequence[str]] = {"better": ("accepted", "draft"), "no-worse": ("accepted", "draft", "rejected")}
 """What a proof can end as; where train tasks have chosen the draft, that is no outcome of the proof."""
 MOST_PRICE = 0.25
@@ -99,6 +103,20 @@ def compute_weight(before: Mapping[str, int], outcome: str, possible: Sequence[s
         possible: all outcomes.
     """
     return (before.get(outcome, 0) + 0.5) / sum(before.get(name, 0) + 0.5 for name in possible)
+
+
+def compute_share(decided: int, decisions: int, *, is_last: bool) -> float:
+    """Compute the share of a run's error that its next decision has, before the weight of the earlier outcomes.
+
+    Shares are as 1, 1/2, 1/3, ... of the first decision's, as most gains come early or not at all. The last decision has
+    all that is left, also what iterations without a comparison have not used. So the shares of a run add up to 1.
+
+    Args:
+        decided: decisions before it.
+        decisions: most decisions of the run.
+    """
+    shares = [1 / number for number in range(1, max(1, decisions) + 1)]
+    return sum(shares[decided:] if is_last else shares[decided : decided + 1]) / sum(shares)
 
 
 def compute_row_weight(accepted: int) -> float:
@@ -193,15 +211,34 @@ class EvidenceRule(FrozenModel):
         """Whether no gain is looked for."""
         return self.simpler or self.objective.cheapest
 
+    @property
+    def weights(self) -> Sequence[float]:
+        """The weights of the bets."""
+        return MIDDLE_BETS if self.gate == "better" else EQUAL_BETS
+
     def can_prove(self, tasks: int) -> bool:
         """Whether so many tasks can prove anything: that nothing is lost, or else a gain on all of them."""
         bound = 1 + SIMPLER_PRICE * self.simpler
         score, least = (0.0, -self.margin) if self.proves_no_loss else (1.0, 0.0)
-        return compute_log_evidence([score] * tasks, least=least, bound=bound) >= -math.log(self.error)
+        found = compute_log_evidence([score] * tasks, least=least, bound=bound, weights=self.weights)
+        return found >= -math.log(self.error)
+
+    def find_least_gain(self, tasks: int) -> float | None:
+        """The least share of tasks won, with none lost, that is proof on this many tasks; None if not even all are."""
+        for won in range(tasks + 1):
+            gains = [1.0] * won + [0.0] * (tasks - won)
+            if compute_log_evidence(gains, weights=self.weights) >= -math.log(self.error):
+                return won / tasks
+        return None
 
 
 def compute_log_evidence(
-    gains: Sequence[float], *, least: float = 0.0, bound: float = 1.0, times: float = 1.0
+    gains: Sequence[float],
+    *,
+    least: float = 0.0,
+    bound: float = 1.0,
+    times: float = 1.0,
+    weights: Sequence[float] = EQUAL_BETS,
 ) -> float:
     """Natural logarithm of the evidence against "the mean gain is at most `least`"; the order does not matter.
 
@@ -209,6 +246,7 @@ def compute_log_evidence(
         gains: N gains in [-bound, bound].
         least: above -bound.
         times: how often each gain counts; more than once for what is to be expected of more tasks.
+        weights: of the bets, chosen before the gains are seen.
 
     Raises:
         ValueError: a gain is out of bounds.
@@ -217,8 +255,8 @@ def compute_log_evidence(
         raise ValueError(f"gains must lie in [-{bound:g}, {bound:g}]")
     odds = [(gain - least) / (bound + least) for gain in gains]
     logs = [times * math.fsum(math.log1p(bet * odd) for odd in odds) for bet in BETS]
-    most = max(logs)
-    return most + math.log(math.fsum(math.exp(log - most) for log in logs) / len(BETS))
+    most, wealth = max(logs), zip(weights, logs, strict=True)
+    return most + math.log(math.fsum(weight * math.exp(log - most) for weight, log in wealth) / math.fsum(weights))
 
 
 def decide_by_evidence(
@@ -259,10 +297,11 @@ def decide_by_evidence(
     paid = [0.0] * len(pairs) if saves and not rule.simpler else prices
     net = [max(-1.0 - most, min(1.0 + most, gain - price)) for gain, price in zip(gains, paid, strict=True)]
     least, bound = -rule.margin if saves else rule.margin, 1.0 + most
-    log_evidence, needed = compute_log_evidence(net, least=least, bound=bound), -math.log(rule.error)
+    needed = -math.log(rule.error)
+    log_evidence = compute_log_evidence(net, least=least, bound=bound, weights=rule.weights)
     dearer = not cheaper and (objective.cheapest or bool(rule.saves))
     accepted = log_evidence >= needed and not dearer
-    if not accepted and not dearer and left and _may_be_proved(net, least, bound, left, needed):
+    if not accepted and not dearer and left and _may_be_proved(net, least, bound, left, rule):
         return None
     difference = sum(gains) / len(gains)
     after = ", calls paid for," if rule.simpler else " at a lower cost"
@@ -335,16 +374,7 @@ def format_extra(extra: Mapping[str, float]) -> str:
     return " and ".join(f"{amount:+,.{digits[name]}f} {name}" for name, amount in extra.items())
 
 
-def find_least_gain(tasks: int, error: float) -> float | None:
-    """The least share of tasks won, with none lost, that is proof on this many tasks; None if not even all are."""
-    needed = -math.log(error)
-    for won in range(tasks + 1):
-        if compute_log_evidence([1.0] * won + [0.0] * (tasks - won)) >= needed:
-            return won / tasks
-    return None
-
-
-def _may_be_proved(net: Sequence[float], least: float, bound: float, left: int, needed: float) -> bool:
+def _may_be_proved(net: Sequence[float], least: float, bound: float, left: int, rule: EvidenceRule) -> bool:
     """Whether it would be if the tasks left went two standard errors better than those so far.
 
     A deviation of 1 is counted beside those seen, as a few equal tasks do not show that all are equal.
@@ -352,4 +382,5 @@ def _may_be_proved(net: Sequence[float], least: float, bound: float, left: int, 
     mean = sum(net) / len(net)
     spread = math.sqrt((sum((gain - mean) ** 2 for gain in net) + 1) / (len(net) + 1))
     hoped = min(bound, mean + 2 * spread / math.sqrt(len(net)))
-    return compute_log_evidence([*net, *[hoped] * left], least=least, bound=bound) >= needed
+    found = compute_log_evidence([*net, *[hoped] * left], least=least, bound=bound, weights=rule.weights)
+    return found >= -math.log(rule.error)

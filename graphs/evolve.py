@@ -31,10 +31,10 @@ from selfwire.evolvers.gate import (
     Gate,
     GateDecision,
     compute_row_weight,
+    compute_share,
     compute_weight,
     decide,
     decide_by_evidence,
-    find_least_gain,
     keep_draft,
     name_outcome,
 )
@@ -125,6 +125,11 @@ class EvolutionConfig(FrozenModel):
         return self
 
     @property
+    def rewriting_error(self) -> float:
+        """The error that all rewritings of a run have together."""
+        return self.error / (2 if self.pruning else 1)
+
+    @property
     def rule(self) -> EvidenceRule | None:
         """The proof that a rewriting needs, with the error of a run's first decision; None if it needs none."""
         if self.gate not in ("better", "no-worse"):
@@ -132,8 +137,8 @@ class EvolutionConfig(FrozenModel):
         objective = Objective.parse(self.objective)
         gate: Literal["better", "no-worse"] = "no-worse" if objective.cheapest else self.gate
         margin = (0.0 if gate == "better" else 0.02) if self.margin is None else self.margin
-        error = self.error / (2 if self.pruning else 1) / max(1, self.iterations)
-        return EvidenceRule(gate=gate, margin=margin, objective=objective, error=error)
+        share = compute_share(0, self.iterations, is_last=False)
+        return EvidenceRule(gate=gate, margin=margin, objective=objective, error=self.rewriting_error * share)
 
     @property
     def screens(self) -> bool:
@@ -627,7 +632,11 @@ class EvolutionLoop:
         prunes, decided = "pruned_from" in state, state.get("decided", 0)
         rule = self.config.pruning_rule if prunes else self.config.rule
         assert rule is not None, "the gate mean proves nothing"
-        rule = rule.replace(error=rule.error * state.get("weight", 1.0))
+        whole = rule.error
+        if not prunes:
+            share = compute_share(decided, self.config.iterations, is_last=self._is_last(state))
+            whole = self.config.rewriting_error * share
+        rule = rule.replace(error=whole * state.get("weight", 1.0))
         split = self.config.deal_gate_tasks(self.splits.gate)[prunes]
         tasks = _draw_batch(split, len(split), 0, self._scope("draw gate", 0))
         first = decided * self.config.gate_tasks % max(len(tasks), 1)
@@ -664,7 +673,7 @@ class EvolutionLoop:
     def _may_be_proved(self, found: GateDecision, state: EvolutionState) -> bool:
         """Whether the gain is at least half of the least that can be proved, or no iteration is left to add to it."""
         tasks, rule = self.draw_proof(state)
-        least = find_least_gain(len(tasks), rule.error) or 0.0
+        least = rule.find_least_gain(len(tasks)) or 0.0
         return self._is_last(state) or (found.difference or 0.0) >= least / 2
 
     async def _prove(

@@ -19,10 +19,12 @@ from selfwire.evals.baselines import (
     VOTE,
     Baseline,
     Single,
+    add_votes,
     choose_by_vote,
     is_decided,
     make_baseline,
     make_voting_runner,
+    merge_samples,
 )
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.machine import Ctx
@@ -198,6 +200,53 @@ def test_a_vote_is_decided_where_no_further_answers_change_its_winner(answers: s
     further = ["".join(more) for n in range(left + 1) for more in product("abcd", repeat=n)]
     winners = {choose_by_vote([*answers, *more]) for more in further}
     assert is_decided([*answers], left) == (winners == {choose_by_vote([*answers])})
+
+
+def answered(task: str, answer: str | None, calls: int = 2, planning: int = 0) -> Trajectory:
+    question, step = Question(id=task, input="?"), Step(node="", agent="single", usage=Usage(calls=calls))
+    found = Trajectory(question=question, workflow="", steps=(step,), overhead=Usage(calls=planning))
+    return found.as_failed("down") if answer is None else found.replace(answer=answer)
+
+
+@pytest.mark.parametrize(
+    ("calls", "votes"),
+    [
+        (1, ["a", "x", "p"]),
+        (2, ["aa", "x", "p"]),
+        (7, ["aa", "xx", "p-"]),
+        (8, ["aa", "xx", "p-q"]),
+        (10, ["aa", "xx", "p-qq"]),
+        (13, ["aaa", "xx", "p-qq"]),  # each vote may have five answers by now
+        (14, ["aaa", "xxx", "p-qq"]),
+        (16, ["aaa", "xxx", "p-qqq"]),
+        (18, ["aaaa", "xxx", "p-qqq"]),
+    ],
+)
+async def test_only_open_votes_are_asked_anew_until_the_calls_of_all_are_spent(calls: float, votes: list[str]) -> None:
+    replies = {"1": "a" * 9, "2": "x" * 9, "3": "p-" + "q" * 9}
+    found = {task: [answered(task, texts[0])] for task, texts in replies.items()}
+
+    async def ask(task: str) -> Trajectory:
+        said = replies[task][len(found[task])]
+        return answered(task, None if said == "-" else said)
+
+    await add_votes(found, ask, calls)
+    assert ["".join(done.answer or "-" for done in found[task]) for task in replies] == votes
+
+
+async def test_votes_end_where_all_that_is_asked_fails_without_a_call() -> None:
+    found = {"1": [answered("1", None, calls=0)]}
+
+    async def ask(task: str) -> Trajectory:
+        return answered(task, None, calls=0)
+
+    await add_votes(found, ask, 4)
+    assert len(found["1"]) == 5
+
+
+def test_samples_together_cost_what_each_has_spent_beside_its_steps() -> None:
+    merged = merge_samples([answered("q", "a", planning=1), answered("q", "b", planning=3)])
+    assert (merged.answer, merged.usage.calls) == ("a", 2 + 1 + 2 + 3)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from selfwire.core.usage import Objective, Usage
 from selfwire.evolvers.gate import (
     BETS,
+    EQUAL_BETS,
+    MIDDLE_BETS,
     EvidenceRule,
     GateDecision,
     compute_log_evidence,
+    compute_share,
     decide,
     decide_by_evidence,
-    find_least_gain,
 )
 
 Scores = list[float | None]
@@ -91,14 +93,21 @@ def proved(gains: list[float], rule: EvidenceRule, *, left: int = 0, extra: int 
     )
 
 
-@given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), max_size=40), st.sampled_from([-0.25, 0.0, 0.125]))
-def test_evidence_is_the_mean_wealth_of_the_bets_in_exact_fractions(gains: list[float], least: float) -> None:
+@given(
+    st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), max_size=40),
+    st.sampled_from([-0.25, 0.0, 0.125]),
+    st.sampled_from([EQUAL_BETS, MIDDLE_BETS]),
+)
+def test_evidence_is_the_mean_wealth_of_the_bets_in_exact_fractions(
+    gains: list[float], least: float, weights: tuple[float, ...]
+) -> None:
     wealth = [Fraction(1) for _ in BETS]
     for gain in gains:
         odd = (Fraction(gain) - Fraction(least)) / (1 + Fraction(least))
         wealth = [kept * (1 + Fraction(bet) * odd) for kept, bet in zip(wealth, BETS, strict=True)]
-    exact = math.log(sum(wealth) / len(BETS))
-    assert compute_log_evidence(gains, least=least) == pytest.approx(exact, abs=1e-9)
+    weighed = sum(Fraction(weight) * kept for weight, kept in zip(weights, wealth, strict=True))
+    exact = math.log(weighed / sum(map(Fraction, weights)))
+    assert compute_log_evidence(gains, least=least, weights=weights) == pytest.approx(exact, abs=1e-9)
 
 
 def test_evidence_is_fair_where_there_is_no_gain() -> None:
@@ -164,6 +173,16 @@ def test_what_saves_calls_has_to_rule_out_a_loss_and_only_under_no_worse() -> No
         assert verdict.accepted == accepted, (gate, extra)
 
 
+def test_a_gain_beside_losses_is_proved_by_less_than_equal_bets_would_take() -> None:
+    gains = [1.0] * 35 + [-1.0] * 15 + [0.0] * 50
+    equal = compute_log_evidence(gains)
+    found = proved(gains, EvidenceRule(error=0.05))
+    assert found is not None
+    assert found.evidence is not None
+    assert math.log(found.evidence) > equal + 0.25
+    assert EvidenceRule(gate="no-worse", margin=0.02).weights == EQUAL_BETS  # a loss ruled out takes the large bets
+
+
 def test_errors_prove_nothing() -> None:
     verdict = decide_by_evidence([None, 0.0], [1.0, None], [Usage()] * 2, [Usage()] * 2, EvidenceRule())
     assert verdict is not None
@@ -172,9 +191,10 @@ def test_errors_prove_nothing() -> None:
 
 
 def test_how_small_a_gain_so_many_tasks_can_prove() -> None:
-    assert find_least_gain(60, 0.005) == pytest.approx(11 / 60)
-    assert find_least_gain(200, 0.005) == pytest.approx(11 / 200)
-    assert find_least_gain(5, 0.005) is None
+    rule = EvidenceRule(error=0.005)
+    assert rule.find_least_gain(60) == pytest.approx(11 / 60)
+    assert rule.find_least_gain(200) == pytest.approx(11 / 200)
+    assert rule.find_least_gain(5) is None
 
 
 def test_tokens_have_a_price_too_and_a_single_dear_task_counts_for_no_more_than_the_bound() -> None:

@@ -21,7 +21,7 @@ from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Budget, Objective, Usage
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.gate import OUTCOMES, compute_weight, keep_draft, name_outcome
+from selfwire.evolvers.gate import OUTCOMES, compute_share, compute_weight, keep_draft, name_outcome
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.evolve import (
     UNDO,
@@ -171,7 +171,7 @@ async def test_a_proof_looks_at_more_and_more_fresh_tasks_and_stops_when_it_can(
     assert verdicts[0]["accepted"]
     first, second = (found["compared"] for found in verdicts)
     assert first > 4
-    assert [found["error"] for found in verdicts] == [0.025, pytest.approx(0.025 * 0.5)]
+    assert [found["error"] for found in verdicts] == pytest.approx([0.05 * 2 / 3, 0.05 / 3 * 0.5])
     gated = [task for phase, task in method.seen if phase == "gate"]
     assert len(gated) == 2 * first + 2 * second
     assert set(gated[:8]) & set(gated[2 * first : 2 * first + 8]) == set()  # the second proof begins with other tasks
@@ -185,7 +185,7 @@ async def test_what_does_worse_on_train_tasks_is_rejected_without_a_gate_task_an
     first, second = ((v.facts["gate"]) for v in (await made.library.history("w")).versions[1:])
     assert (name_outcome(first), first["compared"], first["error"]) == ("rejected", 0, None)
     assert "worse than the proved team: mean difference" in first["why"]
-    assert (name_outcome(second), second["error"]) == ("accepted", 0.025)
+    assert (name_outcome(second), second["error"]) == ("accepted", 0.05)  # the only proof of the run
 
 
 @pytest.mark.parametrize("gate", ["mean", "better", "no-worse"])
@@ -278,6 +278,15 @@ def test_the_parts_of_the_error_add_up_over_all_histories(gate: str) -> None:
         )
 
     assert add_up({}, 6) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 5])
+def test_the_error_of_a_run_is_dealt_out_whole_whichever_decision_is_the_last(iterations: int) -> None:
+    for last in range(iterations):
+        parts = [compute_share(number, iterations, is_last=number == last) for number in range(last + 1)]
+        assert sum(parts) == pytest.approx(1)
+        assert sorted(parts[:-1], reverse=True) == parts[:-1]
+        assert all(part > 0 for part in parts)
 
 
 async def test_a_draft_is_rewired_further_and_handed_over_once_its_gain_is_proved() -> None:

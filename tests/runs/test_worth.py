@@ -8,7 +8,6 @@ import pytest
 from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.evals.table import SystemInfo, SystemSummary
 from selfwire.extras.pages.reading import read_report
-from selfwire.runs.evolution import count_seed_samples
 from selfwire.runs.results import describe_worth
 from tests.commands import call
 
@@ -33,16 +32,6 @@ def test_it_is_worth_it_only_if_the_best_at_as_many_calls_is_beaten() -> None:
     assert describe_worth(evolved, [SEED]) == describe_worth(None, [SEED, weak]) == ""
 
 
-@pytest.mark.parametrize(
-    ("evolved", "seed", "samples"),
-    [(2, 1, 1), (2.9, 1, 1), (3, 1, 3), (6.4, 2, 3), (6.5, 1.3, 5), (0.3, 0.1, 3), (1, 3, 1), (4, 0, 4)],
-)
-def test_the_seed_is_asked_for_no_more_than_the_evolved_team_costs_and_never_twice(
-    evolved: float, seed: float, samples: int
-) -> None:
-    assert count_seed_samples(evolved, seed) == samples
-
-
 @pytest.mark.slow
 def test_the_seed_is_asked_as_often_as_the_evolved_team_and_the_page_says_what_that_shows(tmp_path: Path) -> None:
     sizes = "--iterations 5 --batch 8 --train 40 --gate-size 80 --test 40 --seed 6 --embedder hashing".split()
@@ -51,7 +40,7 @@ def test_the_seed_is_asked_as_often_as_the_evolved_team_and_the_page_says_what_t
     [place] = [cells.index("calls/task") for cells in table if "calls/task" in cells]
     rows = {cells[0]: cells for cells in table}
     seed, voted, evolved = (float(rows[name][place]) for name in ("seed team", "seed team with votes", "evolved team"))
-    assert -0.05 <= evolved - voted < seed  # calls per task, as the table rounds them
+    assert abs(evolved - voted) <= 0.1 < 2 * seed < voted  # calls per task, as the table rounds them
     [told] = [row for row in done.stdout.splitlines() if "worth it: " in row]
     run = done.stdout.split("run ", 1)[1].split(":")[0]
     verdict = read_report(tmp_path, run).verdict

@@ -19,7 +19,7 @@ from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import GIVE_PRICE, Usage
 from selfwire.core.values import format_count
-from selfwire.evals.baselines import Single, merge_samples
+from selfwire.evals.baselines import Single, add_votes, merge_samples
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.instructions import paraphrases
 from selfwire.evals.table import (
@@ -36,7 +36,7 @@ from selfwire.evals.table import (
     build_table,
     summarise_trajectories,
 )
-from selfwire.evolvers.gate import EvidenceRule, find_least_gain
+from selfwire.evolvers.gate import EvidenceRule
 from selfwire.extras.cluster.shards import merge_leftover_shards
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolve import (
@@ -56,6 +56,8 @@ from selfwire.graphs.rollouts import (
     collect_rollouts,
     get_trajectories_note,
     grade_answer,
+    load_graded,
+    run_rollout,
     stream_rollouts,
 )
 from selfwire.models.budget import Ledger, Prices
@@ -556,12 +558,12 @@ def describe_gate(request: EvolveSpec) -> tuple[str, ...]:
 
 
 def _describe_proof(settings: EvolutionConfig, rule: EvidenceRule, tasks: int) -> str:
-    least, of = find_least_gain(tasks, rule.error), f"with {format_count(tasks, 'gate task')}"
+    least, of = rule.find_least_gain(tasks), f"with {format_count(tasks, 'gate task')}"
     if rule.objective.cheapest:
         return f"what saves calls is kept where it is shown, {of}, to lose at most {rule.margin:g} of the score"
     if least is None:
         return f"{of} no gain can be told from chance, so nothing will be accepted"
-    over = f"an error of {rule.error * settings.iterations:g} over {format_count(settings.iterations, 'iteration')}"
+    over = f"an error of {settings.rewriting_error:g} over {format_count(settings.iterations, 'iteration')}"
     return f"{of}, gains below {least:.2f} cannot be told from chance, even if nothing is lost ({over})"
 
 
@@ -656,7 +658,7 @@ async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: b
             async with track_status(run):
                 calls = after.calls_per_task
                 single = summarise_trajectories(SINGLE, await run_single_agent(run, tasks, calls))
-                voted = await run_seed_with_votes(run, tasks, count_seed_samples(calls, before.calls_per_task))
+                voted = await run_seed_with_votes(run, tasks, calls)
                 votes = [summarise_trajectories(SEED_VOTES, voted)] if voted else []
                 systems = [await measure_trivial_baseline(run, tasks), single, before, *votes, after]
             await run.note_end(final)
@@ -717,28 +719,34 @@ async def run_single_agent(run: OpenEvolution, tasks: Sequence[Task], calls: flo
     )
 
 
-def count_seed_samples(evolved: float, seed: float) -> int:
-    """Count the answers that the seed gives for at most the evolved team's calls per task.
+async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], calls: float) -> list[Trajectory]:
+    """Ask the seed team several times and vote, at `calls` per task in the mean; its answers in the test are the first.
 
-    A second answer decides nothing, as a tie goes to the first: where there is no third, the seed is asked once.
+    Nothing if three answers would cost more, as a second one decides nothing by itself.
     """
-    samples = int(evolved / (seed or 1) + 1e-9)
-    return samples if samples > 2 else 1
-
-
-async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], samples: int) -> list[Trajectory]:
-    """Ask the seed team several times and vote, its answers in the test included; nothing for less than two samples."""
-    if samples < 2:
+    scope = Scope(run=f"{run.run}/votes", seed=run.config.seed, phase="baseline")
+    kept = {done.question.id: done for done in await load_graded(run.journal, scope)}
+    if len(kept) == len(tasks):
+        return [kept[task.id] for task in tasks]
+    first = await get_test_trajectories(run, "before", tasks)
+    spent = sum(done.usage.calls for done in first)
+    if calls * len(tasks) < 3 * spent - 1e-9:
         return []
-    first = dict(zip((task.id for task in tasks), await get_test_trajectories(run, "before", tasks), strict=True))
+    asked = {done.question.id: [done.replace(feedback=None)] for done in first}
+    questions, ctx = {task.id: task.question for task in tasks}, run.ctx.where(scope)
+    places = asyncio.Semaphore(run.config.concurrency)
+
+    async def ask(task: str) -> Trajectory:
+        async with places:
+            here = ctx.where(task=task, sample=len(asked[task]))
+            [found] = await run_rollout(run.method.get_answer, run.seed_team, questions[task], here)
+        return found
 
     async def answer(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-        others = [await run.method.get_answer(team, question, ctx.where(sample=number)) for number in range(1, samples)]
-        return merge_samples([first[question.id].replace(feedback=None), *others])
+        return merge_samples(asked[question.id])
 
-    scope = Scope(run=f"{run.run}/votes", seed=run.config.seed, phase="baseline")
-    context = replace(run.rollout_context, runner=None)
-    return await collect_rollouts(context, answer, run.seed_team, tasks, run.ctx.where(scope))
+    await add_votes(asked, ask, calls * len(tasks) - spent)
+    return await collect_rollouts(replace(run.rollout_context, runner=None), answer, run.seed_team, tasks, ctx)
 
 
 async def measure_trivial_baseline(run: OpenEvolution, tasks: Sequence[Task]) -> SystemSummary:

@@ -17,6 +17,7 @@ A table of a Markdown page stands between two comments; paths are relative to th
     claims      what the mechanisms of all worlds on the page are worth
     proof       a table of `selfwire prove`: `rows` as it writes them, and `part`, the number of the benchmark
     cells       a table of `make bench`, `rows` as `--keep` writes them: JSON with a text for each column
+    code        which code has made the rows of each file in the folder `rows`
 """
 
 import difflib
@@ -41,9 +42,11 @@ from selfwire.evals.table import (
     summarise_seeds,
     write_lines,
 )
-from selfwire.extras.lab.ablation.rows import read_study
+from selfwire.extras.lab.ablation.plan import WorldStudy
+from selfwire.extras.lab.ablation.rows import HEAD, make_head, read_study
 from selfwire.extras.lab.ablation.table import build_comparison
 from selfwire.extras.lab.ablation.table import build_table as build_study_table
+from selfwire.extras.lab.code_version import CodeVersion
 from selfwire.extras.lab.worlds.catalogue import World, load_world
 from selfwire.extras.lab.worlds.gains import Claim, WorldResult, list_claim_columns
 from selfwire.runs.proof import build_proof_table, read_proof
@@ -63,8 +66,8 @@ class Mismatch:
     text: str
 
 
-def keep_world(results: Sequence[WorldResult], out: Path) -> None:
-    """Write the figures of a world, a line per seed, with six digits.
+def keep_world(about: WorldStudy, results: Sequence[WorldResult], out: Path) -> None:
+    """Write the figures of a world below its head, a line per seed, with six digits.
 
     Raises:
         ConfigError: they cannot be written.
@@ -75,7 +78,7 @@ def keep_world(results: Sequence[WorldResult], out: Path) -> None:
         )
         for result in results
     ]
-    write_lines((result.model_dump_json() for result in rounded), out, "rows")
+    write_lines((line.model_dump_json() for line in (make_head(about), *rounded)), out, "rows")
 
 
 def check_pages(pages: Sequence[Path]) -> list[Mismatch]:
@@ -267,7 +270,8 @@ def _format_studies(page: Path, given: Mapping[str, str]) -> str:
 def _read_world(page: Path, given: Mapping[str, str]) -> tuple[World, list[WorldResult]]:
     path = page.parent / given["rows"]
     try:
-        rows = [WorldResult.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith(HEAD)]
+        rows = [WorldResult.model_validate_json(line) for line in lines]
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"{path} holds no rows of a world: {error}; `selfwire ablate --world NAME --keep` writes them"
@@ -300,10 +304,30 @@ def _format_claims(page: Path, given: Mapping[str, str]) -> str:
 def _format_cells(page: Path, given: Mapping[str, str]) -> str:
     path = page.parent / given["rows"]
     try:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()) if "code" not in line]
         return ResultTable(tuple(lines[0]), tuple(tuple(line[name] for name in lines[0]) for line in lines)).markdown
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise ConfigError(f"{path} holds no table: {error!r}; `make bench` with --keep writes such files") from None
+
+
+def _format_code(page: Path, given: Mapping[str, str]) -> str:
+    columns: tuple[Column[Path], ...] = (
+        Column("rows", lambda path: f"`{path.name}`"),
+        Column("code", lambda path: "; ".join(dict.fromkeys(map(str, _list_code_versions(path))))),
+    )
+    return build_table(columns, sorted((page.parent / given["rows"]).glob("*.jsonl"))).markdown
+
+
+def _list_code_versions(path: Path) -> list[CodeVersion]:
+    """List the code of each head of a file of rows: of its runs, its study, its world or its table."""
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        heads = [line for line in lines if "code" in line]
+        return [CodeVersion(**{name: head.get(name, "") for name in CodeVersion.model_fields}) for head in heads] or [
+            CodeVersion()
+        ]
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(f"{path} holds no rows: {error}; name a folder of rows") from None
 
 
 def _format_proof(page: Path, given: Mapping[str, str]) -> str:
@@ -323,4 +347,5 @@ TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "claims": _format_claims,
     "proof": _format_proof,
     "cells": _format_cells,
+    "code": _format_code,
 }

@@ -6,7 +6,9 @@ A table of a Markdown page stands between two comments; paths are relative to th
     <!-- end of table -->
 
     systems     scores and costs of a comparison over the seeds in `rows`, as `keep_scores` writes them
-    methods     systems over the seeds in `rows`: each before, after, with its control, beside others, and its price
+    methods     systems over the seeds in `rows`: each before, after, with its control, votes at its price, beside
+                others, and its price
+    votes       systems over the seeds in `rows`, each beside the votes at its price
     paired      differences of a comparison's systems from one of them, `against`
     scores      comparisons side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
     evolutions  what an iteration of a comparison's evolutions costs: `iterations=N`, and `TITLE=FILE` for each
@@ -32,9 +34,11 @@ from typing import TypeVar
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.table import (
+    TRIVIAL,
     Column,
     ResultTable,
     SeedSummary,
+    SystemSummary,
     build_table,
     format_difference,
     list_seed_columns,
@@ -50,6 +54,7 @@ from selfwire.extras.lab.code_version import CodeVersion
 from selfwire.extras.lab.worlds.catalogue import World, load_world
 from selfwire.extras.lab.worlds.gains import Claim, WorldResult, list_claim_columns
 from selfwire.runs.proof import build_proof_table, read_proof
+from selfwire.runs.votes import BEST_OF, ONE, build_votes_table, get_votes
 
 END = "<!-- end of table -->"
 TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
@@ -154,9 +159,11 @@ def read_page(page: Path) -> str:
         raise ConfigError(f"the page {page} cannot be read: {why}; name pages that are there") from None
 
 
-def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:
-    """Sum up the runs of a file, which differ by their seed alone."""
-    runs = read_kept_runs(path)
+def _read_seeds(path: Path) -> tuple[list[tuple[SystemSummary, ...]], list[dict[str, SystemSummary]]]:
+    """Read the runs of a file, which differ by their seed alone, and of each seed all systems, votes at a price too."""
+    every = read_kept_runs(path)
+    voting = [run for run in every if all(line.info.name.startswith((BEST_OF, TRIVIAL)) for line in run[1])]
+    runs = [run for run in every if run not in voting]
     first = runs[0][0]
     for head, lines in runs[1:]:
         for what in ("benchmark", "model", "calls_per_task"):
@@ -166,7 +173,19 @@ def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:
             raise ConfigError(f"{path} holds runs of different systems, in seeds {first.seed} and {head.seed}")
     if len({head.seed for head, _ in runs}) < len(runs):
         raise ConfigError(f"{path} holds two runs of one seed; keep one of each")
-    return summarise_seeds([lines for _, lines in runs], against)
+    by_seed = {head.seed: {line.info.name: line for line in lines} for head, lines in runs}
+    for head, lines in voting:
+        by_seed[head.seed] = {**{line.info.name: line for line in lines}, **by_seed.get(head.seed, {})}
+    return [lines for _, lines in runs], [*by_seed.values()]
+
+
+def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:
+    """Sum up the runs of a file, which differ by their seed alone."""
+    return summarise_seeds(_read_seeds(path)[0], against)
+
+
+def _format_votes(page: Path, given: Mapping[str, str]) -> str:
+    return build_votes_table(_read_seeds(page.parent / given["rows"])[1]).markdown
 
 
 def _format_systems(page: Path, given: Mapping[str, str]) -> str:
@@ -225,13 +244,19 @@ def _format_evolutions(page: Path, given: Mapping[str, str]) -> str:
     return build_table(columns, [*next(iter(found.values()))]).markdown
 
 
-BEFORE, CONTROL, VOTES = "-before", "-control", "-votes"
-"""Ends of the names of systems that stand in the row of another: its seed team, its control, votes at its price."""
+BEFORE, CONTROL = "-before", "-control"
+"""Ends of the names of systems that stand in the row of another: its seed team, and its control."""
 
 
 def _format_methods(page: Path, given: Mapping[str, str]) -> str:
-    systems = {found.name: found for found in _summarise(page.parent / given["rows"], "")}
-    named = [name for name in systems if not name.endswith((BEFORE, CONTROL, VOTES))]
+    runs, seeds = _read_seeds(page.parent / given["rows"])
+    systems = {found.name: found for found in summarise_seeds(runs, "")}
+    named = [name for name in systems if not name.endswith((BEFORE, CONTROL, ONE))]
+    votes = {
+        name: SeedSummary(tuple(get_votes(lines, name) for lines in seeds), systems[name].lines)
+        for name in named
+        if systems[name].whole.spend.calls
+    }
 
     def show(end: str) -> Callable[[str], str]:
         return lambda name: str(systems[name + end].score or "-") if name + end in systems else "-"
@@ -249,7 +274,8 @@ def _format_methods(page: Path, given: Mapping[str, str]) -> str:
         Column("before", show(BEFORE)),
         Column("score [95 %]", show("")),
         Column("control", show(CONTROL)),
-        Column("votes at its price", show(VOTES)),
+        Column("votes at its price", lambda name: str(votes[name].score) if name in votes else "-"),
+        Column("calls of votes", lambda name: f"{votes[name].whole.calls_per_task:.1f}" if name in votes else "-"),
         Column("from before", differ(lambda name: name + BEFORE)),
         Column("from control", differ(lambda name: name + CONTROL)),
         *(Column(f"from {other}", differ(lambda _, other=other: other)) for other in given["beside"].split(",")),  # type: ignore[misc]
@@ -338,6 +364,7 @@ def _format_proof(page: Path, given: Mapping[str, str]) -> str:
 TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "systems": _format_systems,
     "methods": _format_methods,
+    "votes": _format_votes,
     "paired": _format_paired,
     "scores": _format_scores,
     "evolutions": _format_evolutions,

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.measuring import Row
+from selfwire.extras.lab.code_version import find_code_version
 
 Line = dict[str, str]
 """Cells by the title of their column."""
@@ -54,6 +55,7 @@ def print_table(out: Console, title: str, rows: Sequence[Row]) -> None:
 
 
 def keep_lines(rows: Sequence[Row], file: Path) -> None:
-    """Write the lines as JSON, for a table of kind `cells` on a page of docs."""
-    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in make_lines(rows))
+    """Write the lines as JSON below the code that made them, for a table of kind `cells` on a page of docs."""
+    lines = (find_code_version().model_dump(), *make_lines(rows))
+    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
     file.write_text(text, encoding="utf-8")

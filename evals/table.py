@@ -690,13 +690,19 @@ def _evolution(info: SystemInfo) -> str:
 
 
 class KeptHead(FrozenModel):
-    """The head of a file: what was measured, and the ids of the tasks in the order of the systems' scores."""
+    """The head of a file: what was measured, and the ids of the tasks in the order of the systems' scores.
+
+    Args:
+        code: hash of the sources.
+        commit: whose sources they are; "" where that is not known.
+    """
 
     benchmark: str
     model: str
     seed: int
     calls_per_task: int | None
     code: str
+    commit: str = ""
     tasks: tuple[str, ...]
 
 
@@ -741,17 +747,23 @@ class KeptSystem(FrozenModel):
             )
 
 
-def keep_scores(results: Iterable[Path], out: Path) -> None:
+def keep_scores(results: Iterable[Path], out: Path, commits: Mapping[str, str] = FrozenMap()) -> None:
     """Write the scores of files of results, one run after another.
+
+    Args:
+        commits: known ones by hash of the code.
 
     Raises:
         ConfigError: one is no file of results, one is not complete, or `out` cannot be written.
     """
-    write_lines([line for run in results for line in list_kept_lines(run)], out, "scores")
+    write_lines([line for run in results for line in list_kept_lines(run, commits)], out, "scores")
 
 
-def list_kept_lines(results: Path) -> list[str]:
+def list_kept_lines(results: Path, commits: Mapping[str, str] = FrozenMap()) -> list[str]:
     """List the lines that are kept of a file of results: a `KeptHead`, and a `KeptSystem` each.
+
+    Args:
+        commits: as for `keep_scores`.
 
     Raises:
         ConfigError: it is no file of results, or it is not complete.
@@ -766,6 +778,7 @@ def list_kept_lines(results: Path) -> list[str]:
         seed=header.seed,
         calls_per_task=header.calls_per_task,
         code=header.code,
+        commit=commits.get(header.code, ""),
         tasks=tuple(row.task for row in next(iter(by_system.values()))),
     )
     lines: list[FrozenModel] = [head, *(_keep(info, by_system[info.name]) for info in header.systems)]

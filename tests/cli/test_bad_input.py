@@ -192,6 +192,14 @@ def refused(home: Path, *arguments: str) -> str:
         ),
         (("compare", "cot", "single"), "compare needs systems and --benchmark"),
         (
+            ("compare", "cot", "--benchmark", "archive", "--votes", "hiva"),
+            "--votes names a baseline whose answers vote, single, cot, direct, and not 'hiva'",
+        ),
+        (
+            ("compare", "best-of-3=cot", "--benchmark", "archive", "--votes", "cot"),
+            "'best-of-3' is the name of a baseline that is measured too",
+        ),
+        (
             ("compare", "cot", "--benchmark", "archive", "--set", "cot=3"),
             "--set names a system and its field, as cot.field=value",
         ),

@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from selfwire.cli.compare import Evolutions
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
 from selfwire.evals.benchmarks.benchmark import TooFewTasksError
-from selfwire.evals.table import KeptHead, KeptSystem, SystemInfo, SystemSummary
+from selfwire.evals.table import KeptHead, KeptSystem, SystemInfo
 from selfwire.runs import proof
+from selfwire.runs.estimates import estimate_proof
 from selfwire.runs.proof import (
     ProofHead,
     build_proof_table,
     choose_benchmarks,
     choose_systems,
-    count_samples,
     format_page,
-    make_votes_request,
+    make_entries,
     read_proof,
     summarise_proof,
     write_rows,
@@ -55,44 +56,6 @@ def part(seed: int, mine: Sequence[float], evolved: int = 0, method: str = "") -
     return [head.model_dump_json(), *single, kept("mine", mine, 250, evolved=evolved, method=method), *votes]
 
 
-def summary(tokens: int, dollars: float | None) -> SystemSummary:
-    head = KeptHead(benchmark="b", model="m", seed=0, calls_per_task=9, code="c", tasks=("t",))
-    return KeptSystem.model_validate_json(kept("x", [1.0], tokens, dollars)).summarise(head)
-
-
-@pytest.mark.parametrize(
-    ("system", "voter", "samples"),
-    [
-        ((250, 0.0), (100, 0.0), 3),
-        ((300, 0.0), (100, 0.0), 3),
-        ((250, 0.7), (100, 0.1), 7),
-        ((250, None), (100, 0.1), 3),
-        ((50, 0.0), (100, 0.0), 1),
-        ((0, 0.0), (0, 0.0), 1),
-        ((9_000_000, 0.0), (1, 0.0), 1000),
-    ],
-)
-def test_votes_cost_as_much_as_the_system_in_dollars_else_in_tokens(
-    system: tuple[int, float | None], voter: tuple[int, float | None], samples: int
-) -> None:
-    assert count_samples(summary(*system), summary(*voter)) == samples
-
-
-def test_votes_are_of_the_same_tasks_and_fit_below_the_cap() -> None:
-    entries = tuple(SystemSpec(name=name, target=name) for name in ("direct", "cot", "hiva"))
-    request = EvaluateSpec(
-        benchmark="archive", entries=entries, evolving=PreEvolutionSpec(names=("hiva",)), calls_per_task=2
-    )
-    lines = {"cot": summary(100, 0.0), "hiva": summary(450, 0.0)}
-    votes = make_votes_request(request, lines)
-    assert votes is not None
-    assert [(entry.name, entry.config["samples"]) for entry in votes.entries] == [("best-of-5", 5)]
-    assert votes.calls_per_task == 5
-    assert votes.evolving is not None
-    assert (votes.evolving.names, votes.evolving.train) == ((), 60)
-    assert make_votes_request(request, {**lines, "hiva": summary(100, 0.0)}) is None
-
-
 def test_rows_are_read_again_and_the_page_says_what_they_show(tmp_path: Path) -> None:
     write_rows(
         HEAD, [part(0, [1.0] * 40, evolved=9), part(1, [1.0] * 20 + [0.0] * 20, evolved=9)], tmp_path / "r.jsonl"
@@ -117,9 +80,11 @@ def test_a_verdict_of_a_single_evolution_says_that_it_is_one(tmp_path: Path) -> 
     assert cells["from best of k"].endswith("better, for this evolution")
 
 
-@pytest.mark.parametrize(("method", "told"), [("evomas", 1), ("hiva", 0)])
-def test_a_page_speaks_of_an_untrained_router_only_where_one_takes_part(tmp_path: Path, method: str, told: int) -> None:
-    write_rows(HEAD, [part(0, [1.0] * 40, method=method)], tmp_path / "r.jsonl")
+@pytest.mark.parametrize(("method", "evolved", "told"), [("evomas", 0, 1), ("evomas", 9, 0), ("hiva", 0, 0)])
+def test_a_page_speaks_of_an_untrained_router_only_where_one_takes_part(
+    tmp_path: Path, method: str, evolved: int, told: int
+) -> None:
+    write_rows(HEAD, [part(0, [1.0] * 40, evolved=evolved, method=method)], tmp_path / "r.jsonl")
     assert format_page(read_proof(tmp_path / "r.jsonl")).count("an untrained router") == told
 
 
@@ -150,3 +115,16 @@ def test_the_sample_is_used_where_the_whole_set_cannot_be_read(monkeypatch: pyte
     names, note = choose_benchmarks()
     assert names == ("hotpotqa:paragraphs", "gsm8k")
     assert note.endswith("as the whole set cannot be read: hotpotqa:full is not here")
+
+
+def test_every_method_that_learns_is_evolved_by_a_proof_and_its_dry_run_counts_that() -> None:
+    entries = make_entries([SystemSpec(name=name, target=name) for name in ("evomas", "hiva", "dytopo")])
+    evolving = Evolutions(iterations=2, batch=4, train=8, gate_size=8).among(entries)
+    assert evolving is not None
+    assert evolving.names == ("evomas", "hiva")
+    learner = make_entries([SystemSpec(name="evomas", target="evomas")])
+    sized = PreEvolutionSpec(names=("evomas",), iterations=2, batch=4, train=8, gate_size=8)
+    asked = EvaluateSpec(benchmark="archive", entries=learner, tasks=4, evolving=sized, calls_per_task=200)
+    still = asked.replace(evolving=sized.replace(names=()))
+    trained, untrained = (estimate_proof([request], None, 1).likely.calls for request in (asked, still))
+    assert trained > untrained + 2 * 4 * 10

@@ -16,6 +16,7 @@ from selfwire.evals.baselines import BASELINES
 from selfwire.graphs.method import find_method
 from selfwire.runs.open import GROUPS
 from selfwire.runs.spec import PreEvolutionSpec, SystemSpec
+from selfwire.runs.votes import ONE, refuse_names_of_votes
 
 METHODS = tuple(name for name in method_names() if name not in CONTESTANTS)
 AT_CAP = {"direct-at-cap": "direct", "cot-at-cap": "cot"}
@@ -23,6 +24,10 @@ AT_CAP = {"direct-at-cap": "direct", "cot-at-cap": "cot"}
 ALL = dict(zip(GROUPS, (METHODS, (*BASELINES, *AT_CAP), (*METHODS, *BASELINES, *AT_CAP)), strict=True))
 REFERENCE = "single"
 """The default for --against: one agent with the same tools and calls."""
+CALLS = 200
+"""The default cap of calls for a task, which cuts no method short."""
+VOTERS = ("single", "cot", "direct")
+"""Baselines whose votes can be asked for."""
 LEARN = "learning"
 """Word for the methods that learn between runs."""
 DEFAULTS = PreEvolutionSpec(names=("none",))
@@ -91,7 +96,14 @@ def compare(
             "all of them; the same command goes on with what is unfinished.",
         ),
     ] = 1,
-    calls_per_task: Cap = 30,
+    calls_per_task: Cap = CALLS,
+    votes: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Measure votes too, beside each system as many answers as cost what its answers cost: of "
+            f"{', '.join(VOTERS)}."
+        ),
+    ] = None,
     evolutions: Evolutions,
     without: Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")] = None,
     config: options.ConfigFields = None,
@@ -107,7 +119,8 @@ def compare(
     """Measure several systems on the same tasks, under the same cap of calls, in one table.
 
     Methods that learn between runs are evolved first, on other tasks, and the table says what that has cost.
-    `selfwire compare all --benchmark archive` is all methods beside all baselines.
+    `selfwire compare all --benchmark archive` is all methods beside all baselines. With --votes a second table has each
+    system beside the best of as many answers as its price pays for, and the same command goes on where it stopped.
 
     Config fields and parts are those of a system: --set hiva.routing.k=3, --without tacomas.capability.
     """
@@ -123,7 +136,21 @@ def compare(
     if evolving is None:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")
     against = against or next((entry.name for entry in entries if entry.name == REFERENCE), "")
-    run_command(ctx, entries, "compare", seeds=seeds, against=against, evolving=evolving)
+    if votes is not None:
+        refuse_names_of_votes(entries)
+        entries = (*entries, make_voter(votes))
+    run_command(ctx, entries, "compare", seeds=seeds, votes=votes is not None, against=against, evolving=evolving)
+
+
+def make_voter(target: str) -> SystemSpec:
+    """Make the entry of a single answer, by whose price votes are counted.
+
+    Raises:
+        ConfigError: it is no baseline that votes.
+    """
+    if target not in VOTERS:
+        raise ConfigError(f"--votes names a baseline whose answers vote, {', '.join(VOTERS)}, and not {target!r}")
+    return SystemSpec(name=ONE, target=target, config={"samples": 1})
 
 
 def parse_systems(targets: list[str], config: Mapping[str, Any], without: list[str]) -> tuple[SystemSpec, ...]:

@@ -49,6 +49,7 @@ from selfwire.runs.record import compute_code_hash, compute_config_hash, shorten
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.systems import switch_off
 from selfwire.runs.training import describe_router
+from selfwire.runs.votes import ONE, build_votes_table, make_votes_request
 from selfwire.store.library import format_home_option
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
@@ -117,8 +118,19 @@ def parse_entry(target: str, config: Mapping[str, Any], without: list[str]) -> S
     return SystemSpec(name=name, target=ref, config=switch_off(ref, without, config))
 
 
-def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: str, seeds: int = 1, **more: Any) -> None:
-    """Start or resume an evaluation, show its progress, and print the table."""
+def run_command(
+    ctx: typer.Context,
+    entries: tuple[SystemSpec, ...],
+    command: str,
+    seeds: int = 1,
+    votes: bool = False,
+    **more: Any,
+) -> None:
+    """Start or resume an evaluation, show its progress, and print the table.
+
+    Args:
+        votes: whether votes at the price of each system are measured too.
+    """
     given = ctx.params
     folder = options.to_local_folder(given["home"])
     if markdown := given.get("markdown"):
@@ -129,14 +141,15 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
     options.refuse_without_resume(ctx)
     request = parse_request(given, entries, command, **more)
     if given["dry_run"]:
-        output.show_estimate(estimate_evaluation(request, folder, seeds))
+        output.show_estimate(estimate_evaluation(request, folder, seeds, votes=votes))
         return
     if request.langsmith != "off":
         get_langsmith_address()  # there must be one before anything is written
     _choose_workers(request, given)  # refused before anything is written
-    if seeds > 1:
-        options.refuse_unused(ctx, ("out", "langsmith"), "each seed is a run of its own, with results in its folder")
-        _compare_seeds(request, seeds, folder, given)
+    if seeds > 1 or votes:
+        why = "seeds, and votes, are runs of their own, with results in their folders"
+        options.refuse_unused(ctx, ("out", "langsmith"), why)
+        _compare_seeds(request, seeds, folder, given, votes=votes)
         return
     _run_to_end(start_evaluation(request, folder, out=given["out"]), folder, given)
 
@@ -149,38 +162,56 @@ def _run_to_end(opened: AbstractContextManager[OpenEvaluation], home: Path | Non
     exit_on_errors(lines[1:], given["max_errors"], go_on)  # after the trivial baseline
 
 
-def _compare_seeds(request: EvaluateSpec, seeds: int, folder: Path | None, given: Mapping[str, Any]) -> None:
-    """Run a comparison with several seeds, and print the table over all of them.
+def _compare_seeds(
+    request: EvaluateSpec, seeds: int, folder: Path | None, given: Mapping[str, Any], *, votes: bool
+) -> None:
+    """Run a comparison with one or several seeds, and print the table over all of them, and that of votes.
 
     The names of the runs are made of request and code, so that the same command goes on with those that have begun.
     """
     same = fingerprint([compute_config_hash(request), compute_code_hash()])
     name = f"{request.command}-{shorten_name(request.benchmark)}-{same[:6]}"
-    spent, found = Usage(), list[tuple[SystemSummary, ...]]()
-    for seed in range(request.seed, request.seed + seeds):
-        asked = request.replace(seed=seed)
+    spent, found, priced = Usage(), list[tuple[SystemSummary, ...]](), list[dict[str, SystemSummary]]()
+
+    def run(asked: EvaluateSpec, suffix: str) -> tuple[SystemSummary, ...]:
+        nonlocal spent
         left = compute_left(asked.budget, spent, Usage())
-        with start_or_resume(asked.replace(budget=left), folder, f"{name}-s{seed}", Given()) as run:
-            found.append(run_and_report(run, folder, {**given, "markdown": None}, AGAIN))
-            spent += run.spent
-    over = summarise_seeds(found, request.against)
+        with start_or_resume(asked.replace(budget=left), folder, f"{name}{suffix}", Given()) as opened:
+            lines = run_and_report(opened, folder, {**given, "markdown": None}, AGAIN)
+            spent += opened.spent
+        return lines
+
+    for seed in range(request.seed, request.seed + seeds):
+        seeded = request.replace(seed=seed)
+        found.append(run(seeded, f"-s{seed}"))
+        if votes:
+            lines = {line.info.name: line for line in found[-1]}
+            asked = make_votes_request(seeded, lines, ONE)
+            more = run(asked, f"-s{seed}-votes") if asked else ()
+            priced.append({**{line.info.name: line for line in more}, **lines})
+    tables = [_describe_seeds(request, found, spent)] if seeds > 1 else []
+    if votes:
+        tables.append(build_votes_table(priced))
+        add_result(votes=[{name: line.to_json() for name, line in lines.items()} for lines in priced], spend=spent)
+    for table in tables:
+        output.show_standings(table)
+    if given["markdown"]:
+        output.write_markdown(tables, given["markdown"])
+    exit_on_errors([line for lines in found for line in lines[1:]], given["max_errors"], AGAIN)
+
+
+def _describe_seeds(request: EvaluateSpec, found: Sequence[tuple[SystemSummary, ...]], spent: Usage) -> ResultTable:
+    """Make the table over seeds, and add it to the object that `--json` prints."""
+    over, seeds = summarise_seeds(found, request.against), range(request.seed, request.seed + len(found))
     note = (
-        f"{request.benchmark}, seeds {request.seed} to {request.seed + seeds - 1}, "
-        f"{format_count(request.tasks, 'task')} each; a seed has tasks and evolutions of its own and counts as one "
-        f"observation; differences are from {over[0].others[0].name}"
+        f"{request.benchmark}, seeds {seeds[0]} to {seeds[-1]}, {format_count(request.tasks, 'task')} each; a seed has "
+        "tasks and evolutions of its own and counts as one observation; differences are from "
+        f"{over[0].others[0].name}"
     )
     table = build_table(list_seed_columns(), over, (note,))
-    add_result(
-        seed=None,
-        seeds=list(range(request.seed, request.seed + seeds)),
-        systems=[summary.to_json() for summary in over],
-        notes=table.notes,
-        spend=spent,
-    )
-    output.show_standings(table)
-    if given["markdown"]:
-        output.write_markdown(table, given["markdown"])
-    exit_on_errors([line for summary in over[1:] for line in summary.lines], given["max_errors"], AGAIN)
+    systems = [summary.to_json() for summary in over]
+    add_result(seed=None, seeds=[*seeds], systems=systems, notes=table.notes, spend=spent)
+    return table
 
 
 def parse_request(given: Mapping[str, Any], entries: tuple[SystemSpec, ...], command: str, **more: Any) -> EvaluateSpec:
@@ -242,7 +273,7 @@ def run_and_report(
         _add_results(run, lines, found)
         output.show_standings(found)
         if markdown:
-            output.write_markdown(found, markdown)
+            output.write_markdown([found], markdown)
     return lines
 
 

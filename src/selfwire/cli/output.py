@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -376,11 +376,11 @@ def refuse_unwritable(path: Path, what: str, option: str) -> None:
     refuse_existing(path, what)
 
 
-def write_markdown(found: ResultTable, path: Path) -> None:
-    """Write the table as Markdown, below the command that made it.
+def write_markdown(tables: Sequence[ResultTable], path: Path) -> None:
+    """Write tables as Markdown, below the command that made them.
 
     Raises:
         ConfigError: the file cannot be written.
     """
-    notes = "\n".join(f"- {note}" for note in found.notes)
-    write_text(path, f"`{get_command_line()}`\n\n{found.markdown}\n\n{notes}\n", "the table")
+    shown = [f"{found.markdown}\n\n" + "".join(f"- {note}\n" for note in found.notes) for found in tables]
+    write_text(path, "\n".join((f"`{get_command_line()}`\n", *shown)), "the table")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.compare import Evolutions, parse_systems
+from selfwire.cli.compare import CALLS, Evolutions, parse_systems
 from selfwire.cli.evaluate import AGAIN, exit_on_errors, parse_request, run_and_report
 from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
@@ -21,16 +21,17 @@ from selfwire.runs.evaluation import RESULTS, start_or_resume
 from selfwire.runs.open import Given
 from selfwire.runs.pre_evolution import compute_left
 from selfwire.runs.proof import (
+    ALWAYS,
     DIRECT,
     KEPT,
     PAGE,
+    VOTER,
     ProofHead,
     choose_benchmarks,
     choose_systems,
     describe_visible_gains,
     format_page,
     make_entries,
-    make_votes_request,
     name_proof,
     name_run,
     read_proof,
@@ -39,9 +40,10 @@ from selfwire.runs.proof import (
 )
 from selfwire.runs.record import get_run_folder
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
+from selfwire.runs.votes import make_votes_request
 
-TASKS, SEEDS, CALLS = 100, 3, 200
-"""The usual sizes: tasks of a seed, seeds, and a cap of calls that cuts no method."""
+TASKS, SEEDS = 100, 3
+"""The usual sizes: tasks of a seed, and seeds."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ def _run_parts(
                 seeded = request.replace(seed=seed)
                 names = [name_run(head.proof, seeded, number)]
                 lines = run(seeded, names[0])
-                if votes := make_votes_request(seeded, lines):
+                if votes := make_votes_request(seeded, lines, VOTER, ALWAYS):
                     names.append(name_run(head.proof, seeded, number, votes=True))
                     run(votes, names[-1])
                 kept += [list_kept_lines(get_run_folder(folder, name) / RESULTS) for name in names]

@@ -26,6 +26,7 @@ from selfwire.runs.proof import ALWAYS
 from selfwire.runs.record import get_runs_folder
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, SystemSpec
 from selfwire.runs.training import describe_router
+from selfwire.runs.votes import ONE
 
 AnyRequest = TypeVar("AnyRequest", EvolveSpec, EvaluateSpec)
 
@@ -115,11 +116,14 @@ def estimate_training(request: EvolveSpec, train: TrainConfig, home: Path | None
     return cost.explain(title, f"what it takes offline, {WITHIN}; set {BINDING}", plan.notices)
 
 
-def estimate_evaluation(request: EvaluateSpec, home: Path | None, seeds: int = 1) -> CostEstimate:
+def estimate_evaluation(
+    request: EvaluateSpec, home: Path | None, seeds: int = 1, *, votes: bool = False
+) -> CostEstimate:
     """Estimate the systems, the judge of their answers, and evolutions before, as `estimate_evolution`.
 
     Args:
         seeds: runs of the same sizes.
+        votes: whether votes that cost as much as the answers of the systems are asked for.
 
     Raises:
         ConfigError, LibraryError: the request cannot be used.
@@ -137,12 +141,20 @@ def estimate_evaluation(request: EvaluateSpec, home: Path | None, seeds: int = 1
     for evolution in make_evolutions(keyless, get_runs_folder(home) / "none", home):
         asked_for = evolution.evolve_request.replace(models=models)
         found += _estimate_evolution(asked_for, home, validate_evolution(evolution.evolve_request, home))
+    if votes:
+        found += _estimate_votes(request, home, (ONE,))
     title = f"dry run of {', '.join(request.targets)} on {request.benchmark}{f', {seeds} seeds' if seeds > 1 else ''}"
     assumes = (
         f"{len(plan.tasks)} tasks, of methods what they take offline, {WITHIN}, or all their rounds, of baselines 1 "
         f"to {2 * LOOP:g} calls per agent with tools; set --calls-per-task, {BINDING}"
     )
     return sum([found] * seeds, CostEstimate()).explain(title, assumes, plan.notices)
+
+
+def _estimate_votes(request: EvaluateSpec, home: Path | None, singles: Sequence[str]) -> CostEstimate:
+    """Estimate votes that cost as much as the answers of the systems but `singles`."""
+    priced = tuple(entry for entry in request.entries if entry.name not in singles)
+    return estimate_evaluation(request.replace(evolving=None, entries=priced, against=""), home)
 
 
 def estimate_proof(requests: Sequence[EvaluateSpec], home: Path | None, seeds: int) -> CostEstimate:
@@ -153,8 +165,8 @@ def estimate_proof(requests: Sequence[EvaluateSpec], home: Path | None, seeds: i
     """
     found, title = CostEstimate(), f"{len(requests[0].entries)} systems and votes at their price"
     for request in requests:
-        unevolved = request.replace(evolving=None, entries=request.entries[len(ALWAYS) :], against="")
-        found += estimate_evaluation(request, home, seeds) + estimate_evaluation(unevolved, home, seeds)
+        priced = estimate_evaluation(request, home) + _estimate_votes(request, home, ALWAYS)
+        found += sum([priced] * seeds, CostEstimate())
     names = ", ".join(request.benchmark for request in requests)
     assumes = f"what methods take offline, {WITHIN}; fewer --systems, --tasks or --seeds cost less; set {BINDING}"
     return found.explain(f"{title} on {names}, {format_count(seeds, 'seed')}", assumes)

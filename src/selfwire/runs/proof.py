@@ -4,8 +4,6 @@ A proof is a row of ordinary comparisons: for each seed and benchmark all system
 reasons, as many as the price of each system pays for. Everything on the page is computed from the rows that are kept.
 """
 
-import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,15 +34,13 @@ from selfwire.evals.verdicts import ERROR, ComparisonVerdict, average_difference
 from selfwire.runs.evaluation import load_request_tasks
 from selfwire.runs.record import ContaminatedTasks, compute_code_hash, compute_config_hash, shorten_name
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
+from selfwire.runs.votes import BEST_OF, count_answers, get_votes, refuse_names_of_votes
 
 DIRECT, VOTER = "direct", "cot"
 """The reference, a single call; and the baseline whose votes are the best of k, as it reasons before it answers."""
 ALWAYS = (DIRECT, VOTER)
 """Baselines that take part in every proof, with one answer each."""
 USUAL_SYSTEMS = (*own_methods(), "self-refine", "centralised", *LIBRARIES)
-BEST_OF = "best-of-"
-"""Prefix of the names of the votes; the number of answers follows."""
-MOST_SAMPLES = 1000
 PAGE, KEPT = "prove.md", "prove.jsonl"
 """Names of the page and of the rows."""
 
@@ -80,8 +76,7 @@ class ProofPart:
         Raises:
             KeyError: they were not measured.
         """
-        samples = count_samples(self.lines[system], self.lines[VOTER])
-        return self.lines[VOTER if samples == 1 else f"{BEST_OF}{samples}"]
+        return get_votes(self.lines, system, VOTER)
 
 
 @dataclass(frozen=True)
@@ -141,8 +136,9 @@ def make_entries(systems: Sequence[SystemSpec]) -> tuple[SystemSpec, ...]:
     """
     others = [entry for entry in systems if entry.target not in ALWAYS]
     for entry in others:
-        if entry.name in ALWAYS or re.fullmatch(rf"{BEST_OF}\d+", entry.name):
+        if entry.name in ALWAYS:
             raise ConfigError(f"{entry.name!r} is the name of a baseline of every proof; give the system another")
+    refuse_names_of_votes(others)
     if not others:
         raise ConfigError(f"a proof needs a system beside {' and '.join(ALWAYS)}; name some with --systems")
     singles = (SystemSpec(name=name, target=name) for name in ALWAYS)
@@ -161,35 +157,6 @@ def name_run(proof: str, request: EvaluateSpec, number: int, *, votes: bool = Fa
         number: of the benchmark, from 1 on, as files in several folders may be called alike.
     """
     return f"{proof}-{number}-{shorten_name(request.benchmark)}-s{request.seed}{'-votes' if votes else ''}"
-
-
-def make_votes_request(request: EvaluateSpec, lines: Mapping[str, SystemSummary]) -> EvaluateSpec | None:
-    """Make the request for the votes at the price of each system, on the same tasks; None where one answer is enough.
-
-    Args:
-        lines: results by system.
-    """
-    names = [entry.name for entry in request.entries if entry.name not in ALWAYS]
-    counts = sorted({count_samples(lines[name], lines[VOTER]) for name in names} - {1})
-    if not counts:
-        return None
-    entries = [SystemSpec(name=f"{BEST_OF}{count}", target=VOTER, config={"samples": count}) for count in counts]
-    return request.replace(
-        entries=tuple(entries),
-        against="",
-        evolving=None if request.evolving is None else request.evolving.replace(names=()),
-        calls_per_task=max(counts[-1], request.calls_per_task or 1),
-    )
-
-
-def count_samples(line: SystemSummary, voter: SystemSummary) -> int:
-    """Count the answers of a single agent that cost as much as a system's, rounded up: in dollars, else in tokens."""
-    spent, single = line.spend, voter.spend
-    price, each = (spent.dollars, single.dollars) if spent.dollars and single.dollars else (spent.tokens, single.tokens)
-    if not each:
-        return max(1, math.ceil(spent.calls / max(1, single.calls)))
-    ratio = (price or 0) / max(1, line.tasks) / (each / max(1, voter.tasks))
-    return min(MOST_SAMPLES, max(1, math.ceil(ratio - 1e-9)))
 
 
 def count_comparisons(requests: Sequence[EvaluateSpec]) -> int:
@@ -259,7 +226,7 @@ def build_proof_table(proof: Proof, benchmark: str) -> ResultTable:
         rows.append((system, SeedSummary(tuple(part.lines[system] for part in parts), direct)))
         if system not in ALWAYS:
             votes = tuple(part.get_votes(system) for part in parts)
-            counts = ", ".join(line.info.name.removeprefix(BEST_OF).replace(VOTER, "1") for line in votes)
+            counts = ", ".join(map(count_answers, votes))
             rows.append((f"best of {counts}, the price of {system}", SeedSummary(votes, direct)))
 
     def verdict(kind: str) -> Column[tuple[str, SeedSummary]]:
@@ -317,7 +284,7 @@ def format_page(proof: Proof) -> str:
             "<!-- end of table -->",
         ]
     taking_part = [line.info for part in proof.parts for line in part.lines.values()]
-    untrained = any(system.method == "evomas" and not system.version for system in taking_part)
+    untrained = any(system.method == "evomas" and not system.version and not system.learned for system in taking_part)
     notes = (*NOTES, *([UNTRAINED] if untrained else []), *head.notes)
     lines += ["## How to read it", "\n".join(f"- {note}" for note in notes)]
     return "\n\n".join(filter(None, lines)) + "\n"

@@ -153,7 +153,7 @@ def _run_world(about: WorldStudy, seeds: int, workers: WorkerOptions, results: S
         raise ConfigError(f"an interval over seeds needs two of them, not {seeds}; give --seeds 2 or more")
     rows = run_world(about, seeds, workers, results.out, _tell, results.record_in(results.out))
     if results.keep is not None:
-        keep_world(rows, results.keep)
+        keep_world(about, rows, results.keep)
     add_result(method=about.method, world=about.world, rows=rows)
     output.make_console().print(f"{found.format_tables(rows)}\n\n`{output.get_command_line()}`")
     _write_page(about, rows, results.out, results.page)

@@ -6,7 +6,9 @@ A table of a Markdown page stands between two comments; paths are relative to th
     <!-- end of table -->
 
     systems     scores and costs of a comparison over the seeds in `rows`, as `keep_scores` writes them
-    methods     systems over the seeds in `rows`: each before, after, with its control, beside others, and its price
+    methods     systems over the seeds in `rows`: each before, after, with its control, votes at its price, beside
+                others, and its price
+    votes       systems over the seeds in `rows`, each beside the votes at its price
     paired      differences of a comparison's systems from one of them, `against`
     scores      comparisons side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
     evolutions  what an iteration of a comparison's evolutions costs: `iterations=N`, and `TITLE=FILE` for each
@@ -17,6 +19,7 @@ A table of a Markdown page stands between two comments; paths are relative to th
     claims      what the mechanisms of all worlds on the page are worth
     proof       a table of `selfwire prove`: `rows` as it writes them, and `part`, the number of the benchmark
     cells       a table of `make bench`, `rows` as `--keep` writes them: JSON with a text for each column
+    code        which code has made the rows of each file in the folder `rows`
 """
 
 import difflib
@@ -31,9 +34,11 @@ from typing import TypeVar
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.table import (
+    TRIVIAL,
     Column,
     ResultTable,
     SeedSummary,
+    SystemSummary,
     build_table,
     format_difference,
     list_seed_columns,
@@ -41,12 +46,15 @@ from selfwire.evals.table import (
     summarise_seeds,
     write_lines,
 )
-from selfwire.extras.lab.ablation.rows import read_study
+from selfwire.extras.lab.ablation.plan import WorldStudy
+from selfwire.extras.lab.ablation.rows import HEAD, make_head, read_study
 from selfwire.extras.lab.ablation.table import build_comparison
 from selfwire.extras.lab.ablation.table import build_table as build_study_table
+from selfwire.extras.lab.code_version import CodeVersion
 from selfwire.extras.lab.worlds.catalogue import World, load_world
 from selfwire.extras.lab.worlds.gains import Claim, WorldResult, list_claim_columns
 from selfwire.runs.proof import build_proof_table, read_proof
+from selfwire.runs.votes import BEST_OF, ONE, build_votes_table, get_votes
 
 END = "<!-- end of table -->"
 TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
@@ -63,8 +71,8 @@ class Mismatch:
     text: str
 
 
-def keep_world(results: Sequence[WorldResult], out: Path) -> None:
-    """Write the figures of a world, a line per seed, with six digits.
+def keep_world(about: WorldStudy, results: Sequence[WorldResult], out: Path) -> None:
+    """Write the figures of a world below its head, a line per seed, with six digits.
 
     Raises:
         ConfigError: they cannot be written.
@@ -75,7 +83,7 @@ def keep_world(results: Sequence[WorldResult], out: Path) -> None:
         )
         for result in results
     ]
-    write_lines((result.model_dump_json() for result in rounded), out, "rows")
+    write_lines((line.model_dump_json() for line in (make_head(about), *rounded)), out, "rows")
 
 
 def check_pages(pages: Sequence[Path]) -> list[Mismatch]:
@@ -151,9 +159,11 @@ def read_page(page: Path) -> str:
         raise ConfigError(f"the page {page} cannot be read: {why}; name pages that are there") from None
 
 
-def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:
-    """Sum up the runs of a file, which differ by their seed alone."""
-    runs = read_kept_runs(path)
+def _read_seeds(path: Path) -> tuple[list[tuple[SystemSummary, ...]], list[dict[str, SystemSummary]]]:
+    """Read the runs of a file, which differ by their seed alone, and of each seed all systems, votes at a price too."""
+    every = read_kept_runs(path)
+    voting = [run for run in every if all(line.info.name.startswith((BEST_OF, TRIVIAL)) for line in run[1])]
+    runs = [run for run in every if run not in voting]
     first = runs[0][0]
     for head, lines in runs[1:]:
         for what in ("benchmark", "model", "calls_per_task"):
@@ -163,7 +173,19 @@ def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:
             raise ConfigError(f"{path} holds runs of different systems, in seeds {first.seed} and {head.seed}")
     if len({head.seed for head, _ in runs}) < len(runs):
         raise ConfigError(f"{path} holds two runs of one seed; keep one of each")
-    return summarise_seeds([lines for _, lines in runs], against)
+    by_seed = {head.seed: {line.info.name: line for line in lines} for head, lines in runs}
+    for head, lines in voting:
+        by_seed[head.seed] = {**{line.info.name: line for line in lines}, **by_seed.get(head.seed, {})}
+    return [lines for _, lines in runs], [*by_seed.values()]
+
+
+def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:
+    """Sum up the runs of a file, which differ by their seed alone."""
+    return summarise_seeds(_read_seeds(path)[0], against)
+
+
+def _format_votes(page: Path, given: Mapping[str, str]) -> str:
+    return build_votes_table(_read_seeds(page.parent / given["rows"])[1]).markdown
 
 
 def _format_systems(page: Path, given: Mapping[str, str]) -> str:
@@ -222,13 +244,19 @@ def _format_evolutions(page: Path, given: Mapping[str, str]) -> str:
     return build_table(columns, [*next(iter(found.values()))]).markdown
 
 
-BEFORE, CONTROL, VOTES = "-before", "-control", "-votes"
-"""Ends of the names of systems that stand in the row of another: its seed team, its control, votes at its price."""
+BEFORE, CONTROL = "-before", "-control"
+"""Ends of the names of systems that stand in the row of another: its seed team, and its control."""
 
 
 def _format_methods(page: Path, given: Mapping[str, str]) -> str:
-    systems = {found.name: found for found in _summarise(page.parent / given["rows"], "")}
-    named = [name for name in systems if not name.endswith((BEFORE, CONTROL, VOTES))]
+    runs, seeds = _read_seeds(page.parent / given["rows"])
+    systems = {found.name: found for found in summarise_seeds(runs, "")}
+    named = [name for name in systems if not name.endswith((BEFORE, CONTROL, ONE))]
+    votes = {
+        name: SeedSummary(tuple(get_votes(lines, name) for lines in seeds), systems[name].lines)
+        for name in named
+        if systems[name].whole.spend.calls
+    }
 
     def show(end: str) -> Callable[[str], str]:
         return lambda name: str(systems[name + end].score or "-") if name + end in systems else "-"
@@ -246,7 +274,8 @@ def _format_methods(page: Path, given: Mapping[str, str]) -> str:
         Column("before", show(BEFORE)),
         Column("score [95 %]", show("")),
         Column("control", show(CONTROL)),
-        Column("votes at its price", show(VOTES)),
+        Column("votes at its price", lambda name: str(votes[name].score) if name in votes else "-"),
+        Column("calls of votes", lambda name: f"{votes[name].whole.calls_per_task:.1f}" if name in votes else "-"),
         Column("from before", differ(lambda name: name + BEFORE)),
         Column("from control", differ(lambda name: name + CONTROL)),
         *(Column(f"from {other}", differ(lambda _, other=other: other)) for other in given["beside"].split(",")),  # type: ignore[misc]
@@ -267,7 +296,8 @@ def _format_studies(page: Path, given: Mapping[str, str]) -> str:
 def _read_world(page: Path, given: Mapping[str, str]) -> tuple[World, list[WorldResult]]:
     path = page.parent / given["rows"]
     try:
-        rows = [WorldResult.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith(HEAD)]
+        rows = [WorldResult.model_validate_json(line) for line in lines]
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"{path} holds no rows of a world: {error}; `selfwire ablate --world NAME --keep` writes them"
@@ -300,10 +330,30 @@ def _format_claims(page: Path, given: Mapping[str, str]) -> str:
 def _format_cells(page: Path, given: Mapping[str, str]) -> str:
     path = page.parent / given["rows"]
     try:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()) if "code" not in line]
         return ResultTable(tuple(lines[0]), tuple(tuple(line[name] for name in lines[0]) for line in lines)).markdown
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise ConfigError(f"{path} holds no table: {error!r}; `make bench` with --keep writes such files") from None
+
+
+def _format_code(page: Path, given: Mapping[str, str]) -> str:
+    columns: tuple[Column[Path], ...] = (
+        Column("rows", lambda path: f"`{path.name}`"),
+        Column("code", lambda path: "; ".join(dict.fromkeys(map(str, _list_code_versions(path))))),
+    )
+    return build_table(columns, sorted((page.parent / given["rows"]).glob("*.jsonl"))).markdown
+
+
+def _list_code_versions(path: Path) -> list[CodeVersion]:
+    """List the code of each head of a file of rows: of its runs, its study, its world or its table."""
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        heads = [line for line in lines if "code" in line]
+        return [CodeVersion(**{name: head.get(name, "") for name in CodeVersion.model_fields}) for head in heads] or [
+            CodeVersion()
+        ]
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(f"{path} holds no rows: {error}; name a folder of rows") from None
 
 
 def _format_proof(page: Path, given: Mapping[str, str]) -> str:
@@ -314,6 +364,7 @@ def _format_proof(page: Path, given: Mapping[str, str]) -> str:
 TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "systems": _format_systems,
     "methods": _format_methods,
+    "votes": _format_votes,
     "paired": _format_paired,
     "scores": _format_scores,
     "evolutions": _format_evolutions,
@@ -323,4 +374,5 @@ TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "claims": _format_claims,
     "proof": _format_proof,
     "cells": _format_cells,
+    "code": _format_code,
 }

@@ -11,6 +11,7 @@ from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
 from selfwire.evals.table import keep_scores
 from selfwire.extras.lab.claims import LOCK, check_claims, list_locked_pages, lock_claims
+from selfwire.extras.lab.code_version import find_code_version
 from selfwire.extras.lab.result_pages import check_pages, fill_page
 
 
@@ -34,7 +35,8 @@ def results(
     if keep:
         if out is None or check or write or lock or pages:
             raise ConfigError("--keep RESULTS goes with --out FILE, and with nothing else")
-        keep_scores(keep, out)
+        version = find_code_version()
+        keep_scores(keep, out, {version.code: version.commit})
         return
     if check + write + lock != 1:
         raise ConfigError("choose what to do with the pages: --check, --write or --lock")

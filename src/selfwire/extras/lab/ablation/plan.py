@@ -152,9 +152,11 @@ Subject = Study | WorldStudy
 
 
 class StudyHead(FrozenModel):
-    """The first line of a study's rows: what it is about."""
+    """The first line of a study's rows: what it is about, and the code that made them, as in `CodeVersion`."""
 
     head: Subject
+    code: str = ""
+    commit: str = ""
 
 
 def fit_study(study: Study, given: GivenSizes) -> tuple[Study, str]:

@@ -14,6 +14,7 @@ from selfwire.core.trajectory import DecisionCount
 from selfwire.core.values import FrozenModel
 from selfwire.evals.table import write_lines
 from selfwire.extras.lab.ablation.plan import Study, StudyHead, Subject
+from selfwire.extras.lab.code_version import find_code_version
 from selfwire.store.files import refuse_existing
 
 
@@ -162,6 +163,11 @@ def _row(path: Path, number: int, line: str, study: str, schema: type[AnyRow]) -
     return row
 
 
+def make_head(study: Subject) -> StudyHead:
+    """Make the first line of the rows that the code makes as it is."""
+    return StudyHead(head=study, **find_code_version().model_dump())
+
+
 def begin_study(study: Subject, out: Path) -> None:
     """Write what it is about, if the file is new.
 
@@ -169,7 +175,7 @@ def begin_study(study: Subject, out: Path) -> None:
         ConfigError: it cannot be written.
     """
     if not out.exists():
-        append_row(out, StudyHead(head=study))
+        append_row(out, make_head(study))
 
 
 def keep_study(study: Study, rows: Sequence[VariantRow], out: Path) -> None:
@@ -178,7 +184,7 @@ def keep_study(study: Study, rows: Sequence[VariantRow], out: Path) -> None:
     Raises:
         ConfigError: they cannot be written.
     """
-    write_lines((line.model_dump_json() for line in (StudyHead(head=study), *rows)), out, "rows")
+    write_lines((line.model_dump_json() for line in (make_head(study), *rows)), out, "rows")
 
 
 def read_study(path: Path) -> tuple[Study, list[VariantRow]]:

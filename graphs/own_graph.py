@@ -602,13 +602,15 @@ class OwnGraph(Method[OwnGraphConfig]):
         assert isinstance(ctx.model, MeteredModel), "systems are metered"
         chat = ctx.model.chat
         at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
-        layer, loop = self._make_layer(team, lambda: chat().inner), asyncio.get_running_loop()
-        meter = CallMeter(ctx.model.ledger, ctx.model.journal, chat().prices, at, loop, layer.list_given)
+        layer = self._make_layer(team, lambda: chat().inner)
+        meter = CallMeter(ctx.model.ledger, ctx.model.journal, chat().prices, at, layer.list_given)
+        await meter.recall()
         updates, inserted, is_own = UpdateReader(), _list_added(team), False
 
         def begin() -> UpdateReader:
             nonlocal updates
             forget()
+            meter.begin()
             updates = UpdateReader()
             return updates
 

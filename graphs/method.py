@@ -300,8 +300,8 @@ class Method(Generic[Config]):
         evolves: whether variants are evolved before they are measured; False for a method whose team changes only
             within a question.
         fits_held_out: whether it may fit parameters to runs on gate tasks without a gate too.
-        replays: whether a run that goes on reads the answers of all its calls in the journal; where not, graded tasks
-            are kept one by one, and not run again.
+        replays: whether a run that goes on reads all that a task has done in the journal; where not, graded tasks are
+            kept one by one, and not run again.
         one_batch: whether it learns from all train tasks in one iteration; `compare` evolves it so.
         rounds: config field with the most rounds or stages of a question; "" where there is none.
         random_edits: whether the plug-ins `selfwire.controls` have its control with random edits, under its name.

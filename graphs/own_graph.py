@@ -626,13 +626,15 @@ class OwnGraph(Method[OwnGraphConfig]):
         at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
         named = {agent.id: agent.model for agent in team.agents if agent.model}
         models = {name: chat(model=model).identity.name for name, model in named.items()}
-        layer, loop = self._make_layer(team, lambda: chat().inner, models), asyncio.get_running_loop()
-        meter = CallMeter(ctx.model.ledger, ctx.model.journal, chat().prices, at, loop, layer.list_given, named)
+        layer = self._make_layer(team, lambda: chat().inner, models)
+        meter = CallMeter(ctx.model.ledger, ctx.model.journal, chat().prices, at, layer.list_given, named)
+        await meter.recall()
         updates, inserted, is_own = UpdateReader(), _list_added(team), False
 
         def begin() -> UpdateReader:
             nonlocal updates
             forget()
+            meter.begin()
             updates = UpdateReader()
             return updates
 

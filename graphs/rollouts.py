@@ -73,8 +73,8 @@ class RolloutContext:
         samples: runs of a task, which share its calls.
         capped: whether a task may never take more than `calls_per_task`, budget or not, resumed or not.
         keep_errors_below: share of the trajectories that may end as infrastructure errors; above it all are refused.
-        replays: whether answers of calls are read from the journal. Where not, a graded task is kept at once with all
-            its samples, and is not run again by a process that goes on with the same team.
+        replays: whether all that a task does is read from the journal. Where not, a graded task is kept at once with
+            all its samples, and is not run again by a process that goes on with the same team.
         replays_grades: whether grades are rows of the journal; False where trajectories are kept with their grades.
         judge: pays for a model that grades, whose calls do not count as the task's; None where `ledger` pays.
         runner: runs the tasks; None for `stream_rollouts`.

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,8 @@ from tests.commands import call
 from tests.evolvers.hiva.doubles import LINE, meta_model, run
 from tests.graphs.desk import DESKS, make_gradient, open_shop, score
 from tests.graphs.desk import evolve as evolve_once
+from tests.kills import run_of, start
+from tests.processes import kill_when
 from tests.scripted import ScriptedModel, section
 
 APP = '''
@@ -373,3 +376,32 @@ def test_a_provider_that_fails_under_a_candidate_is_an_error_and_no_zero(home: P
     [run_name] = list_run_names(home)
     resumed = call(home, "evolve", "--resume", run_name)
     assert "1.00" in resumed.output
+
+
+def list_steps(shop: Shop, phrase: str) -> Counter[str]:
+    """Count the requests of the program that have a phrase, by their text."""
+    return Counter(asked["text"] for asked in shop.asked if not asked["kind"] and phrase in asked["text"])
+
+
+@pytest.mark.slow
+def test_an_evolution_that_is_killed_sends_no_step_again_that_was_answered(home: Path, shop: Shop) -> None:
+    few = ("--gate", "mean", "--gate-size", "12", "--test", "0", "--batch", "3", "--concurrency", "1", "--name", "desk")
+    model = ("--model", "openai:mine", "--base-url", os.environ["MY_MODEL"], "--retries", "0")
+    given = ("evolve", "shop_app.py:graph", "--benchmark", "desk.jsonl", "--iterations", "2", *few, *model)
+    call(home / "whole", *given)
+    read, decided = list_steps(shop, "Say in a few words"), list_steps(shop, "You sort messages")
+    shop.asked.clear()
+    shop.rewrites[:0] = ["Write the name of the desk and nothing else."]
+    kills = (4, 30, 50)
+    for number, point in enumerate(kills):
+        words = ("evolve", "--resume", run_of(home)) if number else given
+
+        def is_at_the_second_step(point: int = point) -> bool:
+            return len(shop.asked) >= point and bool(list_steps(shop, "You sort") & Counter([shop.asked[-1]["text"]]))
+
+        kill_when(start(home, *words), is_at_the_second_step)
+    call(home, "evolve", "--resume", run_of(home))
+    assert RULE in selfwire.load("desk", home=home).agents_by_id["decide"].prompt
+    assert list_steps(shop, "Say in a few words") == read
+    again = list_steps(shop, "You sort messages") - decided
+    assert again.total() <= len(kills)  # that which was under way

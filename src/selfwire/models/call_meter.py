@@ -1,30 +1,54 @@
-"""Meter of chat models that other code calls, by the callbacks of LangChain."""
+"""Meter of chat models that other code calls, by the callbacks of LangChain.
+
+What an earlier process was answered at the same place is in the journal. Such a call is not sent again: LangChain gets
+the recorded reply from the model, so that its callbacks, parsers and streams see a call like any other.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
-from langchain_core.outputs import LLMResult
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.language_models.chat_models import _format_for_tracing
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage, message_chunk_to_message
+from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
+from langchain_core.prompt_values import PromptValue
+from langchain_core.runnables.config import RunnableConfig, ensure_config
+from langchain_core.utils.uuid import uuid7
 
 from selfwire.core.chat import ChatMessage, Reply
-from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, TaskError
+from selfwire.core.errors import BudgetError, JournalError, ModelError, OutageError, SelfwireError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.core.values import FrozenMap, replace_surrogates
 from selfwire.models.budget import Ledger, Prices, Reservation
-from selfwire.models.metered_chat import NAMED, count_tokens, estimate_tokens
+from selfwire.models.metered_chat import (
+    MESSAGE,
+    NAMED,
+    count_tokens,
+    describe_call,
+    estimate_tokens,
+    to_chunk,
+    write_message,
+)
 from selfwire.models.providers import MAX_TOKENS, NO_SERVER, Identity, is_fault_outside, is_unsent, redact_error
 from selfwire.models.structured import describe_message
-from selfwire.models.text_layer import OFFERING
-from selfwire.store.journal import Recorder
+from selfwire.models.sync import find_running_loop
+from selfwire.models.text_layer import OFFERING, install
+from selfwire.models.tracing import TRACER_OPTIONS
+from selfwire.store.journal import Recorder, make_key
 from selfwire.store.journal_file import CallResult
+
+LAST_REPLIES = 60.0
+"""Seconds within which calls of threads end that are under way when another one is refused."""
+POLL = 0.01
 
 
 def _is_loud(record: logging.LogRecord) -> bool:
@@ -62,47 +86,76 @@ class FailedCall(NamedTuple):
 
 
 class CallUnderWay(NamedTuple):
-    """A call that was sent; `sent` is its number of tokens by estimate."""
+    """A call that was sent, or is answered by a recorded reply.
 
-    node: str
+    Attributes:
+        key: its node, and the journal's hash of what it sends.
+        sent: its number of tokens by estimate.
+        reservation: of its cost; None for a recorded reply.
+        request: what it sends, for the journal.
+        is_in_thread: whether a thread waits for it, and no event loop.
+    """
+
+    key: tuple[str, str]
     model: str
     sent: int
-    reservation: Reservation
+    reservation: Reservation | None
     texts: Mapping[str, Sequence[str]]
+    request: Mapping[str, Any]
+    is_in_thread: bool
+    recorded: Reply | None = None
 
 
 @dataclass(eq=False)
 class CallMeter(BaseCallbackHandler):
     """Counts, journals and refuses the calls of a run by callbacks; a call over the budget is never sent.
 
+    A reply is in the journal before the code that asked gets it. An equal call of the same node gets it after a kill;
+    of several, each gets the next.
+
     Attributes:
         scope: place of the run, for the ledger's task and the journal's rows.
-        loop: on which the journal is written.
         find_texts: lists the texts that a call carries, by its messages and the tools that it offers.
         named: names that the run has for models, by the texts whose requests ask them.
         calls: those that were answered, in the order in which they ended.
         failed: the others.
         results: what tools returned to models, by the id of the tool call.
-        refusal: the first refusal, which the code that made the call may have caught.
+        refusal: the first refusal or failure of the journal, which the code that made the call may have caught.
     """
 
     ledger: Ledger
     journal: Recorder
     prices: Prices
     scope: Scope
-    loop: asyncio.AbstractEventLoop
     find_texts: Callable[[Sequence[BaseMessage], Any], Mapping[str, Sequence[str]]] = lambda messages, offered: {}
     named: Mapping[str, str] = FrozenMap()
     calls: list[MeteredCall] = field(default_factory=list)
     failed: list[FailedCall] = field(default_factory=list)
     results: dict[str, ToolMessage] = field(default_factory=dict)
-    refusal: BudgetError | None = None
+    refusal: BudgetError | JournalError | None = None
     raise_error = True
     run_inline = True
 
     def __post_init__(self) -> None:
-        self._under_way: dict[UUID, CallUnderWay] = {}
-        self._recorded: list[Future[Any]] = []
+        self._under_way = dict[UUID, CallUnderWay]()
+        self._replies = list[tuple[tuple[str, str], Reply]]()  # by node and hash of the request, in order
+        self._left = dict[tuple[str, str], deque[Reply]]()
+        self._replayable = set[UUID]()
+
+    async def recall(self) -> None:
+        """Read the replies that the journal has of this place."""
+        for node, digest, text in await self.journal.list_replies(self.scope):
+            reply = CallResult(text).parse(Reply.model_validate_json)
+            if MESSAGE in reply.metadata:
+                self._replies.append(((node, digest), reply))
+        _install()
+
+    def begin(self) -> None:
+        """Begin an attempt, whose calls get the replies so far, in their order, before any is sent."""
+        self.calls.clear()
+        self._left.clear()
+        for key, reply in self._replies:
+            self._left.setdefault(key, deque()).append(reply)
 
     def on_chat_model_start(
         self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **given: Any
@@ -111,41 +164,49 @@ class CallMeter(BaseCallbackHandler):
         self.results.update({said.tool_call_id: said for said in messages[0] if isinstance(said, ToolMessage)})
         params = given.get("invocation_params") or {}
         found = self.find_texts(messages[0], [params[name] for name in OFFERING if name in params])
-        self._begin([describe_message(message) for message in messages[0]], found, **given)
+        request = describe_call(messages[0], params)
+        self._begin([describe_message(message) for message in messages[0]], found, request, **given)
 
     def on_llm_start(self, serialized: dict[str, Any] | None, prompts: list[str], **given: Any) -> None:
-        """Reserve as `on_chat_model_start` does."""
-        self._begin(prompts, {}, **given)
+        """Reserve as `on_chat_model_start` does; the reply is recorded, and never given to another call."""
+        self._begin(prompts, {}, {"run": str(given["run_id"])}, **given)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
         """Settle a call at its cost, and record it."""
         call = self._under_way.pop(run_id, None)
         if call is None:
             return
-        found = response.generations[0][0] if response.generations and response.generations[0] else None
-        text = replace_surrogates(found.text if found else "")
-        message = getattr(found, "message", None)
+        given = response.generations[0] if response.generations else []
+        text = replace_surrogates(given[0].text if given else "")
+        message = getattr(given[0], "message", None) if given else None
         answer = message if isinstance(message, AIMessage) else AIMessage(text)
-        usage = self._price(call.model, *count_tokens(answer, lambda: call.sent))
-        call.reservation.settle(usage)
-        self.calls.append(MeteredCall(call.node, text, usage, call.texts, tuple(answer.tool_calls), call.model))
-        named = self.named.get(next(iter(call.texts), ""))
-        notes = {NAMED: named} if named else {}
-        reply = Reply(
-            content=text, usage=usage, model=call.model.partition(":")[2] or call.model, metadata=notes
-        ).model_dump_json()
-
-        async def give() -> CallResult:
-            return CallResult(reply, usage)
-
-        row = self.journal.call_once("model", self.scope.at(node=call.node), [call.model, str(run_id)], give, usage)
-        self._recorded.append(asyncio.run_coroutine_threadsafe(row, self.loop))
+        if call.recorded is None:
+            usage = self._price(call.model, *count_tokens(answer, lambda: call.sent))
+            self._record(call, text, usage, answer if answer is message and len(given) == 1 else None)
+        else:
+            usage = call.recorded.usage
+        self.calls.append(MeteredCall(call.key[0], text, usage, call.texts, tuple(answer.tool_calls), call.model))
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Give back what a failed call has reserved, and note the call."""
         if call := self._under_way.pop(run_id, None):
-            call.reservation.settle(ZERO_USAGE)
+            _settle(call, ZERO_USAGE)
             self.failed.append(FailedCall(call.model, error))
+
+    def announce(self, run_id: UUID) -> None:
+        """Tell that the model takes a recorded reply in place of the call of this id, if there is one."""
+        self._replayable.add(run_id)
+
+    def has_reply(self, messages: Sequence[BaseMessage], params: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+        """Whether a recorded reply is left for a call; the arguments are those of its callback."""
+        return bool(self._left) and bool(self._left.get(_identify(describe_call(messages, params), known)[0]))
+
+    def find_reply(self, run_id: UUID) -> AIMessage | None:
+        """Find the recorded reply to a call that has begun."""
+        call = self._under_way.get(run_id)
+        if call is None or call.recorded is None:
+            return None
+        return AIMessage.model_validate_json(call.recorded.metadata[MESSAGE])
 
     def explain(self, error: Exception) -> Exception:
         """Name model and address in the error of a failed call.
@@ -169,37 +230,83 @@ class CallMeter(BaseCallbackHandler):
         return not (is_ours or self.failed or is_fault_outside(error))
 
     async def close(self) -> None:
-        """Give back what calls without an end have reserved, and wait until all others are recorded."""
+        """Give back what calls without an end have reserved.
+
+        Where a call was refused, calls of threads, which nobody can cancel, end first, so that they are recorded.
+        """
+        until = time.monotonic() + LAST_REPLIES
+        while self.refusal and self._count_in_threads() and time.monotonic() < until:  # noqa: ASYNC110 - threads end them
+            await asyncio.sleep(POLL)
         for call in self._under_way.values():
-            call.reservation.settle(ZERO_USAGE)
+            _settle(call, ZERO_USAGE)
         self._under_way.clear()
-        await asyncio.gather(*map(asyncio.wrap_future, self._recorded))
+
+    def _count_in_threads(self) -> int:
+        return sum(call.is_in_thread for call in [*self._under_way.values()])
 
     def _begin(
         self,
         texts: Sequence[str],
         found: Mapping[str, Sequence[str]],
+        request: Mapping[str, Any],
         *,
         run_id: UUID,
         metadata: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        known = metadata or {}
-        name, provider = str(known.get("ls_model_name") or "model"), str(known.get("ls_provider") or "")
-        model, sent = f"{provider}:{name}" if provider else name, _estimate(texts)
+        known, sent = metadata or {}, _estimate(texts)
+        key, request = _identify(request, known)
+        call = CallUnderWay(key, request["model"], sent, None, found, request, find_running_loop() is None)
+        if run_id in self._replayable:
+            self._replayable.discard(run_id)
+            with suppress(KeyError, IndexError):
+                self._under_way[run_id] = call._replace(recorded=self._left[key].popleft())
+                return
+        if isinstance(self.refusal, JournalError):
+            raise self.refusal
         where = "/".join(part for part in (self.scope.phase, self.scope.task) if part)
         try:
-            at_most = self._price(model, sent, int(known.get("ls_max_tokens") or MAX_TOKENS))
+            at_most = self._price(call.model, sent, int(known.get("ls_max_tokens") or MAX_TOKENS))
             reservation = self.ledger.get_task_ledger(self.scope).reserve(at_most, where)
         except BudgetError as error:
             self.refusal = self.refusal or error
             raise
-        node = str(known.get("langgraph_node") or name)
-        self._under_way[run_id] = CallUnderWay(node, model, sent, reservation, found)
+        self._under_way[run_id] = call._replace(reservation=reservation)
+
+    def _record(self, call: CallUnderWay, text: str, usage: Usage, message: AIMessage | None) -> None:
+        """Pay for a call and record its reply, with the message if another call may get it."""
+        _settle(call, usage)
+        named = self.named.get(next(iter(call.texts), ""))
+        notes = {NAMED: named} if named else {}
+        if message is not None:
+            whole = message_chunk_to_message(message)
+            assert isinstance(whole, AIMessage), "it was one"
+            notes[MESSAGE] = write_message(whole)
+        reply = Reply(content=text, usage=usage, model=call.model.partition(":")[2] or call.model, metadata=notes)
+        if MESSAGE in notes:
+            self._replies.append((call.key, reply))
+        place, result = self.scope.at(node=call.key[0]), CallResult(reply.model_dump_json(), usage)
+        try:
+            self.journal.record("model", place, call.request, result)
+        except JournalError as error:
+            self.refusal = self.refusal or error
+            raise
 
     def _price(self, model: str, sent: int, received: int) -> Usage:
         dollars = self.prices.cost(model, sent, received)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars)
+
+
+def _settle(call: CallUnderWay, usage: Usage) -> None:
+    if call.reservation is not None:
+        call.reservation.settle(usage)
+
+
+def _identify(request: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[tuple[str, str], Mapping[str, Any]]:
+    """Make the key of a call from what it sends and its metadata, and what it sends with its model, "provider:name"."""
+    name, provider = str(known.get("ls_model_name") or "model"), str(known.get("ls_provider") or "")
+    whole = {"model": f"{provider}:{name}" if provider else name, **request}
+    return (str(known.get("langgraph_node") or name), make_key("model", Scope(), whole)[1]), whole
 
 
 def _find_address(error: BaseException) -> str:
@@ -211,3 +318,111 @@ def _find_address(error: BaseException) -> str:
 
 def _estimate(texts: Sequence[str]) -> int:
     return estimate_tokens([ChatMessage.user(replace_surrogates(text)) for text in texts])
+
+
+_generate_prompt, _agenerate_prompt = BaseChatModel.generate_prompt, BaseChatModel.agenerate_prompt
+_generate, _agenerate = BaseChatModel._generate_with_cache, BaseChatModel._agenerate_with_cache
+
+
+def _find_meter(callbacks: Any) -> CallMeter | None:
+    """Find the meter among callbacks, which are a list of handlers or what manages them."""
+    handlers = getattr(callbacks, "handlers", callbacks) or ()
+    return next((handler for handler in handlers if isinstance(handler, CallMeter)), None)
+
+
+def _announce(callbacks: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Choose the id of a call beforehand, so that its meter knows that it takes a recorded reply."""
+    if meter := _find_meter(callbacks):
+        given["run_id"] = given.get("run_id") or uuid7()
+        meter.announce(given["run_id"])
+    return given
+
+
+def _announce_call(
+    self: BaseChatModel, prompts: list[PromptValue], stop: Any = None, callbacks: Any = None, **given: Any
+) -> LLMResult:
+    return _generate_prompt(self, prompts, stop, callbacks, **_announce(callbacks, given))
+
+
+async def _announce_acall(
+    self: BaseChatModel, prompts: list[PromptValue], stop: Any = None, callbacks: Any = None, **given: Any
+) -> LLMResult:
+    return await _agenerate_prompt(self, prompts, stop, callbacks, **_announce(callbacks, given))
+
+
+def _find_result(manager: Any) -> ChatResult | None:
+    meter = _find_meter(manager)
+    reply = meter.find_reply(manager.run_id) if meter else None
+    return ChatResult(generations=[ChatGeneration(message=reply)]) if reply else None
+
+
+def _answer(
+    self: BaseChatModel, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **given: Any
+) -> ChatResult:
+    """Give the recorded reply to a call as LangChain gives one of its cache; send the call if there is none."""
+    if (found := _find_result(run_manager)) is None:
+        return _generate(self, messages, stop, run_manager, **given)
+    self._replay_v2_events_for_cache_hit(found.generations, run_manager=run_manager, **given)
+    return found
+
+
+async def _aanswer(
+    self: BaseChatModel, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **given: Any
+) -> ChatResult:
+    if (found := _find_result(run_manager)) is None:
+        return await _agenerate(self, messages, stop, run_manager, **given)
+    await self._areplay_v2_events_for_cache_hit(found.generations, run_manager=run_manager, **given)
+    return found
+
+
+def _has_reply(
+    model: BaseChatModel, input: LanguageModelInput, config: RunnableConfig | None, stop: Any, given: Mapping[str, Any]
+) -> bool:
+    """Whether a recorded reply is left for a call that streams."""
+    config = ensure_config(config)
+    if (meter := _find_meter(config.get("callbacks"))) is None:
+        return False
+    options = {name: value for name, value in given.items() if name not in TRACER_OPTIONS}
+    messages = _format_for_tracing(model._convert_input(input).to_messages())
+    known = {**(config.get("metadata") or {}), **model._get_ls_params(stop=stop, **options)}
+    return meter.has_reply(messages, model._get_invocation_params(stop=stop, **options), known)
+
+
+def _wrap_stream(stream: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """Make the streaming of chat models give a recorded reply in one chunk, as that of a model that does not stream."""
+
+    def ask(self: BaseChatModel, input: Any, config: Any = None, *, stop: Any = None, **given: Any) -> Iterator[Any]:
+        if _has_reply(self, input, config, stop, given):
+            yield to_chunk(self.invoke(input, config, stop=stop, **given))
+        else:
+            yield from stream(self, input, config, stop=stop, **given)
+
+    return ask
+
+
+def _wrap_astream(stream: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
+    async def give(model: BaseChatModel, *asked: Any, **given: Any) -> AsyncIterator[Any]:
+        yield to_chunk(await model.ainvoke(*asked, **given))
+
+    def ask(
+        self: BaseChatModel, input: Any, config: Any = None, *, stop: Any = None, **given: Any
+    ) -> AsyncIterator[Any]:
+        found = give if _has_reply(self, input, config, stop, given) else stream
+        return found(self, input, config, stop=stop, **given)
+
+    return ask
+
+
+def _install() -> None:
+    """Let all chat models of this process take recorded replies; it does nothing for a call without a meter."""
+    install()  # the layer, which knows what a call sends
+    if BaseChatModel._generate_with_cache is not _answer:
+        for name, method in {
+            "generate_prompt": _announce_call,
+            "agenerate_prompt": _announce_acall,
+            "_generate_with_cache": _answer,
+            "_agenerate_with_cache": _aanswer,
+            "stream": _wrap_stream(BaseChatModel.stream),
+            "astream": _wrap_astream(BaseChatModel.astream),
+        }.items():
+            setattr(BaseChatModel, name, method)

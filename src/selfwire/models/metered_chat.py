@@ -10,6 +10,7 @@ import copy
 import json
 import logging
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
@@ -139,9 +140,7 @@ def make_request_key(identity: Identity, request: ModelRequest) -> dict[str, Any
     if request.model:
         asked["named"] = request.model
     if request.call is not None:
-        options = {name: value for name, value in request.call.options.items() if name not in TRACER_OPTIONS}
-        messages = [_to_plain(message) for message in request.call.messages]
-        return {**asked, "messages": messages, "options": json.loads(json.dumps(options, default=_describe))}
+        return {**asked, **describe_call(request.call.messages, request.call.options)}
     return {
         **asked,
         "messages": [
@@ -159,14 +158,29 @@ def make_request_key(identity: Identity, request: ModelRequest) -> dict[str, Any
     }
 
 
+def describe_call(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Collect what a call by LangChain's methods sends, as JSON that is equal in every process."""
+    sent = {name: value for name, value in options.items() if name not in TRACER_OPTIONS}
+    return {
+        "messages": [_to_plain(message_chunk_to_message(message)) for message in messages],
+        "options": json.loads(json.dumps(sent, default=_describe)),
+    }
+
+
 def _to_plain(message: BaseMessage) -> Any:
-    """Convert a message to JSON, without fields that are never sent: ids, costs and notes on an earlier reply."""
-    notes = {"id", "response_metadata", "usage_metadata"}
-    return message.model_dump(mode="json", exclude=notes, exclude_defaults=True, fallback=repr) | {"type": message.type}
+    """Convert a message to JSON, without fields that are never sent: ids, costs, artifacts, notes on a reply."""
+    notes = {"id", "response_metadata", "usage_metadata", "artifact"}
+    plain = message.model_dump(mode="json", exclude=notes, exclude_defaults=True, fallback=_describe)
+    return plain | {"type": message.type}
+
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""Place of an object in memory, as Python writes it."""
 
 
 def _describe(value: object) -> object:
-    return schema_fingerprint(value) if isinstance(value, type) and issubclass(value, BaseModel) else repr(value)
+    is_schema = isinstance(value, type) and issubclass(value, BaseModel)
+    return schema_fingerprint(value) if is_schema else ADDRESS.sub("", repr(value))
 
 
 def advise_on_refusal(error: BaseException, request: ModelRequest, search: ModeSearch | None) -> str:
@@ -401,12 +415,7 @@ class MeteredChat(BaseChatModel):
                 yield chunk
             message = await answer
             if not request.call.streamed:
-                fields = message.model_dump(exclude={"type", "tool_calls", "invalid_tool_calls"})
-                calls = [
-                    {**call, "args": json.dumps(call["args"]), "index": index, "type": "tool_call_chunk"}
-                    for index, call in enumerate(message.tool_calls)
-                ]
-                yield AIMessageChunk(**fields, tool_call_chunks=calls, chunk_position="last")
+                yield to_chunk(message)
         finally:
             answer.cancel()
             await asyncio.gather(answer, return_exceptions=True)
@@ -522,7 +531,7 @@ class MeteredChat(BaseChatModel):
             if request.schema:
                 notes[ASKED] = {"again": request.again}
             if request.call:
-                notes[MESSAGE] = replace_surrogates(json.dumps(answer.model_dump(mode="json", fallback=repr)))
+                notes[MESSAGE] = write_message(answer)
             reply = to_reply(answer, sum_usages(billed), notes)
             made.append(reply)
             return CallResult(reply.model_dump_json(), reply.usage)
@@ -718,6 +727,11 @@ class MeteredChat(BaseChatModel):
         return Usage(calls=1, input_tokens=sent, output_tokens=longest, dollars=dollars)
 
 
+def write_message(message: AIMessage) -> str:
+    """Write a message as JSON text, for `MESSAGE`."""
+    return replace_surrogates(json.dumps(message.model_dump(mode="json", fallback=repr)))
+
+
 async def _stream(chunks: Any, call: LangChainCall) -> AIMessage:
     """Pass chunks on as they arrive, until there are more than is kept of a reply, and return the whole message."""
     whole: AIMessageChunk | None = None
@@ -751,6 +765,16 @@ def _call_synchronously(
         if measure_reply(whole) > LONGEST_REPLY:
             break
     return _to_message(whole)
+
+
+def to_chunk(message: AIMessage) -> AIMessageChunk:
+    """Convert a whole message to the only chunk of a stream."""
+    fields = message.model_dump(exclude={"type", "tool_calls", "invalid_tool_calls"})
+    calls = [
+        {**call, "args": json.dumps(call["args"]), "index": index, "type": "tool_call_chunk"}
+        for index, call in enumerate(message.tool_calls)
+    ]
+    return AIMessageChunk(**fields, tool_call_chunks=calls, chunk_position="last")
 
 
 def _to_message(whole: AIMessageChunk | None) -> AIMessage:

@@ -28,7 +28,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
         RuntimeError: the caller runs on the background loop, which would wait for itself.
     """
     loop = _get_background_loop()
-    if _get_running_loop() is loop:
+    if find_running_loop() is loop:
         coroutine.close()
         raise RuntimeError("run_sync was called on the background event loop; await the coroutine instead")
     result: Future[T] = Future()
@@ -49,7 +49,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 def is_called_synchronously() -> bool:
     """Whether the running code was called by `run_sync`, directly or not."""
-    return _get_running_loop() is _get_background_loop()
+    return find_running_loop() is _get_background_loop()
 
 
 async def _deliver(coroutine: Coroutine[Any, Any, T], result: "Future[T]") -> None:
@@ -66,7 +66,8 @@ async def _deliver(coroutine: Coroutine[Any, Any, T], result: "Future[T]") -> No
         result.set_result(value)
 
 
-def _get_running_loop() -> asyncio.AbstractEventLoop | None:
+def find_running_loop() -> asyncio.AbstractEventLoop | None:
+    """Find the event loop that runs in this thread; None if there is none."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -330,7 +330,7 @@ class TextLayer:
             if not (self._changed or self._marked or self.models) and self._get_model is None:
                 yield
                 return
-            _install()
+            install()
             token = _ACTIVE.set(self)
             try:
                 yield
@@ -623,8 +623,9 @@ def _wrap(ask: Any) -> Any:
 _WRAPPED = {name: _wrap(getattr(BaseChatModel, name)) for name in ASKING if hasattr(BaseChatModel, name)}
 
 
-def _install() -> None:
-    """Put the layer under all chat models of this process; it does nothing in a context without one."""
-    BaseChatModel._convert_input = _convert_input  # type: ignore[method-assign]
-    for name, method in _WRAPPED.items():
-        setattr(BaseChatModel, name, method)
+def install() -> None:
+    """Put the layer under all chat models of this process, once; it does nothing in a context without one."""
+    if BaseChatModel._convert_input is not _convert_input:
+        BaseChatModel._convert_input = _convert_input  # type: ignore[method-assign]
+        for name, method in _WRAPPED.items():
+            setattr(BaseChatModel, name, method)

@@ -244,6 +244,34 @@ class Journal:
         self._settled.add(key)
         return result
 
+    def record(self, kind: Kind, scope: Scope, request: Any, result: CallResult) -> None:
+        """Record an answered call behind equal ones of its place, in the calling thread, which waits shortly."""
+        attempt = 0
+        with self._lock:
+            while (made := make_key(kind, scope, request, attempt))[0] in self._settled:
+                attempt += 1
+            self._settled.add(made[0])
+        key, digest = made
+        self._count(result.usage)
+        place = (scope.key, scope.iteration, scope.phase, scope.task, scope.node)
+        reserved = (sql.RESERVE, (key, kind, *place, digest, attempt, result.usage.tokens))
+        settled = (sql.SETTLE, (result.text, *sql.to_columns(result.usage), key))
+        self._writer.run_now(sql.make_job([reserved, settled]))
+
+    async def list_replies(self, scope: Scope) -> list[tuple[str, str, str]]:
+        """List node, hash of the request and reply as JSON of each model call at a place, whatever its node, in order.
+
+        Replies that may be asked for again are left out.
+        """
+        statement = "SELECT key, scope, node, request, reply FROM calls WHERE kind = 'model' AND state = 'settled'"
+        where, values = sql.make_condition({name: getattr(scope, name) for name in ("iteration", "phase", "task")})
+        found = await self._read(f"{statement} AND {where} ORDER BY rowid", *values)
+        return [
+            tuple(row)
+            for key, place, *row in found
+            if key not in self._retryable and place == scope.at(node=row[0]).key
+        ]
+
     async def _replay(self, key: str) -> CallResult:
         statement = f"SELECT reply, {sql.USAGE} FROM calls WHERE key = ?"
         while (row := (await self._read(statement, key))[0])[0] is None:  # noqa: ASYNC110 - another loop settles it
@@ -400,6 +428,13 @@ class Recorder(Protocol):
         """Make a call, or return its recorded result."""
         ...
 
+    def record(self, kind: Kind, scope: Scope, request: object, result: CallResult) -> None:
+        """Record a call that is answered; see `Journal.record`."""
+
+    async def list_replies(self, scope: Scope) -> list[tuple[str, str, str]]:
+        """List the recorded replies at a place; see `Journal.list_replies`."""
+        ...
+
     async def put_note(self, name: str, value: object) -> None:
         """Set a note about the run."""
         ...
@@ -431,6 +466,13 @@ class NullRecorder:
     async def call_once(self, kind: Kind, scope: Scope, request: object, call: Call, *_: Any, **__: Any) -> CallResult:
         """Make the call."""
         return await call()
+
+    def record(self, *_: Any) -> None:
+        """Do nothing."""
+
+    async def list_replies(self, scope: Scope) -> list[tuple[str, str, str]]:
+        """Return nothing, as no call is recorded."""
+        return []
 
     async def put_note(self, name: str, value: object) -> None:
         """Do nothing."""

@@ -575,6 +575,11 @@ class Writer:
         except STATEMENT_ERRORS as error:
             raise self._failure(error) from error
 
+    def run_now(self, job: Job[T]) -> T:
+        """Run a job in the calling thread, which waits for the commit; for code without an event loop."""
+        with self._shared.lock:
+            return self._commit_now(job)
+
     async def put(self, job: Job[Any]) -> None:
         """Run a job; a loop that commits by itself runs it with the next `run`, or at the end of the turn."""
         loop = asyncio.get_running_loop()
@@ -650,11 +655,12 @@ class Writer:
     def _commit_now(self, job: Job[T]) -> T:
         if not self._stop.alive:  # closed while it waited
             raise self._closed
+        waiting = [*self._waiting]  # a loop may add to it meanwhile
         try:
-            results = self._shared.commit_all([*self._waiting, job])
+            results = self._shared.commit_all([*waiting, job])
         except STATEMENT_ERRORS as error:
             raise self._failure(error) from error
-        self._waiting.clear()
+        del self._waiting[: len(waiting)]
         if self._shared.is_due():
             threading.Thread(target=self._shared.checkpoint, name="checkpoint", daemon=True).start()
         last: T = results[-1]

@@ -3,7 +3,7 @@
 A worker keeps the trajectories of every task in the shard as soon as they are graded, and an evaluation its row too. So
 tasks that were graded before a worker died are not run again. Where the run itself is killed, what the shard holds is
 merged when the run is resumed: calls and rows, and of an evolution the trajectories, which it takes where its method
-does not replay calls, as that of a graph of the user's own.
+does not replay all that a task does, as that of a graph of the user's own.
 """
 
 import asyncio

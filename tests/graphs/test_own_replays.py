@@ -1,0 +1,281 @@
+"""Calls of a user's own graph that were answered before a kill are given their replies, and not sent again."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from selfwire.cli.commands import FAILED
+from selfwire.core.errors import JournalError
+from selfwire.store.journal import Journal
+from tests.commands import call
+from tests.kills import run_of, start
+from tests.processes import kill_when
+from tests.wire.server import Body, WireServer
+
+APP = '''
+import asyncio
+import operator
+import os
+from typing import Annotated, TypedDict
+
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.func import entrypoint, task
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Send
+from pydantic import BaseModel
+
+model = ChatOpenAI(model="mine", base_url=os.environ["MY_MODEL"], api_key="k", max_retries=0, temperature=1)
+streaming = ChatOpenAI(model="mine", base_url=os.environ["MY_MODEL"], api_key="k", max_retries=0, streaming=True)
+
+
+class State(TypedDict):
+    question: str
+    said: Annotated[list[str], operator.add]
+    answer: str
+
+
+def chain(*steps):
+    builder = StateGraph(State).add_sequence([(f"step{n}", step) for n, step in enumerate(steps)])
+    return builder.add_edge(START, "step0").compile()
+
+
+def note(text):
+    return {"said": [text], "answer": text}
+
+
+def write(state):
+    return f"{state['question']} So far: {state.get('said')}"
+
+
+def ask(state: State):
+    return note(model.invoke(write(state)).text)
+
+
+async def ask_later(state: State):
+    return note((await model.ainvoke(write(state))).text)
+
+
+async def ask_on_the_loop(state: State):
+    return note(model.invoke("first: " + write(state)).text + model.invoke("second: " + write(state)).text)
+
+
+def stream(state: State):
+    whole = None
+    for chunk in model.stream(write(state)):
+        whole = chunk if whole is None else whole + chunk
+    return note(model.invoke([("user", write(state)), whole, ("user", "And?")]).text)
+
+
+async def stream_later(state: State):
+    return note("".join([chunk.text async for chunk in model.astream(write(state))]))
+
+
+def ask_in_chunks(state: State):
+    return note(streaming.invoke(write(state)).text)
+
+
+class Number(BaseModel):
+    number: int
+
+
+def ask_for_number(state: State):
+    return note(str(model.with_structured_output(Number, method=METHOD).invoke(write(state)).number))
+
+
+METHOD = "json_schema"
+synchronous = chain(ask, ask, ask, ask)
+asynchronous = chain(ask_later, ask_later, ask_later)
+on_the_loop = chain(ask_on_the_loop, ask_later)
+streams = chain(stream, stream)
+streams_later = chain(stream_later, stream_later, stream_later)
+in_chunks = chain(ask_in_chunks, ask_in_chunks, ask_in_chunks)
+structured = chain(ask_for_number, ask_for_number, ask_for_number)
+
+
+def ask_alike(state: State):
+    return note(model.invoke("The same request.").text)
+
+
+samples = chain(ask_alike, ask_alike, lambda state: note(model.invoke(str(sorted(state["said"]))).text))
+
+
+def send(state: State):
+    return [Send("part", state) for _ in range(3)]
+
+
+fanned = StateGraph(State)
+fanned.add_node("part", lambda state: {"said": [model.invoke("The same request.").text]})
+fanned.add_node("join", lambda state: note(model.invoke("Join " + str(sorted(state["said"]))).text))
+fanned.add_conditional_edges(START, send, ["part"])
+fanned.add_edge("part", "join")
+fanned = fanned.compile()
+
+
+@tool
+def count(n: int) -> str:
+    """Count on."""
+    return str(n + 1)
+
+
+agent = create_agent(model, [count], system_prompt="You count.")
+
+
+def fail(state: State):
+    raise ValueError("no " + ask(state)["answer"])
+
+
+failing = chain(ask, fail)
+
+
+def swallow(state: State):
+    try:
+        return ask(state)
+    except Exception:
+        return note("none")
+
+
+swallowing = chain(swallow, swallow)
+
+
+@task
+def draft(question: str) -> str:
+    return model.invoke(question).text
+
+
+@entrypoint()
+def workflow(question: str) -> str:
+    drafts = [draft(f"{question} {n}") for n in range(2)]
+    return model.invoke(" ".join(done.result() for done in drafts)).text
+'''
+CALLS = {
+    "synchronous": 4,
+    "asynchronous": 3,
+    "on_the_loop": 3,
+    "streams": 4,
+    "streams_later": 3,
+    "in_chunks": 3,
+    "structured": 3,
+    "samples": 3,
+    "fanned": 4,
+    "agent": 3,
+    "workflow": 3,
+}
+"""Calls for a question, by graph."""
+TASKS = 2
+QUIET = 0.3
+"""Seconds after which nothing but the last request is under way."""
+
+
+@dataclass
+class Samples:
+    """A model that never says the same twice, and breaks or keeps silent at the requests of some numbers."""
+
+    silent: set[int] = field(default_factory=set)
+    broken: set[int] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+    at: float = 0.0
+
+    async def __call__(self, body: Body) -> AIMessage:
+        self.asked.append(json.dumps(body["messages"]))
+        number, self.at = len(self.asked), time.monotonic()
+        if number in self.silent:
+            await asyncio.sleep(60)
+        if number in self.broken:
+            raise RuntimeError("the server breaks")
+        if body.get("response_format"):
+            return AIMessage(json.dumps({"number": number}))
+        turns = sum(message["role"] == "assistant" for message in body["messages"])
+        if body.get("tools") and turns < 2:
+            return AIMessage("", tool_calls=[{"name": "count", "args": {"n": number}, "id": f"call-{number}"}])
+        return AIMessage(f"reply {number}")
+
+
+@pytest.fixture
+def model() -> Samples:
+    return Samples()
+
+
+@pytest.fixture
+def home(tmp_path: Path, model: Samples, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    Path("my_app.py").write_text(APP, encoding="utf-8")
+    rows = [{"input": f"What is {n} plus 1?", "reference": str(n + 1)} for n in range(TASKS)]
+    Path("q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with WireServer(model) as server:
+        monkeypatch.setenv("MY_MODEL", server.url)
+        yield tmp_path / "home"
+
+
+def is_waiting(model: Samples, asked: int) -> bool:
+    """Whether so many requests were made, the last of which waits; all before it are answered by then."""
+    return len(model.asked) >= asked and time.monotonic() - model.at > QUIET
+
+
+def evaluate(name: str) -> tuple[str, ...]:
+    return ("eval", f"my_app.py:{name}", "--benchmark", "q.jsonl", "--grader", "contains", "--concurrency", "1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+def test_after_kill_9_no_call_is_sent_again_that_was_answered(home: Path, model: Samples, name: str) -> None:
+    calls = CALLS[name]
+    model.silent = {calls, 2 * calls}  # the last of the first task, and after the resume the last but one of the second
+    kill_when(start(home, *evaluate(name)), lambda: is_waiting(model, calls))
+    kill_when(start(home, "eval", "--resume", run_of(home)), lambda: is_waiting(model, 2 * calls))
+    call(home, "eval", "--resume", run_of(home))
+    assert len(model.asked) == TASKS * calls + len(model.silent)
+    for number in model.silent:  # the first request after the kill is that without an answer, by the same replies
+        assert model.asked[number] == model.asked[number - 1]
+    found = json.loads(call(home, "eval", "--resume", run_of(home), "--json").stdout)
+    assert found["spend"]["calls"] == TASKS * calls
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_task_that_a_budget_has_stopped_pays_for_the_rest_alone(home: Path, model: Samples, name: str) -> None:
+    calls = CALLS[name]
+    assert call(home, *evaluate(name), "--budget-calls", str(calls + 2), code=3)
+    assert len(model.asked) == calls + 2
+    resumed = call(home, "eval", "--resume", run_of(home), "--budget-calls", str(TASKS * calls), "--json")
+    assert len(model.asked) == TASKS * calls
+    assert not any(asked in model.asked[: calls + 2] for asked in model.asked[calls + 2 :] if "The same" not in asked)
+    own = json.loads(resumed.stdout)["systems"][1]
+    assert own["spend"]["calls"] == TASKS * calls
+    assert own["errors"] == 0
+
+
+def test_a_task_whose_program_fails_is_asked_again_only_by_request(home: Path, model: Samples) -> None:
+    call(home, *evaluate("failing"), code=FAILED)
+    assert len(model.asked) == 2 * TASKS
+    call(home, "eval", "--resume", run_of(home), code=FAILED)
+    assert len(model.asked) == 2 * TASKS
+    call(home, "eval", "--resume", run_of(home), "--retry-failed", code=FAILED)
+    assert len(model.asked) == 4 * TASKS
+
+
+def test_a_call_that_failed_is_sent_again_and_what_is_before_it_is_not(home: Path, model: Samples) -> None:
+    model.broken = {2, 4}
+    call(home, *evaluate("synchronous"), code=FAILED)
+    assert len(model.asked) == 4
+    call(home, "eval", "--resume", run_of(home))
+    assert len(model.asked) == TASKS * CALLS["synchronous"] + len(model.broken)
+
+
+def test_a_journal_that_fails_stops_the_run_even_if_the_graph_hides_it(
+    home: Path, model: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise JournalError("journal failed: the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "record", fail)
+        assert "the disk is full" in call(home, *evaluate("swallowing"), code=None).stderr
+    assert len(model.asked) == 1

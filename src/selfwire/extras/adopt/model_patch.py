@@ -1,12 +1,15 @@
 """Edits of a program's source that have the model of a prompt be another one, where its literal says the name.
 
 A model is made by a call, such as `ChatOpenAI(model="...")`, or is a text that an agent gets in its place. Its name is
-written anew where no other prompt, node, router or tool asks the same model.
+written anew where no other prompt, node, router or tool asks the same model. Where others do, a copy of the statement
+that makes it stands below it, and the prompt's node or agent names the copy.
 """
 
 import ast
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import count
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
@@ -30,14 +33,14 @@ class ModelEdit(NamedTuple):
     Attributes:
         prompt: its name.
         place: file and line where the name of the model stands.
-        edit: of the source; the same one for prompts that share a model.
+        edits: of the source; the same for prompts that share a model and its new name.
         field: of the graph's context whose default it is; "" if it is none's.
         name: of the model, as it is written there.
     """
 
     prompt: str
     place: str
-    edit: SourceEdit
+    edits: tuple[SourceEdit, ...]
     field: str
     name: str
 
@@ -51,8 +54,8 @@ def list_model_edits(target: str, models: Mapping[str, str], edges: GraphEdits =
         edges: the edits of the team to the edges of the graph.
 
     Raises:
-        ConfigError: no literal of the source is the name of the model that such a prompt asks and no other; the message
-            has the line where the model is made, and what to write.
+        ConfigError: the source does not show by one literal which model a prompt asks, or others ask it by a name that
+            cannot be told apart; the message has the line where the model is made, and what to write.
     """
     with allow_depth(target):
         return [*ModelFinder(target, models, edges).list_edits()] if models else []
@@ -67,6 +70,7 @@ class ModelFinder:
         self.prompts = [text for text in list_texts(target) if text.is_prompt and text.name not in gone]
         self.beside = {f"node {found.beside}": found.agent for found, _ in edges.specialists}
         self.made, self.read = dict[Any, Traced](), set[ast.AST]()
+        self.named = list[tuple[ast.Name, Surroundings, frozenset[str], frozenset[Any]]]()
         self.asked = self._list_asked({f"node {removal.node}" for removal in edges.removals})
         self.fields = self.graphs.find_context_fields()
 
@@ -98,7 +102,12 @@ class ModelFinder:
             if code in agents and (model := agents[code].model) is not None:
                 parts.append((model, agents[code].at.at))
             self.read |= {node for node, _ in parts}
-            found = dict.fromkeys(made for node, at in parts for made in self._find_made(node, at))
+            found = dict[Any, None]()
+            for node, at in parts:
+                made = dict.fromkeys(self._find_made(node, at))
+                found |= made
+                if isinstance(node, ast.Name) and made:
+                    self.named.append((node, at, frozenset(labels), frozenset(made)))
             for label in {*labels} - {*gone}:
                 asked.setdefault(label, {}).update(found)
         return {label: asked[label] for label in order if label in asked}
@@ -151,6 +160,8 @@ class ModelFinder:
         has_provider = not maker or (maker == "init_chat_model" and "model_provider" not in named)
         name = model if has_provider else model.partition(":")[2]
         place = self._show_place(made)
+        if others and value is not None and (split := self._copy(text, found, value, name)):
+            return ModelEdit(text.name, place, split, "", name)
         if others:
             raise ConfigError(
                 f"{place} makes the model that {text.name!r} asks, and {others[0]} asks it too; give {text.name!r} one "
@@ -160,9 +171,55 @@ class ModelFinder:
             raise ConfigError(
                 f"{place} makes the model that {text.name!r} asks, and its name is no literal; write {name!r}"
             )
-        quoted = repr(name) if value.at.file.text[find_span(value, value.node)[0]] == "'" else f'"{name}"'
-        edit = SourceEdit(show_path(value.at.file.path), *find_span(value, value.node), quoted)
-        return ModelEdit(text.name, self._show_place(value.node, value), edit, self.fields.get(value.node, ""), name)
+        edit = SourceEdit(show_path(value.at.file.path), *find_span(value, value.node), _quote(value, name))
+        return ModelEdit(text.name, self._show_place(value.node, value), (edit,), self.fields.get(value.node, ""), name)
+
+    def _copy(self, text: LayerText, made: Traced, value: Traced, name: str) -> tuple[SourceEdit, ...]:
+        """Write a copy of the statement that makes a model, which a prompt's node or agent alone asks.
+
+        Returns:
+            () if the statement is no `NAME = ...` of a module, or others ask the model by the same words.
+        """
+        statement, file = self.graphs.program.parents.get(made.node), made.at.file
+        is_inside = any(part is value.node for part in ast.walk(made.node))
+        if not isinstance(statement, ast.Assign) or statement not in file.tree.body or not is_inside:
+            return ()
+        target, agents = statement.targets[0], [user for user in text.users if user.startswith("agent ")]
+        own = {*(agents if len(agents) == 1 else text.users)}
+        used = [found for found in self.named if made.node in found[3] and own & found[2]]
+        shared = [other for other in self.prompts if other is not text and own & {*other.users}]
+        beside = any(label in self.beside for label in text.users)
+        if (
+            len(own) > 1
+            or shared
+            or beside
+            or not used
+            or len(statement.targets) > 1
+            or not isinstance(target, ast.Name)
+        ):
+            return ()
+        if any(
+            node.id != target.id or at.file is not file or models != {made.node} or not labels <= {*text.users}
+            for node, at, labels, models in used
+        ):
+            return ()
+        copied = self._find_free_name(f"{text.name}_{target.id}")
+        begin, end = find_span(made, statement)
+        first, last = (offset - begin for offset in find_span(value, value.node))
+        source = file.text[begin:end]
+        written = copied + source[len(target.id) : first] + _quote(value, name) + source[last:]
+        line = (file.text.find("\n", end) + 1) or len(file.text)
+        path = show_path(file.path)
+        names = dict.fromkeys(SourceEdit(path, *find_span(Traced(node, at), node), copied) for node, at, _, _ in used)
+        return SourceEdit(path, line, line, f"{written}\n"), *names
+
+    def _find_free_name(self, wanted: str) -> str:
+        """Find a name for a copy of a model that the program does not use."""
+        stem = re.sub(r"\W+", "_", wanted)
+        stem = stem if stem.isidentifier() else f"model_{stem}"
+        words = {word for file in self.graphs.program.files.values() for word in re.findall(r"\w+", file.text)}
+        names = (stem if number == 1 else f"{stem}_{number}" for number in count(1))
+        return next(name for name in names if name not in words)
 
     def _find_name(self, made: Traced) -> Traced | None:
         """Find the literal that is the name of a model, in the call that makes it or as the default of a setting."""
@@ -192,3 +249,8 @@ class ModelFinder:
     def _show_place(self, node: Any, found: Traced | None = None) -> str:
         found = found or self.made[node]
         return f"{show_path(found.at.file.path)}:{node.lineno}"
+
+
+def _quote(old: Traced, name: str) -> str:
+    """Write a name in the quotes of the literal whose place it takes."""
+    return repr(name) if old.at.file.text[find_span(old, old.node)[0]] == "'" else f'"{name}"'

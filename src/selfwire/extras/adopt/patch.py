@@ -126,7 +126,7 @@ def make_patch(
     for given in list_model_edits(target, models, edges):
         why = reasons.get(f"model of {given.prompt}", "")
         head.append(f"{given.place} model of {given.prompt}: {' '.join(why.split())}")
-        edits += [] if given.edit in edits else [given.edit]
+        edits += [edit for edit in given.edits if edit not in edits]
     files = sorted({edit.file for edit in edits})
     return "\n".join([*head, "", *(_diff(Path(file), [edit for edit in edits if edit.file == file]) for file in files)])
 

@@ -93,6 +93,7 @@ from selfwire.graphs.insertions import (
     BESIDE,
     ENDS,
     INSERTED,
+    LED,
     PASSED,
     READ,
     ROUTED,
@@ -109,8 +110,8 @@ from selfwire.graphs.insertions import (
     find_places,
     find_removals,
     find_specialists,
+    has_open_edges,
     is_text_type,
-    list_fixed_edges,
     list_graph_edits,
     list_insertions,
     list_neighbours,
@@ -521,8 +522,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         free = [name for name, text in self.texts.items() if not (text.tool and "tools" in frozen)]
         are_frozen = "prompts" in frozen or {f"agent:{name}" for name in free} <= {*frozen}
         has_prompt = any(text.is_prompt for text in self.texts.values())  # critics of prompts ask for agents
-        has_edges = isinstance(self.graph, CompiledStateGraph) and list_fixed_edges(self.graph.builder)
-        if are_frozen and ("edges" in frozen or not (has_prompt and has_edges)):
+        if are_frozen and ("edges" in frozen or not (has_prompt and has_open_edges(self.graph))):
             raise ConfigError(
                 f"of graph {self.target!r} only prompts, descriptions of tools, settings and edges of its builder are "
                 "evolved, and all are frozen; freeze fewer"
@@ -637,6 +637,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         notes = {
             OFFERED: {name: list(tools) for name, tools in offered.items() if tools},
             WROTE: {node: fields for node, fields in updates.list_texts().items() if fields},
+            LED: updates.led,
             PASSED: updates.passed,
             READ: updates.read,
             GIVEN: given,
@@ -931,10 +932,12 @@ class OwnGraph(Method[OwnGraphConfig]):
         else:
             edges = AddEdge(team.topology.entry, name), AddEdge(name, team.topology.sink)
             rewiring = Rewiring(AddAgent(agent), AddNode(name, name), *edges, why=why)
-        standing = self._make_unrouted(team.with_memory(**{TAKEN_OUT: (), BESIDE: ()}))
-        assert isinstance(standing, CompiledStateGraph), "it has places"
-        _, ends = list_neighbours(standing.builder, place.after)  # with the nodes that are taken out
-        return rewiring.replace(operation=INSERT, by=name), place.replace(agent=name, before=tuple(ends))
+        if not place.is_conditional:
+            standing = self._make_unrouted(team.with_memory(**{TAKEN_OUT: (), BESIDE: ()}))
+            assert isinstance(standing, CompiledStateGraph), "it has places"
+            _, ends = list_neighbours(standing.builder, place.after)  # with the nodes that are taken out
+            place = place.replace(before=tuple(ends))
+        return rewiring.replace(operation=INSERT, by=name), place.replace(agent=name)
 
     def _insert_beside(
         self,

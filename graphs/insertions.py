@@ -743,7 +743,7 @@ def find_forks(graph: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
     if not isinstance(graph, CompiledStateGraph):
         return {}, {}
     builder, forks, hindrances = graph.builder, dict[str, tuple[str, ...]](), dict[str, str]()
-    ways, fixed = _list_ways(builder), list_fixed_edges(builder)
+    ways, fixed = list_ways(builder), list_fixed_edges(builder)
     for node in sorted({source for source, _ in builder.edges}):
         _, ends = list_neighbours(builder, node)
         elsewhere = [end for end in ends if sum(end in targets for targets in ways.values()) > 1]
@@ -770,7 +770,7 @@ def find_branches(
     builder: StateGraph[Any, Any, Any, Any], node: str, ends: tuple[str, ...]
 ) -> dict[str, frozenset[str]]:
     """Find the nodes that run after one successor of a node alone, by successor, which is one of them."""
-    ways = {**_list_ways(builder), node: []}
+    ways = {**list_ways(builder), node: []}
     reached = {end: {*find_reachable(ways, [end])} - {node, END} for end in ends}
     return {
         end: frozenset(own.difference(*(reached[other] for other in ends if other != end)))
@@ -792,7 +792,7 @@ def _find_joins(
     return joins, ""
 
 
-def _list_ways(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, list[str]]:
+def list_ways(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, list[str]]:
     """List the nodes to which edges of any kind lead from each; all of them from code that does not say it."""
     ways: dict[str, list[str]] = {node: [] for node in (START, *builder.nodes, END)}
     for source, end in [
@@ -872,7 +872,7 @@ def list_conditional_edges(builder: StateGraph[Any, Any, Any, Any]) -> dict[tupl
     """
     if _is_of_agent(builder):
         return {}
-    fixed, ways = _list_ends(builder), _list_ways(builder)
+    fixed, ways = _list_ends(builder), list_ways(builder)
     has_fork = any(len(targets) > 1 for targets in fixed.values())
     others = {*fixed, *(source for several, _ in builder.waiting_edges for source in several), START}
     found = dict[tuple[str, str], tuple[str, ...]]()

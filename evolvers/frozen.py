@@ -13,6 +13,7 @@ from typing import Any
 
 from selfwire.core.edits import Edit, RefusedRewiring, Rewiring, format_edit
 from selfwire.core.errors import ConfigError, EditError
+from selfwire.core.plugins import is_graph
 from selfwire.core.team import Team
 
 AGENT = "agent:"
@@ -131,14 +132,19 @@ def _find_faults(team: Team) -> frozenset[str]:
     held = {tool for agent in team.agents for tool in agent.tools}
     idle = [f"no node uses agent {agent.id}" for agent in team.agents if agent.id not in used]
     idle += [f"no agent holds tool {tool.name}" for tool in team.tools if tool.name not in held]
-    return frozenset([*map(str, team.topology.problems()), *idle])
+    return frozenset([*_list_problems(team), *idle])
+
+
+def _list_problems(team: Team) -> list[str]:
+    """List the problems of a topology; none of a graph of the user's own, which it only shows."""
+    return [] if is_graph(team.method) else [*map(str, team.topology.problems())]
 
 
 def _drop_loose(
     team: Team, kept: list[Rewiring], refused: list[RefusedRewiring], find_change: Callable[[Team], str]
 ) -> tuple[tuple[Rewiring, ...], tuple[RefusedRewiring, ...]]:
     """Take the last rewirings of a topology out until it may run, as a repair of it may have been refused."""
-    known = {*map(str, team.topology.problems())}
+    known = {*_list_problems(team)}
     while kept:
         teams = [team]
         for rewiring in [*kept]:
@@ -148,7 +154,7 @@ def _drop_loose(
                 refused += illegal
             else:
                 teams.append(after)
-        problems = [problem for problem in map(str, teams[-1].topology.problems()) if problem not in known]
+        problems = [problem for problem in _list_problems(teams[-1]) if problem not in known]
         if not (fault := (problems or [find_change(teams[-1])])[0]):
             break
         place = max((i for i, (a, b) in enumerate(pairwise(teams)) if a.topology != b.topology), default=-1)

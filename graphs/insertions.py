@@ -1,8 +1,9 @@
 """Edits of the edges of a graph of the user's own: where they may be made, and the graph that has them.
 
-An inserted agent stands behind a node, on all edges from it that the builder holds. It reads a field of the state that
-the node writes, and its reply takes the place of what stands there; of `messages` that is the last one. Its chat model
-is the one that the program asks at this node.
+An inserted agent stands behind a node, on all edges from it that the builder holds, or on one conditional edge whose
+end the builder holds: the router stays, and what it returns leads to the agent. It reads a field of the state that the
+node writes, and its reply takes the place of what stands there; of `messages` that is the last one. Its chat model is
+the one that the program asks at this node.
 
 A specialist works beside a node, on what this reads; its words go to an agent that is inserted behind both, and makes
 one text of theirs.
@@ -54,11 +55,15 @@ ROUTED = "routed"
 """Entry of a team's memory: routes of nodes of the program with several successors."""
 WROTE = "wrote"
 """Entry of a trajectory's notes: fields that each node has written a text to, or an answer to `messages`."""
+LED = "led"
+"""Entry of a trajectory's notes: by node, fields that it wrote a text to each time its router returned the same."""
 READ = "read"
 """Entry of a trajectory's notes: fields whose text stood in a request of each node."""
 PASSED = "passed"
 """Entry of a trajectory's notes: by node, whether it only asked models and wrote over what stood there."""
 MESSAGES = "messages"
+FIRST = "seq:step:1"
+"""Tag of the run of what a node itself is."""
 MADE = frozenset({"builder", "nodes", "channels", "trigger_to_nodes", "schema_to_mapper"})
 """Attributes of a compiled graph that its builder makes; all others are how it was compiled and configured."""
 AGENTS = ("langchain.agents", "langgraph.prebuilt.chat_agent_executor", "langgraph_supervisor")
@@ -81,6 +86,7 @@ class Insertion(FrozenModel):
         before: the nodes that follow.
         field: of the state, which it reads and writes.
         question: field of the state that holds the question, which it reads too; "" if there is none.
+        is_conditional: whether a router leads from the one to the other.
     """
 
     agent: Id
@@ -88,18 +94,20 @@ class Insertion(FrozenModel):
     before: tuple[str, ...]
     field: str
     question: str = ""
+    is_conditional: bool = False
 
     @property
     def name(self) -> str:
         """The name of the place, for critics and people."""
-        return f"{ENDS.get(self.after, self.after)}.{self.field}"
+        end = f" to {ENDS.get(self.before[0], self.before[0])}" if self.is_conditional else ""
+        return f"{ENDS.get(self.after, self.after)}.{self.field}{end}"
 
     def describe(self) -> str:
         """Describe the place, for critics and people."""
         what = "the last message of" if self.field == MESSAGES else "the question in" if self.after == START else ""
         wrote = "" if self.after == START else f" {self.after} has written into"
         before = " and ".join(ENDS.get(node, node) for node in self.before)
-        return f"{what or 'what'}{wrote} {self.field}, before {before}"
+        return f"{what or 'what'}{wrote} {self.field}, before {before}{' if code leads there' * self.is_conditional}"
 
 
 class Specialist(FrozenModel):
@@ -220,10 +228,11 @@ def list_insertions(team: Team) -> list[Insertion]:
     """List the insertions of a team, each before those behind it; agents that have been taken out are left out."""
     found = list[Insertion]()
     for after, ends, chain in list_chains(map(Insertion.model_validate, team.memory.get(INSERTED, ()))):
+        is_conditional = any(place.is_conditional for place in chain)
         for place in chain:
             if place.agent in team.agents_by_id:
-                found.append(place.replace(after=after, before=ends))
-                after = place.agent
+                found.append(place.replace(after=after, before=ends, is_conditional=is_conditional))
+                after, is_conditional = place.agent, False
     return found
 
 
@@ -313,10 +322,16 @@ def _insert_agent(
             f"agent {found.agent!r} needs {faults[0]}, which {name!r} does not have any more; put it back, "
             "evolve the graph anew, or name the graph itself if its source has this agent by now"
         )
-    builder.edges -= {(found.after, end) for end in found.before}
     _add_node(name, builder, found.agent, node, schema)
-    for source, end in [(found.after, found.agent), *((found.agent, end) for end in found.before)]:
-        builder.add_edge(source, end)
+    if found.is_conditional:
+        [(router, branch)] = builder.branches[found.after].items()
+        ends = {key: found.agent if end in found.before else end for key, end in (branch.ends or {}).items()}
+        builder.branches[found.after] = {router: branch._replace(ends=ends)}
+    else:
+        builder.edges -= {(found.after, end) for end in found.before}
+        builder.add_edge(found.after, found.agent)
+    for end in found.before:
+        builder.add_edge(found.agent, end)
 
 
 def _add_route(name: str, builder: StateGraph[Any, Any, Any, Any], route: RoutedFork) -> None:
@@ -385,7 +400,8 @@ def list_neighbours(builder: StateGraph[Any, Any, Any, Any], node: str) -> tuple
 
 def _list_missing(builder: StateGraph[Any, Any, Any, Any], found: Insertion) -> list[str]:
     """List what an insertion needs and a builder does not have."""
-    edges = [end for end in found.before if (found.after, end) not in builder.edges]
+    there = list_conditional_edges(builder) if found.is_conditional else builder.edges
+    edges = [end for end in found.before if (found.after, end) not in there]
     fields = [field for field in (found.field, found.question) if field and field not in builder.channels]
     return [
         *(f"the edge {ENDS.get(found.after, found.after)} -> {ENDS.get(end, end)}" for end in edges),
@@ -492,6 +508,7 @@ class UpdateReader(BaseCallbackHandler):
 
     Attributes:
         fields: by node, whether each field that it wrote was a text every time; of `messages`, an answer at the end.
+        led: by node and what its router returned, the fields to which it wrote a text or an answer every time.
         passed: by node, whether it only asked models, and each field that it wrote had such a text already.
         read: by node, fields whose text stood in a request of it.
     """
@@ -500,9 +517,11 @@ class UpdateReader(BaseCallbackHandler):
 
     def __init__(self) -> None:
         self.fields: dict[str, dict[str, bool]] = {}
+        self.led: dict[str, dict[str, list[str]]] = {}
         self.passed: dict[str, bool] = {}
         self.read: dict[str, list[str]] = {}
         self._nodes: dict[UUID, tuple[str, Any]] = {}
+        self._returned: dict[UUID, Any] = {}
 
     def on_chain_start(
         self, serialized: Any, inputs: Any, *, run_id: UUID, metadata: dict[str, Any] | None = None, **given: Any
@@ -534,14 +553,34 @@ class UpdateReader(BaseCallbackHandler):
         """Note that a node does more than ask a model."""
         self.passed[get_node(metadata)] = False
 
-    def on_chain_end(self, outputs: Any, *, run_id: UUID, **given: Any) -> None:
-        """Note what a node has written."""
+    def on_chain_end(
+        self,
+        outputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        **given: Any,
+    ) -> None:
+        """Note what a node has written, and what its router has returned."""
+        if parent_run_id in self._nodes and FIRST not in (tags or ()):
+            self._returned[parent_run_id] = outputs  # routers are the last that a node runs
         node, state = self._nodes.pop(run_id, ("", None))
         update = outputs.update if isinstance(outputs, Command) else outputs
         if node and isinstance(update, Mapping):
             known = self.fields.setdefault(node, {})
             for field, value in update.items():
                 known[str(field)] = known.get(str(field), True) and _is_answer(field, value)
+            if isinstance(returned := self._returned.pop(run_id, ()), list | tuple):
+                texts, keys = [], [*map(str, returned)]  # several nodes run at once
+            else:
+                texts, keys = (
+                    [str(field) for field, value in update.items() if _is_answer(field, value)],
+                    [str(returned)],
+                )
+            led = self.led.setdefault(node, {})
+            for key in keys:
+                led[key] = [field for field in texts if field in led.get(key, texts)]
         if node:
             stood = isinstance(outputs, Mapping) and all(_stands(state, *pair) for pair in outputs.items())
             self.passed[node] = self.passed.get(node, True) and stood
@@ -569,10 +608,11 @@ def _is_answer(field: Any, value: Any) -> bool:
 
 
 def find_places(graph: Any, runs: Iterable[Trajectory], question: str) -> dict[str, Insertion]:
-    """Find where an agent may be inserted, by name: behind nodes that only edges of the builder lead from.
+    """Find where an agent may be inserted, by name: behind nodes that only edges of the builder lead from, or a router.
 
-    A place needs a field that it may read and write: `messages`, or a text that each run of the node has written. A
-    node beside others that run at once is no place, as those behind it would run twice.
+    A place needs a field that it may read and write: `messages`, or a text that each run of the node has written, on a
+    conditional edge each that led there. A node beside others that run at once is no place, as those behind it would
+    run twice.
 
     Args:
         graph: with the agents that are inserted already.
@@ -584,17 +624,25 @@ def find_places(graph: Any, runs: Iterable[Trajectory], question: str) -> dict[s
     """
     if not isinstance(graph, CompiledStateGraph):
         return {}
-    wrote = dict[str, dict[str, None]]()
+    wrote, led = dict[str, dict[str, None]](), dict[tuple[str, str], list[Sequence[str]]]()
     for run in runs:
         for node, fields in run.notes.get(WROTE, {}).items():
             wrote.setdefault(node, {}).update(dict.fromkeys(fields))
+        for node, by_key in run.notes.get(LED, {}).items():
+            for key, fields in by_key.items():
+                led.setdefault((node, key), []).append(fields)
     builder, texts = graph.builder, list_text_fields(graph)
     wrote[START] = dict.fromkeys([question] if question else [])
     asked = question if question in texts else ""
+    ways = [(node, ends, [*wrote.get(node, ())], False) for node, ends in list_fixed_edges(builder).items()]
+    for (node, end), keys in list_conditional_edges(builder).items():
+        times = [fields for key in keys for fields in led.get((node, key), ())]
+        written = [field for field in times[0] if all(field in fields for fields in times)] if times else []
+        ways.append((node, (end,), written, True))
     return {
         found.name: found
-        for node, ends in list_fixed_edges(builder).items()
-        for field in wrote.get(node, ())
+        for node, ends, written, is_conditional in ways
+        for field in written
         if field in texts or (field == MESSAGES and _has_history(builder))
         for found in [
             Insertion(
@@ -603,6 +651,7 @@ def find_places(graph: Any, runs: Iterable[Trajectory], question: str) -> dict[s
                 before=ends,
                 field=field,
                 question="" if MESSAGES == field or field == asked else asked,
+                is_conditional=is_conditional,
             )
         ]
     }
@@ -626,7 +675,7 @@ def find_specialists(
             reads.setdefault(node, {}).update(dict.fromkeys(fields))
     for place in places:
         node = place.after
-        if node == START or node not in graph.builder.nodes:
+        if node == START or node not in graph.builder.nodes or place.is_conditional:
             continue
         texts = [MESSAGES] if place.field == MESSAGES else list_text_fields(variant)
         read = tuple(field for field in texts if field in reads.get(node, ()))
@@ -694,7 +743,7 @@ def find_forks(graph: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
     if not isinstance(graph, CompiledStateGraph):
         return {}, {}
     builder, forks, hindrances = graph.builder, dict[str, tuple[str, ...]](), dict[str, str]()
-    ways, fixed = _list_ways(builder), list_fixed_edges(builder)
+    ways, fixed = list_ways(builder), list_fixed_edges(builder)
     for node in sorted({source for source, _ in builder.edges}):
         _, ends = list_neighbours(builder, node)
         elsewhere = [end for end in ends if sum(end in targets for targets in ways.values()) > 1]
@@ -721,7 +770,7 @@ def find_branches(
     builder: StateGraph[Any, Any, Any, Any], node: str, ends: tuple[str, ...]
 ) -> dict[str, frozenset[str]]:
     """Find the nodes that run after one successor of a node alone, by successor, which is one of them."""
-    ways = {**_list_ways(builder), node: []}
+    ways = {**list_ways(builder), node: []}
     reached = {end: {*find_reachable(ways, [end])} - {node, END} for end in ends}
     return {
         end: frozenset(own.difference(*(reached[other] for other in ends if other != end)))
@@ -743,7 +792,7 @@ def _find_joins(
     return joins, ""
 
 
-def _list_ways(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, list[str]]:
+def list_ways(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, list[str]]:
     """List the nodes to which edges of any kind lead from each; all of them from code that does not say it."""
     ways: dict[str, list[str]] = {node: [] for node in (START, *builder.nodes, END)}
     for source, end in [
@@ -803,9 +852,7 @@ def list_fixed_edges(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, tuple
     """
     if _is_of_agent(builder):
         return {}
-    ends = dict[str, list[str]]()
-    for source, target in sorted(builder.edges):
-        ends.setdefault(source, []).append(target)
+    ends = _list_ends(builder)
     sources = [target for targets in ends.values() for target in targets if target != END]
     has_fork = any(len(targets) > 1 for targets in ends.values())
     joined = {source for several, _ in builder.waiting_edges for source in several}
@@ -815,6 +862,43 @@ def list_fixed_edges(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, tuple
         return not decides and node not in joined and not (has_fork and any(sources.count(t) > 1 for t in targets))
 
     return {node: tuple(targets) for node, targets in ends.items() if is_free(node, targets)}
+
+
+def list_conditional_edges(builder: StateGraph[Any, Any, Any, Any]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """List the edges by which one router alone leads from a node, each with what the router returns for it.
+
+    The builder holds their ends, and no other edge leads there from the node; without nodes side by side, and without
+    those of an agent of LangChain's.
+    """
+    if _is_of_agent(builder):
+        return {}
+    fixed, ways = _list_ends(builder), list_ways(builder)
+    has_fork = any(len(targets) > 1 for targets in fixed.values())
+    others = {*fixed, *(source for several, _ in builder.waiting_edges for source in several), START}
+    found = dict[tuple[str, str], tuple[str, ...]]()
+    for node, branches in builder.branches.items():
+        mappings = [branch.ends for branch in branches.values()]
+        if node in others or len(mappings) != 1 or node not in builder.nodes or builder.nodes[node].ends:
+            continue
+        for end in dict.fromkeys((mappings[0] or {}).values()):
+            if end == END or not has_fork or sum(end in targets for targets in ways.values()) == 1:
+                found[node, end] = tuple(str(key) for key, target in (mappings[0] or {}).items() if target == end)
+    return found
+
+
+def _list_ends(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, list[str]]:
+    """List the ends of the edges of a builder, by the nodes from which they lead."""
+    ends = dict[str, list[str]]()
+    for source, target in sorted(builder.edges):
+        ends.setdefault(source, []).append(target)
+    return ends
+
+
+def has_open_edges(graph: Any) -> bool:
+    """Whether an agent may be inserted somewhere in a graph."""
+    return isinstance(graph, CompiledStateGraph) and bool(
+        list_fixed_edges(graph.builder) or list_conditional_edges(graph.builder)
+    )
 
 
 def _is_of_agent(builder: StateGraph[Any, Any, Any, Any]) -> bool:
@@ -829,10 +913,11 @@ def tell_closed(graph: Any) -> str:
         return f"no agent can be inserted: the graph is no StateGraph, whose edges can be split; {WAY_OUT}"
     if _is_of_agent(graph.builder):
         return f"no agent can be inserted: nodes and edges of such an agent are those of its package; {WAY_OUT}"
-    if not list_fixed_edges(graph.builder):
+    if not has_open_edges(graph):
         return (
             "no agent can be inserted: behind each node code decides where the graph goes on, or nodes run side by "
-            "side; an edge of the builder from one node to one other, such as one to END, could be split"
+            "side; an edge of the builder from one node to one other, such as one to END, could be split, and those of "
+            "a router whose ends a Literal or a path_map says"
         )
     return ""
 
@@ -864,14 +949,16 @@ def is_text_type(kind: Any) -> bool:
 
 def list_chains(insertions: Iterable[Insertion]) -> Iterator[tuple[str, tuple[str, ...], list[Insertion]]]:
     """List the inserted agents behind each node of the program, in order, with the ends of the program's edges."""
-    chains = dict[str, list[Insertion]]()
-    ends = dict[str, tuple[str, ...]]()
+    chains = list[tuple[str, tuple[str, ...], list[Insertion]]]()
     for found in insertions:
-        for chain in chains.values():
-            if found.after in (names := [known.agent for known in chain]):
+        for after, ends, chain in chains:
+            names = [known.agent for known in chain]
+            if found.after in names:
                 chain.insert(names.index(found.after) + 1, found)
                 break
+            if found.after == after and (not found.is_conditional or {*found.before} & {*ends, *names}):
+                chain.insert(0, found)
+                break
         else:
-            chains.setdefault(found.after, []).insert(0, found)
-            ends.setdefault(found.after, found.before)
-    yield from ((node, ends[node], chain) for node, chain in chains.items())
+            chains.append((found.after, found.before, [found]))
+    yield from chains

@@ -19,7 +19,7 @@ from contextlib import aclosing, closing, suppress
 from copy import copy
 from functools import cached_property
 from inspect import Parameter, iscoroutine, signature, unwrap
-from itertools import chain, count, pairwise
+from itertools import chain, count
 from pathlib import Path
 from threading import Thread
 from traceback import extract_tb
@@ -31,7 +31,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.cache.memory import InMemoryCache
 from langgraph.errors import GraphBubbleUp
-from langgraph.graph import StateGraph
+from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.memory import InMemoryStore
@@ -40,7 +40,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring, RewritePrompt
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, RemoveEdge, Rewiring, RewritePrompt
 from selfwire.core.errors import (
     ConfigError,
     OutageError,
@@ -55,7 +55,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.text import excerpt
-from selfwire.core.topology import Edge, make_chain
+from selfwire.core.topology import Edge, Node, Topology, find_reachable
 from selfwire.core.trajectory import OFFERED, RAISED, Message, Step, ToolUse, Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.values import (
@@ -86,13 +86,14 @@ from selfwire.evolvers.hiva.schemas import ProgramEdit
 from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.prompted_model import DeclinedProposal, PromptedModel
 from selfwire.evolvers.router.config import ROUTER, RouterConfig, TrainConfig
-from selfwire.evolvers.topology_ops import add_serial, find_free_name, make_fresh_id
+from selfwire.evolvers.topology_ops import find_free_name, make_fresh_id
 from selfwire.evolvers.trajectory_text import Described, describe_tools, gather_all, shorten
 from selfwire.graphs.hiva import Hiva, get_critic
 from selfwire.graphs.insertions import (
     BESIDE,
     ENDS,
     INSERTED,
+    LED,
     PASSED,
     READ,
     ROUTED,
@@ -109,8 +110,8 @@ from selfwire.graphs.insertions import (
     find_places,
     find_removals,
     find_specialists,
+    has_open_edges,
     is_text_type,
-    list_fixed_edges,
     list_graph_edits,
     list_insertions,
     list_neighbours,
@@ -118,6 +119,7 @@ from selfwire.graphs.insertions import (
     list_routes,
     list_specialists,
     list_text_fields,
+    list_ways,
     route_by,
     tell_closed,
 )
@@ -486,17 +488,22 @@ class OwnGraph(Method[OwnGraphConfig]):
         return CallEstimate(question={"agent": float(prompts)}, learning=learning, tokens=1000)
 
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
-        """The graph's prompts as agents in a chain, and the graph itself as the last; its real edges are its own.
+        """The graph's prompts as agents, and the graph itself as the last; an edge leads to what may be sent next.
 
-        Descriptions of tools and settings are agents without a node.
+        Nodes that send no prompt are passed, and prompts of one node lead to the same ones. Descriptions of tools and
+        settings are agents without a node.
 
         Raises:
             ConfigError: the graph does not show where the question goes, or where the answer is.
         """
         self._map(self.config.asking)
-        prompts = [name for name, text in self.texts.items() if text.is_prompt]
-        names = (*prompts, AGENT)
-        edges = dict.fromkeys([*pairwise(names), *((name, AGENT) for name in prompts)])
+        prompts = {name: text for name, text in self.texts.items() if text.is_prompt}
+        edges = {
+            (name, end or AGENT) for name, text in prompts.items() for end in text.leads_to if end in (*prompts, "")
+        }
+        ways = {name: [end for source, end in edges if source == name] for name in (*prompts, AGENT)}
+        edges |= {(name, AGENT) for name in prompts if AGENT not in find_reachable(ways, [name])}
+        entry = next((name for name, text in prompts.items() if text.is_first), next(iter(prompts), AGENT))
         agents = [
             Agent(
                 id=name,
@@ -508,7 +515,12 @@ class OwnGraph(Method[OwnGraphConfig]):
         return Team(
             method=self.target,
             agents=(*agents, Agent(id=AGENT, role="Returns the answer.", prompt=self.target)),
-            topology=make_chain(*names).replace(edges=tuple(Edge(source=a, target=b) for a, b in edges)),
+            topology=Topology(
+                nodes=tuple(Node(id=name, agent=name) for name in (*prompts, AGENT)),
+                edges=tuple(Edge(source=source, target=target) for source, target in edges),
+                entry=entry,
+                sink=AGENT,
+            ),
             memory={ASKED: self.config.asking.model_dump(mode="json", include={"input", "answer"})},
         )
 
@@ -543,8 +555,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         free = [name for name, text in self.texts.items() if not (text.tool and "tools" in frozen)]
         are_frozen = "prompts" in frozen or {f"agent:{name}" for name in free} <= {*frozen}
         has_prompt = any(text.is_prompt for text in self.texts.values())  # critics of prompts ask for agents
-        has_edges = isinstance(self.graph, CompiledStateGraph) and list_fixed_edges(self.graph.builder)
-        if are_frozen and ("edges" in frozen or not (has_prompt and has_edges)):
+        if are_frozen and ("edges" in frozen or not (has_prompt and has_open_edges(self.graph))):
             raise ConfigError(
                 f"of graph {self.target!r} only prompts, descriptions of tools, settings and edges of its builder are "
                 "evolved, and all are frozen; freeze fewer"
@@ -663,6 +674,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         notes = {
             OFFERED: {name: list(tools) for name, tools in offered.items() if tools},
             WROTE: {node: fields for node, fields in updates.list_texts().items() if fields},
+            LED: updates.led,
             PASSED: updates.passed,
             READ: updates.read,
             GIVEN: given,
@@ -836,7 +848,9 @@ class OwnGraph(Method[OwnGraphConfig]):
         holding = offer_tools(team, offered)
         shown = _show_graph(holding, toolbox)
         gradients, at_tools, wanting, spent = list[Gradient](), list[Gradient](), list[Gradient](), list[Usage]()
-        for found in await gather_all(compute_gradients(_line_up(run), shown, critic, ctx.at, toolbox) for run in runs):
+        for found in await gather_all(
+            compute_gradients(_line_up(run, team.topology), shown, critic, ctx.at, toolbox) for run in runs
+        ):
             wanting += found.gradients
             gradients += [g for g in found.gradients if g.agent != AGENT and not ctx.is_frozen(g.agent)]
             at_tools += blame_tools(found.gradients, offered, self.tools, AGENT)
@@ -873,10 +887,10 @@ class OwnGraph(Method[OwnGraphConfig]):
                 rewiring, program_node = _take_out(team, removal, chosen.reason), [removal] if removal.after else []
                 edits[TAKEN_OUT] = [*list_removals(team), *program_node]
             elif found_beside := beside.get(chosen.place):
-                rewiring, made, specialist = self._insert_beside(team, chosen, places[place], found_beside, runs)
+                rewiring, made, specialist = self._insert_beside(team, chosen, places[place], found_beside)
                 edits |= {INSERTED: [*list_insertions(team), made], BESIDE: [*list_specialists(team), specialist]}
             else:
-                rewiring, made = self._insert(team, chosen, places[place], runs)
+                rewiring, made = self._insert(team, chosen, places[place])
                 edits[INSERTED] = [*list_insertions(team), made]
             accepted.append(rewiring)
             memory = {name: [edit.model_dump(mode="json") for edit in known] for name, known in edits.items()}
@@ -967,53 +981,69 @@ class OwnGraph(Method[OwnGraphConfig]):
         asked = next((name for name, text in fields if isinstance(text, str) and QUESTION in text), "")
         return find_places(self._make_unrouted(team), runs, asked)
 
-    def _insert(
-        self, team: Team, chosen: ProgramEdit, place: Insertion, runs: Sequence[Trajectory]
-    ) -> tuple[Rewiring, Insertion]:
+    def _insert(self, team: Team, chosen: ProgramEdit, place: Insertion) -> tuple[Rewiring, Insertion]:
         """Make the rewiring that inserts an agent, and its place.
 
-        In the team's topology it follows the last text that the node before it has sent, else the entry.
+        In the team's topology it follows the prompts that lead there, and leads to those that are sent next.
         """
         stem = make_fresh_id(team, chosen.name.strip() or chosen.description)
         name = find_free_name(stem, self._list_taken(team))
         agent = Agent(
             id=name, role=f"Inserted: reads and rewrites {place.describe()}.", prompt=chosen.description.strip()
         )
-        before = [step.agent for run in runs for step in run.steps if step.node == place.after and step.agent != AGENT]
         why = shorten(chosen.reason.strip() or "the gradients ask for it", 300)
-        if before and before[-1] in team.topology.agents:
-            rewiring = add_serial(team, before[-1], agent, why=why)
-        else:
-            edges = AddEdge(team.topology.entry, name), AddEdge(name, team.topology.sink)
-            rewiring = Rewiring(AddAgent(agent), AddNode(name, name), *edges, why=why)
-        standing = self._make_unrouted(team.with_memory(**{TAKEN_OUT: (), BESIDE: ()}))
-        assert isinstance(standing, CompiledStateGraph), "it has places"
-        _, ends = list_neighbours(standing.builder, place.after)  # with the nodes that are taken out
-        return rewiring.replace(operation=INSERT, by=name), place.replace(agent=name, before=tuple(ends))
+        sent, ways = self._list_sent(team), self._list_ways(team)
+        others = {**ways, place.after: [end for end in ways[place.after] if end not in place.before]}
+        before, after = _find_sent(sent, _invert(ways), [place.after]), _find_sent(sent, ways, place.before) or [AGENT]
+        left = {node: _find_sent(sent, others, others[node]) for node in sent if node in others}
+        gone = [
+            RemoveEdge(edge.source, edge.target)
+            for edge in team.topology.edges
+            if edge.source in before and edge.target in after
+            if not any(edge.source in sent[node] and edge.target in known for node, known in left.items())
+        ]
+        joined = [*(AddEdge(source, name) for source in before), *(AddEdge(name, target) for target in after)]
+        rewiring = Rewiring(*gone, AddAgent(agent), AddNode(name, name), *joined, why=why, operation=INSERT, by=name)
+        if not place.is_conditional:
+            standing = self._make_unrouted(team.with_memory(**{TAKEN_OUT: (), BESIDE: ()}))
+            assert isinstance(standing, CompiledStateGraph), "it has places"
+            _, ends = list_neighbours(standing.builder, place.after)  # with the nodes that are taken out
+            place = place.replace(before=tuple(ends))
+        return rewiring, place.replace(agent=name)
+
+    def _list_sent(self, team: Team) -> dict[str, list[str]]:
+        """List the prompts of a team that each node of its graph sends, those of a graph inside it too."""
+        there, prompts = team.topology.agents, [text for text in self.texts.values() if text.is_prompt]
+        sent = {name: [name] for name in list_graph_edits(team).prompts}
+        for node in self._list_ways(team):
+            names = [t.name for t in prompts if any(f"{user}/".startswith(f"node {node}/") for user in t.users)]
+            if own := [name for name in names if name in there]:
+                sent[node] = own
+        return {**sent, END: [AGENT]}
+
+    def _list_ways(self, team: Team) -> dict[str, list[str]]:
+        variant = self._make_unrouted(team)
+        assert isinstance(variant, CompiledStateGraph), "it has places"
+        return list_ways(variant.builder)
 
     def _insert_beside(
-        self,
-        team: Team,
-        chosen: ProgramEdit,
-        place: Insertion,
-        beside: Specialist,
-        runs: Sequence[Trajectory],
+        self, team: Team, chosen: ProgramEdit, place: Insertion, beside: Specialist
     ) -> tuple[Rewiring, Insertion, Specialist]:
         """Make the rewiring that has an agent work beside a node, and the places of it and of the one that joins both.
 
-        In the team's topology both stand behind the last text that the node has sent.
+        In the team's topology it follows what the node follows.
         """
         named = chosen.model_copy(update={"name": f"{chosen.name.strip() or 'second agent'} merge"})
         joining = named.model_copy(update={"description": chosen.merge})
-        rewiring, merge = self._insert(team, joining, place, runs)
+        rewiring, merge = self._insert(team, joining, place)
         taken = self._list_taken(team) | {merge.agent}
         name = find_free_name(make_fresh_id(team.apply(rewiring), chosen.name.strip() or chosen.description), taken)
         agent = Agent(id=name, role=f"Inserted: {beside.describe()}.", prompt=chosen.description.strip())
-        source = next(
-            edit.source for edit in rewiring.edits if isinstance(edit, AddEdge) and edit.target == merge.agent
-        )
-        edits = AddAgent(agent), AddNode(name, name), AddEdge(source, name), AddEdge(name, merge.agent)
-        rewiring = rewiring.replace(edits=(*rewiring.edits, *edits), operation=INSERT_BESIDE, by=name)
+        ways = _invert(self._list_ways(team))
+        before = _find_sent(self._list_sent(team), ways, ways[beside.beside])
+        joined = [*(AddEdge(source, name) for source in before), AddEdge(name, merge.agent)]
+        edits = (*rewiring.edits, AddAgent(agent), AddNode(name, name), *joined)
+        rewiring = rewiring.replace(edits=edits, operation=INSERT_BESIDE, by=name)
         return rewiring, merge, beside.replace(agent=name, merge=merge.agent)
 
     def _list_taken(self, team: Team) -> set[str]:
@@ -1181,7 +1211,8 @@ def _fill_context(
     elif isinstance(given["context"], Mapping):
         given["context"] = {**values, **given["context"]}
     plain = {name: getattr(value, "value", value) for name, value in values.items()}
-    return {**(config or {}), "configurable": plain | (config or {}).get("configurable", {})}
+    configured = (graph.config or {}).get("configurable", {})  # by `with_config`
+    return {**(config or {}), "configurable": plain | configured | (config or {}).get("configurable", {})}
 
 
 def _make_layered(kind: Any, make_layer: Callable[[], TextLayer], values: Mapping[str, Any]) -> Any:
@@ -1391,9 +1422,12 @@ async def compute_gradients(
         return Backward(usage=loss.usage)
     own, overall = at_sink.system_prompt.strip(), at_sink.overall
     at_sink = at_sink.replace(system_prompt="", overall=overall if own in overall else f"{overall}\n{own}".strip())
-    if list_insertions(team):  # these have no place of their own in the chain of the source
-        team = team.replace(topology=make_chain(*(step.node for step in run.steps)))
-    found = await propagate_gradients(run, team, at_sink, critic, environment=True, toolbox=toolbox, scope=scope)
+    nodes = tuple(Node(id=step.node, agent=step.agent) for step in run.steps)
+    sent = tuple(Edge(source=step.node, target=message.target) for step in run.steps for message in step.sent)
+    taken = Topology(nodes=nodes, edges=sent, entry=run.steps[0].node, sink=team.topology.sink)
+    found = await propagate_gradients(
+        run, team, at_sink, critic, environment=True, toolbox=toolbox, scope=scope, taken=taken
+    )
     return found.replace(usage=loss.usage + found.usage)
 
 
@@ -1441,24 +1475,45 @@ def _list_given(call: MeteredCall, question: Question) -> dict[str, list[str]]:
     return given
 
 
-def _line_up(run: Trajectory) -> Trajectory:
-    """A run as one of the chain of texts: each hands its last reply on to the next, and the last to the graph.
+def _find_sent(sent: Mapping[str, Sequence[str]], ways: Mapping[str, Sequence[str]], nodes: Iterable[str]) -> list[str]:
+    """Find the prompts that nodes send, or the first ones on the ways from those that send none."""
+    found = find_reachable({node: () if node in sent else ends for node, ends in ways.items()}, nodes)
+    return list(dict.fromkeys(name for node in ways if node in found for name in sent.get(node, ())))
 
-    What else the program put into a text stands beside that.
+
+def _invert(ways: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """List the nodes that lead to each."""
+    return {node: [source for source, ends in ways.items() if node in ends] for node in ways}
+
+
+def _line_up(run: Trajectory, topology: Topology) -> Trajectory:
+    """A run as one of its texts: each hands its last reply on to those that were sent behind it, or to the graph.
+
+    These are its next ones in the team's topology, where texts that were not sent are passed; else the one that came
+    next. What else the program put into a text stands beside that.
     """
     given: Mapping[str, Sequence[str]] = run.notes.get(GIVEN, {})
     last = {step.agent: step for step in run.steps if step.agent != AGENT}
-    names = [*last, AGENT]
-    steps = list[Step]()
-    for name, after in zip(names, [*names[1:], ""], strict=True):
+    names = [*dict.fromkeys(step.agent for step in reversed(run.steps) if step.agent != AGENT)][::-1]
+    handed, inboxes = dict[str, list[str]](), dict[str, list[Message]]()
+    for place, name in enumerate(names):
+        later = names[place + 1 :]
+        passed = {**topology.successors, **dict.fromkeys(later, ())}
+        found = find_reachable(passed, topology.successors.get(name, ()))
+        handed[name] = [after for after in later if after in found] or ([AGENT] if AGENT in found else later[:1])
+        handed[name] = handed[name] or [AGENT]
+    steps, known = list[Step](), set[str]()
+    for name in (*names, AGENT):
         output = last[name].output if name in last else run.answer or ""
         tools = tuple(use for step in run.steps if step.agent == name for use in step.tools)
-        sent = (Message(source=name, target=after, text=output),) if after else ()
-        inbox = steps[-1].sent if steps else ()
-        known = {step.output.strip() for step in steps}
+        sent = tuple(Message(source=name, target=after, text=output) for after in handed.get(name, ()))
+        inbox = inboxes.get(name, [])
         if put := "\n\n".join(part for part in given.get(name, ()) if part not in known):
-            inbox = (*inbox, Message(source="the program", target=name, text=put))
-        steps.append(Step(node=name, agent=name, output=output, inbox=inbox, sent=sent, tools=tools))
+            inbox = [*inbox, Message(source="the program", target=name, text=put)]
+        steps.append(Step(node=name, agent=name, output=output, inbox=tuple(inbox), sent=sent, tools=tools))
+        known.add(output.strip())
+        for message in sent:
+            inboxes.setdefault(message.target, []).append(message)
     return run.replace(steps=tuple(steps))
 
 

@@ -327,7 +327,7 @@ def _is_legal(team: Team, part: TeamPart, frozen: Sequence[str]) -> bool:
         return False
     topology = smaller.topology
     reached = find_reachable(topology.successors, [topology.entry])
-    return topology.sink in reached and not find_dead_nodes(topology)
+    return topology.sink in reached and {*find_dead_nodes(topology)} <= {*find_dead_nodes(team.topology)}
 
 
 def compute_worth(part: TeamPart, whole: Mapping[str, float], without: Mapping[str, float]) -> PartWorth:

@@ -6,6 +6,7 @@ from selfwire.core.errors import ModelError, ReplyError, get_error_cost
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.text import excerpt
+from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id
@@ -189,6 +190,7 @@ async def propagate_gradients(
     environment: bool,
     toolbox: Mapping[str, Described],
     scope: Scope,
+    taken: Topology | None = None,
 ) -> Backward:
     """The textual chain rule: dL/dv_i = LLM({dL/dv_j of executed successors j}, y_i), level by level.
 
@@ -198,8 +200,9 @@ async def propagate_gradients(
     Args:
         environment: off is "w/o Env": critics do not read what the environment says of the answer (D34).
         toolbox: the run's tools, the team's own included, whose descriptions are shown.
+        taken: the ways that the run has taken, without cycles, where the team's topology has others too.
     """
-    topology = team.topology
+    topology = taken or team.topology
     shown = trajectory if environment else trajectory.replace(feedback=None)
     steps = {step.node: step for step in trajectory.steps}
     gradients = {topology.sink: at_sink}

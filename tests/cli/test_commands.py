@@ -348,6 +348,12 @@ def test_clean_spares_a_foreign_library(tmp_path: Path) -> None:
         (["evolve", "--from", "archive@1"], r"No such option: --from; did you mean: selfwire evolve archive@1\n"),
         (["evolve", "--from=archive@1", "--seed", "1"], r"--from; did you mean: selfwire evolve archive@1\n"),
         (["show", "archive", "--from", "x"], r"No such option: --from[^;]*$"),
+        (
+            ["eval", "a:b", "--input", '{"a": "{question}"}'],
+            r"No such option: --input; did you mean: --set 'input=\{\"a\": \"\{question\}\"\}'\n",
+        ),
+        (["eval", "a:b", "--answer=c"], r"No such option: --answer; did you mean: --set answer=c\n"),
+        (["show", "archive", "--answer", "x"], r"No such option: --answer[^;]*$"),
     ],
 )
 def test_bad_input_is_one_clear_message_and_exit_code_2(home: Path, arguments: list[str], message: str) -> None:

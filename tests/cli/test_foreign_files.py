@@ -619,6 +619,15 @@ def test_a_team_of_a_graph_of_another_user_is_asked_after_consent(home: Path, he
     assert selfwire.run(saved_graph, "What is 2 + 2?", model="offline", home=home).answer == "4"
 
 
+def test_a_team_of_a_graph_that_is_not_here_says_so(home: Path, here: Path, saved_graph: str) -> None:
+    (here / "foreign_graph.py").unlink()
+    told = call(home, "run", saved_graph, "What is 2 + 2?", code=WRONG).stderr
+    assert f"the graph foreign_graph:graph of team {saved_graph}@" in told
+    assert f"is not here: no file below {here} has it" in told
+    assert "work in the folder of the program" in told
+    assert "another user" not in told
+
+
 def test_a_graph_that_the_command_line_names_is_agreed_to(home: Path, here: Path, saved_graph: str) -> None:
     (here / "own_graph.py").write_text(GRAPH)
     words = ("What is 2 + 2?", "--team", saved_graph)

@@ -1,6 +1,7 @@
 """Agents on edges of a graph: the graph that has them keeps everything else, and the given one stays as it is."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
@@ -28,6 +29,7 @@ from selfwire.evolvers.frozen import drop_frozen, find_frozen_change
 from selfwire.graphs.insertions import (
     BESIDE,
     INSERTED,
+    LED,
     PASSED,
     READ,
     TAKEN_OUT,
@@ -41,6 +43,7 @@ from selfwire.graphs.insertions import (
     find_removals,
     find_specialists,
     list_chains,
+    list_conditional_edges,
     list_insertions,
     list_removals,
     tell_closed,
@@ -251,6 +254,9 @@ def test_an_agent_of_langchain_has_no_places_but_as_a_node_of_a_graph() -> None:
 def test_a_graph_whose_nodes_all_decide_tells_why_none_may_come_in() -> None:
     builder = StateGraph(Desk).add_node(read).add_conditional_edges(START, lambda state: "read", ["read"])
     builder.add_conditional_edges("read", lambda state: END, [END])
+    assert not tell_closed(builder.compile())
+    builder = StateGraph(Desk).add_node(read).add_conditional_edges(START, lambda state: "read", ["read"])
+    builder.add_conditional_edges("read", lambda state: END)
     assert "behind each node code decides" in tell_closed(builder.compile())
 
 
@@ -264,9 +270,66 @@ def test_nodes_side_by_side_are_no_places() -> None:
     assert [*find_places(joined, [run(wrote)], "question")] == ["START.question", "a.answer"]
 
 
+def make_looped(route: Callable[[Desk], Any], ends: Any = None) -> Graph:
+    """A node whose router sends it to itself, by way of another one, or to the end."""
+    builder = StateGraph(Desk).add_node(read).add_node("ask", read)
+    builder.add_edge(START, "read").add_conditional_edges("read", route, ends).add_edge("ask", "read")
+    return builder.compile()
+
+
+def choose(state: Desk) -> Literal["ask", "__end__"]:
+    return "__end__" if "Read Read" in state["question"] + state["answer"] else "ask"
+
+
+def test_an_agent_comes_before_one_end_of_a_router_where_it_was_a_text_that_led_there() -> None:
+    graph, reader = make_looped(choose), UpdateReader()
+    graph.invoke({"question": "Read"}, {"callbacks": [reader]})
+    assert reader.led == {"read": {"__end__": ["answer"]}}
+    noted = Trajectory(question=Question(id="1", input="x"), workflow="x", notes={LED: reader.led})
+    other = noted.replace(notes={LED: {"read": {"ask": []}}})
+    found = find_places(graph, [noted, other], "")
+    assert [*found] == ["read.answer to END"]
+    place = found["read.answer to END"]
+    assert place.describe() == "what read has written into answer, before END if code leads there"
+    made = make(graph, place.replace(agent="checker"))
+    assert list_conditional_edges(made.builder) == {("read", "ask"): ("ask",), ("read", "checker"): ("__end__",)}
+    assert ask(made, {"question": "Read"})["answer"].startswith("<text>\nRead Read\n</text>\n\nYou check it. checker")
+    assert list_conditional_edges(graph.builder) == {("read", "ask"): ("ask",), ("read", END): ("__end__",)}
+    once_not = noted.replace(notes={LED: {"read": {"__end__": []}}})
+    assert not find_places(graph, [noted, once_not], "")
+
+
+def test_a_router_that_leads_to_several_at_once_gives_no_places() -> None:
+    graph, reader = make_looped(lambda state: ["__end__"], ["ask", END]), UpdateReader()
+    graph.invoke({"question": "it"}, {"callbacks": [reader]})
+    assert reader.led == {"read": {"__end__": []}}
+    assert not list_conditional_edges(make_looped(lambda state: END).builder)
+    builder = StateGraph(Desk).add_node(read).add_node("ask", read).add_edge(START, "read").add_edge("read", "ask")
+    beside = builder.add_conditional_edges("read", choose).add_edge("ask", END).compile()
+    assert not list_conditional_edges(beside.builder)
+
+
+def test_agents_on_edges_of_one_router_stay_on_their_own() -> None:
+    conditional = {"is_conditional": True}
+    team = make_team(
+        insert("read", END, "a", **conditional), insert("read", "ask", "b", **conditional), insert("a", END, "c"),
+        insert("read", "a", "d", **conditional),
+    )  # fmt: skip
+    assert [(found.agent, found.after, found.before, found.is_conditional) for found in list_insertions(team)] == [
+        ("d", "read", (END,), True),
+        ("a", "d", (END,), False),
+        ("c", "a", (END,), False),
+        ("b", "read", ("ask",), True),
+    ]
+    made = make(make_looped(choose), *list_insertions(team))
+    assert list_conditional_edges(made.builder) == {("read", "b"): ("ask",), ("read", "d"): ("__end__",)}
+    assert {("d", "a"), ("a", "c"), ("c", END), ("b", "ask")} <= made.builder.edges
+
+
 @pytest.mark.parametrize(
     ("found", "told"),
     [
+        (insert("read", END, is_conditional=True), "'checker' needs the edge read -> END"),
         (insert("decide", END), "'checker' needs the edge decide -> END, which 'my_app:graph' does not have any more"),
         (insert("read", "x"), "the edge read -> x"),
         (insert("read", END, field="note"), "the field 'note' of the state"),

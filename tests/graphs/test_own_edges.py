@@ -185,6 +185,36 @@ def test_the_prompt_of_an_inserted_agent_is_evolved(home: Path, shop: Shop) -> N
     assert "desk-checker -> graph: You look at the desk." in blamed
 
 
+@pytest.mark.slow
+def test_a_checker_comes_in_where_a_router_decides_and_is_taken_home(home: Path, shop: Shop) -> None:
+    router = """def route(state: Desk) -> Literal["look", "__end__"]:
+    return "look" if not state["calls"] else "__end__"
+
+
+builder = StateGraph(Desk)"""
+    source = APP.replace("import TypedDict", "import Literal, TypedDict").replace("builder = StateGraph(Desk)", router)
+    source = source.replace('add_edge("decide", END)', 'add_conditional_edges("decide", route)')
+    Path("shop_app.py").write_text(source, encoding="utf-8")
+    shop.insertion["place"] = "decide.answer to END"
+    evolve(home)
+    [asked] = shop.list_asked("ProgramEdit")
+    assert (
+        "<places>\nSTART.question: the question in question, before look\n"
+        "decide.answer to END: what decide has written into answer, before END if code leads there\n</places>"
+    ) in asked
+    [found] = list_insertions(selfwire.load("desk", home=home))
+    assert (found.after, found.before, found.is_conditional) == ("decide", ("__end__",), True)
+    score, requests = measure(home, shop, "desk")
+    call(home, "export", "desk", "mine.patch")
+    subprocess.run(["git", "apply", "mine.patch"], check=True)
+    patched = Path("shop_app.py").read_text(encoding="utf-8")
+    assert 'add_conditional_edges("decide", route, {"look": "look", END: "desk_checker"})' in patched
+    Path("mended_app.py").write_text(patched, encoding="utf-8")  # a name that this process has not imported
+    again, patched_requests = measure(home, shop, "mended_app.py:graph")
+    assert (score, again) == (1, 1)
+    assert requests <= patched_requests
+
+
 def test_a_person_is_asked_before_an_agent_is_inserted(home: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "has_terminal", lambda: True)
     done = evolve(home, *FEW, "--approve", "edits", typed="r\nno checker\n")

@@ -140,6 +140,17 @@ def test_a_context_of_the_caller_comes_before_that_of_the_team(home: Path) -> No
     assert graph.invoke(ASKED, context={})["wish"] == "help 2"
 
 
+def test_a_config_of_the_caller_comes_before_the_settings_of_the_team_however_it_is_given(home: Path) -> None:
+    source = APP.replace("RunnableLambda\n", "RunnableConfig, RunnableLambda\n")
+    source = source.replace("runtime: Runtime[Limits])", "runtime: Runtime[Limits], config: RunnableConfig)")
+    source = source.replace("else 0}", "else 0} {config['configurable']['sentences']}")
+    Path("configured_app.py").write_text(source, encoding="utf-8")
+    graph = make_team().replace(method="configured_app.py:graph").graph()
+    assert graph.invoke(ASKED)["wish"] == "help 2 2"
+    assert graph.invoke(ASKED, {"configurable": {"sentences": 3}})["wish"] == "help 2 3"
+    assert graph.with_config(configurable={"sentences": 3}).invoke(ASKED)["wish"] == "help 2 3"
+
+
 def test_an_interrupt_waits_in_a_checkpoint_and_is_resumed(home: Path, shop: Shop) -> None:
     graph, config = make_team("waiting").graph(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "1"}}
     assert graph.invoke(ASKED, config)["__interrupt__"][0].value == "send it?"

@@ -23,6 +23,10 @@ INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError, typer.Abort)
 """Errors by which a person stops a command."""
 
 
+SETTING = frozenset({"adopt", "eval", "evolve", "run"})
+"""Commands whose `--set` says where a graph of the user's own takes the question and has the answer."""
+
+
 class ExplainedInterrupt(KeyboardInterrupt):
     """A person has stopped a command, and how it goes on is printed."""
 
@@ -42,7 +46,7 @@ def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> N
         raise typer.Exit(NO_READER) from None
     ours = format_in_one_line(error) if isinstance(error, SelfwireError | ValueError) else ""
     if isinstance(error, USAGE):
-        _point_at_team(error, given)
+        _point_at_way(error, given)
         _name_no_version(error, given)
         ours = format_usage_error(error) if isinstance(error.__cause__, ValidationError) else ""
         print_error(format_usage_error(error), given, COMMANDS)
@@ -59,12 +63,22 @@ def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> N
         raise typer.Exit(WRONG) from None
 
 
-def _point_at_team(error: Any, given: Sequence[str]) -> None:
-    """Have the fault of an option `--from`, which evolve does not have, name how a saved team is evolved."""
-    if getattr(error, "option_name", "") == "--from" and "evolve" in given:
-        place = next(place for place, word in enumerate(given) if word.partition("=")[0] == "--from")
-        team = given[place].partition("=")[2] or next(iter(given[place + 1 :]), "NAME@3")
-        error.message, error.possibilities = f"{error.message}; did you mean: selfwire evolve {shlex.quote(team)}", None
+def _point_at_way(error: Any, given: Sequence[str]) -> None:
+    """Have the fault of an option that no command has name how its value is given.
+
+    `--from` is how a saved team is evolved, and `--input` and `--answer` are fields of a graph of the user's own.
+    """
+    option = getattr(error, "option_name", "")
+    place = next((place for place, word in enumerate(given) if word.partition("=")[0] == option), None)
+    if place is None:
+        return
+    value, way = given[place].partition("=")[2] or next(iter(given[place + 1 :]), ""), ""
+    if option == "--from" and "evolve" in given:
+        way = f"selfwire evolve {shlex.quote(value or 'NAME@3')}"
+    elif option in ("--input", "--answer") and SETTING & {*given}:
+        way = f"--set {shlex.quote(f'{option[2:]}={value}')}"
+    if way:
+        error.message, error.possibilities = f"{error.message}; did you mean: {way}", None
 
 
 def _name_no_version(error: Any, given: Sequence[str]) -> None:

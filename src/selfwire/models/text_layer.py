@@ -60,6 +60,8 @@ class LayerText(FrozenModel):
         setting: field of the program's context whose value it is, which no request carries as a text; "" for a text.
         choices: how Python writes each value of a setting, by what people read; empty for a number.
         users: that send it, such as `node plan` or `tool search`; () if they are not known.
+        leads_to: names of the prompts that the program may send next, "" for none before its end; of a prompt.
+        is_first: whether the program may begin with it.
     """
 
     name: str
@@ -75,6 +77,8 @@ class LayerText(FrozenModel):
     setting: str = ""
     choices: FrozenJson = FrozenMap()
     users: tuple[str, ...] = ()
+    leads_to: tuple[str, ...] = ()
+    is_first: bool = False
 
     @property
     def is_prompt(self) -> bool:

@@ -30,7 +30,7 @@ from langgraph.store.memory import InMemoryStore
 from pydantic import Field, TypeAdapter, ValidationError
 
 from selfwire.core.errors import ConfigError, LibraryError
-from selfwire.core.plugins import find_graph_file, is_graph
+from selfwire.core.plugins import GRAPHS, find_graph_file, is_graph
 from selfwire.core.team import Lineage, Team
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, is_id, to_canonical_json, to_plain_json
 from selfwire.store.files import (
@@ -497,13 +497,18 @@ class Library:
             ask: puts the question to the user; False where nobody can answer.
 
         Raises:
-            ConfigError: the user neither has saved the version nor agrees to the code of its team.
+            ConfigError: the user neither has saved the version nor agrees to the code of its team, or it is not here.
         """
         text = _describe_for_mark(version.name, version.run, version.step, team)
         if not is_graph(team.method) or is_own(text, version.mark):
             return
         origin = f"team {version.ref} in {self.where} is not known as saved by you"
         file = find_graph_file(team.method)
+        if team.method not in GRAPHS and not Path(file).is_file():
+            raise ConfigError(
+                f"the graph {team.method} of team {version.ref} is not here: no file below {Path.cwd()} has it, nor does "
+                "PYTHONPATH lead to it; work in the folder of the program"
+            )
         found = f"{origin}, and names the code of the graph {team.method}{f' in {file}' if file else ''}"
         digest = hashlib.sha256(to_canonical_json([team.method, file]).encode()).hexdigest()
         place = f"{self.where}/{version.name}" if "://" in self.where else Path(self.where, version.name)

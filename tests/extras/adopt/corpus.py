@@ -1,4 +1,7 @@
-"""The programs of this folder, and their inventories in lines that a test compares exactly."""
+"""The programs of this folder, and their inventories in lines that a test compares exactly.
+
+`python -m tests.extras.adopt.corpus` prints how many lines each needs so that nothing of it is opaque.
+"""
 
 import json
 from collections.abc import Iterator
@@ -231,3 +234,24 @@ def list_text_lines(text: ProgramText) -> Iterator[str]:
 
 def join(graph: str, name: str) -> str:
     return f"{graph}/{name}" if graph else name
+
+
+MOST = 5
+"""Lines that may be added to a program."""
+
+
+def count_added() -> dict[str, int]:
+    """Count the opaque things of each program, for each of which its inventory names a line or a form that opens it."""
+    return {program: sum(line.startswith("opaque ") for line in read_expected(program)) for program in GRAPHS}
+
+
+def format_added() -> str:
+    """Write how many programs need no line, and how many need a few at most, as a row of a table."""
+    added = [*count_added().values()]
+    shares = [sum(count <= most for count in added) for most in (0, MOST)]
+    return "| " + " | ".join(f"{share} of {len(added)} ({share / len(added):.0%})" for share in shares) + " |"
+
+
+if __name__ == "__main__":
+    needy = [f"{count} {program}" for program, count in count_added().items() if count]
+    print(*needy, format_added(), sep="\n")  # noqa: T201

@@ -208,6 +208,115 @@ def test_edges_are_split_in_every_form(name: str) -> None:
     assert source.count("DATE_CHECKER") == 2
 
 
+ROUTED = """
+
+class Desk(TypedDict):
+    question: str
+    notes: str
+    answer: str
+
+
+def read(state: Desk) -> dict:
+    return {"notes": model.invoke("Read: " + state["question"]).text}
+
+
+def decide(state: Desk) -> dict:
+    return {"answer": model.invoke("Decide: " + state["notes"]).text}
+
+
+def route(state: Desk) -> Literal["decide", "__end__"]:
+    return "decide" if "?" in state["question"] else "__end__"
+
+
+def is_open(state: Desk):
+    return "?" in state["question"]
+
+
+def name_next(state):
+    return route(state)
+
+
+builder = StateGraph(Desk)
+builder.add_node(read)
+builder.add_node(decide)
+builder.add_edge(START, "read")
+builder.add_edge("decide", END)
+"""
+CONDITIONAL = {
+    "literal": 'builder.add_conditional_edges("read", route)  # on\n' + MADE,
+    "named": 'builder.add_conditional_edges(source="read", path=route)\n' + MADE,
+    "wrapped": 'builder.add_conditional_edges(\n    "read",\n    route,\n)\n' + MADE,
+    "listed": 'builder.add_conditional_edges("read", name_next, ["decide", END])\n' + MADE,
+    "mapped": 'builder.add_conditional_edges("read", is_open, {True: "decide", False: END})\n' + MADE,
+    "keyword": 'builder.add_conditional_edges("read", is_open, path_map={True: "decide", False: END})\n' + MADE,
+    "chained": 'graph = builder.add_conditional_edges("read", route, ["decide", END]).compile()\n',
+    "alias": 'branch = builder.add_conditional_edges\nbranch("read", route)\n' + MADE,
+    "folded": (
+        'graph = (\n    builder\n    .add_conditional_edges("read", is_open, {True: "decide", False: END})\n'
+        "    .compile()\n)\n"
+    ),
+}
+AHEAD = Insertion(
+    agent="note-checker", after="read", before=("decide",), field="notes", question="question", is_conditional=True
+)
+ASIDE = Insertion(agent="closer", after="read", before=("__end__",), field="notes", is_conditional=True)
+BEHIND = Insertion(agent="note-reader", after="note-checker", before=("decide",), field="notes")
+
+
+@pytest.mark.parametrize("name", CONDITIONAL)
+@pytest.mark.parametrize("edits", [(AHEAD,), (ASIDE,), (AHEAD, ASIDE, BEHIND, CHECK)], ids=["ahead", "aside", "all"])
+@pytest.mark.parametrize("question", ["When?", "Thanks."])
+def test_the_ends_of_a_router_lead_to_new_nodes_in_every_form(
+    name: str, edits: tuple[Insertion, ...], question: str
+) -> None:
+    source = check(f"{HEAD}{ROUTED}{CONDITIONAL[name]}", f"{name}_routed", *edits, given={"question": question})
+    assert ('"note_checker"' in source) is (AHEAD in edits)
+    assert source.count('add_node("closer", closer)') == (ASIDE in edits)
+    assert source.count("add_conditional_edges") == 1
+
+
+def test_a_router_by_a_mapping_that_a_patch_cannot_change_is_named_with_what_to_do() -> None:
+    mapped = f'ENDS = {{True: "decide", False: END}}\nbuilder.add_conditional_edges("read", is_open, ENDS)\n{MADE}'
+    Path("kept.py").write_text(f"{HEAD}{ROUTED}{mapped}", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"kept.py:\d+ has the conditional edge of read in a form") as refusal:
+        write_patch("kept.py:graph", ASIDE)
+    told = str(refusal.value)
+    assert 'have its path_map lead to "closer" in place of END' in told
+    assert told.endswith('builder.add_node("closer", closer)\nbuilder.add_edge("closer", END)')
+
+
+def test_a_loop_of_tools_gets_an_agent_before_its_end() -> None:
+    body = """from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.prebuilt import ToolNode, tools_condition
+
+
+@tool
+def find(words: str) -> str:
+    \\"\\"\\"Find a rule.\\"\\"\\"
+    return "Rule 1."
+
+
+def agent(state: MessagesState) -> dict:
+    if len(state["messages"]) > 1:
+        return {"messages": [model.invoke(state["messages"])]}
+    call = {"name": "find", "args": {"words": "x"}, "id": "1"}
+    return {"messages": [AIMessage("", tool_calls=[call])]}
+
+
+builder = StateGraph(MessagesState)
+builder.add_node(agent)
+builder.add_node("tools", ToolNode([find]))
+builder.add_edge(START, "agent")
+builder.add_conditional_edges("agent", tools_condition)
+builder.add_edge("tools", "agent")
+graph = builder.compile()
+""".replace("\\", "")
+    found = Insertion(agent="closer", after="agent", before=("__end__",), field="messages", is_conditional=True)
+    source = check(f"{HEAD}{body}", "loop_of_tools", found, given={"messages": [("user", "When?")]})
+    assert 'add_conditional_edges("agent", tools_condition, {"tools": "tools", END: "closer"})' in source
+
+
 FIRST = Removal(node="read", after="__start__", before="decide", agents=("gone",))
 LAST = Removal(node="decide", after="read", before="__end__", agents=("gone",))
 ASKER = Insertion(agent="asker", after="__start__", before=("read",), field="question")

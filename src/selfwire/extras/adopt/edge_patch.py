@@ -1,6 +1,7 @@
 """Edits of a program's source that write edits of its graph into it.
 
-Of an inserted agent these are a prompt, a node for it, and the edge split in two; of one beside a node two edges, and a
+Of an inserted agent these are a prompt, a node for it, and the edge split in two, or a mapping of what a router returns
+that leads to it, and an edge from it; of one beside a node two edges, and a
 field for its text in the state of the agent behind both; of a node that is taken out the call that adds it and one edge
 go, and the other leads past it.
 
@@ -11,7 +12,7 @@ and its place in the source.
 import ast
 import keyword
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from textwrap import indent
 from typing import Any, NamedTuple
@@ -120,9 +121,16 @@ def list_edge_edits(target: str, edges: GraphEdits) -> list[tuple[str, list[str]
     with allow_depth(target):
         writer, joins = EdgeWriter(read_graphs(target), edges), {found.merge: found for found, _ in edges.specialists}
         written = list[tuple[str, list[str], list[SourceEdit]]]()
+        conditional = dict[str, dict[str, list[Insertion]]]()
         for source, ends, chain in list_chains(found for found, _ in edges.inserted):
+            if chain[0].is_conditional:
+                conditional.setdefault(source, {})[ends[0]] = chain
+                continue
             edits, place = writer.split(source, ends, chain)
             written.append((place, [joins.get(found.agent, found).agent for found in chain], edits))
+        for source, chains in conditional.items():
+            edits, place = writer.split_conditional(source, chains)
+            written.append((place, [found.agent for chain in chains.values() for found in chain], edits))
         for removal in edges.removals:
             edits, place = writer.take_out(removal)
             written.append((place, [removal.node], edits))
@@ -141,7 +149,7 @@ class EdgeWriter:
         self.joins = {found.merge: found for found, _ in edges.specialists}
         self.taken = {word for file in self.program.files.values() for word in re.findall(r"\w+", file.text)}
         self.names = {agent: self._find_name(agent) for agent in self.prompts}
-        chains = list_chains(found for found, _ in edges.inserted)
+        chains = list_chains(found for found, _ in edges.inserted if not found.is_conditional)
         self.behind = {source: self.names[chain[-1].agent] for source, _, chain in chains}
 
     def split(self, source: str, ends: Sequence[str], chain: Sequence[Insertion]) -> tuple[list[SourceEdit], str]:
@@ -162,6 +170,78 @@ class EdgeWriter:
         if not edits or len(written) < len(edits):
             raise self._make_refusal(source, ends, made, calls, nodes[len(made) :], links)
         return written, f"{show_path(calls[0].at.file.path)}:{calls[0].node.end_lineno}"
+
+    def split_conditional(self, source: str, chains: Mapping[str, Sequence[Insertion]]) -> tuple[list[SourceEdit], str]:
+        """Lead some ends of a router to new nodes; returns the edits, and file and line of the call that has it."""
+        call = self._find_conditional(source)
+        form = self._find_form([source, *chains], [call] if call else [])
+        made = {end: [self._write_node(found, form) for found in chain] for end, chain in chains.items()}
+        nodes = [node for nodes in made.values() for node in nodes]
+        mapped = {end: f'"{nodes[0].name}"' for end, nodes in made.items()}
+        edits = self._write_mapping(call, mapped) if call and form and form.model else []
+        calls = list[str]()
+        for end, added in made.items():
+            names = [*(f'"{node.name}"' for node in added), self._quote_known(end)]
+            calls += [f"add_node({name}, {node.name})" for name, node in zip(names, added, strict=False)]
+            calls += [f"add_edge({before}, {after})" for before, after in pairwise(names)]
+        if not (call and form and edits):
+            node = self.nodes[source].place if source in self.nodes else (self._show_files()[0], 1)
+            place = (show_path(call.at.file.path), call.node.lineno) if call else node
+            leads = ", ".join(f"{name} in place of {_quote_end(end)}" for end, name in mapped.items())
+            parts = [part for node in nodes for part in (node.constant, node.function)]
+            text = "\n\n\n".join([*parts, "\n".join(f"builder.{each}" for each in calls)])
+            raise ConfigError(
+                f"{place[0]}:{place[1]} has the conditional edge of {source} in a form that a patch cannot change, or "
+                "shows no model that a new node could ask; write this yourself, and have its path_map lead to "
+                f"{leads}:\n{text}"
+            )
+        edits += self._place_nodes(form, nodes)
+        edits += self._import_nodes(form, [node.name for node in nodes], call.at.file)
+        edits.append(_write_calls(call, calls, _get_method(call.node), is_kept=True))
+        return edits, f"{show_path(call.at.file.path)}:{call.node.end_lineno}"
+
+    def _find_conditional(self, source: str) -> Traced | None:
+        """Find the only call of the builder that adds a conditional edge from a node, and from no other."""
+        found, calls = list[Traced](), list[ast.Call]()
+        for builder in self.graphs.read_builders[:1]:
+            for call, at in self.graphs.list_calls(builder, "add_conditional_edges"):
+                calls.append(call)
+                known = self.graphs.open_conditional(call, at)
+                if known is not None and known.sources == (source,) and not self._is_repeated(call, at):
+                    found.append(Traced(call, at))
+        return found[0] if len(found) == 1 and calls.count(found[0].node) == 1 else None
+
+    def _write_mapping(self, call: Traced, mapped: Mapping[str, str]) -> list[SourceEdit]:
+        """Lead ends of a conditional edge elsewhere, by the source of each; [] where its mapping has another form."""
+        known = self.graphs.open_conditional(call.node, call.at)
+        assert known is not None, "it was found by its source"
+        mapping, edits, left = known.mapping, list[SourceEdit](), {*mapped}
+
+        def find_end(part: ast.expr) -> str:
+            values = find_strings(self.program, part, call.at).values
+            left.difference_update(values)
+            return values[0] if len(values) == 1 else ""
+
+        if isinstance(mapping, ast.Dict):
+            values = [(find_end(part), part) for part in mapping.values]
+            edits += [_replace(part, call, mapped[end]) for end, part in values if end in mapped]
+        elif isinstance(mapping, ast.List):
+            shown = [(_show(call, part), find_end(part)) for part in mapping.elts]
+            pairs = [f"{text}: {mapped.get(end, text)}" for text, end in shown]
+            edits.append(_replace(mapping, call, f"{{{', '.join(pairs)}}}"))
+        elif mapping is None:
+            ends = self.graphs.list_annotated(known.path, known.router)
+            left.difference_update(ends)
+            pairs = [f"{name}: {mapped.get(end, name)}" for end in ends for name in [self._quote_known(end)]]
+            given = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
+            at = max(_find_span(call, part)[1] for part in given)
+            named = "path_map=" if call.node.keywords else ""
+            edits.append(SourceEdit(show_path(call.at.file.path), at, at, f", {named}{{{', '.join(pairs)}}}"))
+        return [] if left else edits
+
+    def _quote_known(self, end: str) -> str:
+        """Write the name of a node, as END where the program knows this name."""
+        return _quote_end(end) if end not in ENDS or ENDS[end] in self.taken else f'"{end}"'
 
     def take_out(self, removal: Removal) -> tuple[list[SourceEdit], str]:
         """Take a node out; returns the edits, and file and line of the edge that leads past it."""
@@ -601,7 +681,7 @@ def _split_call(
         past: source of its end, where that is another one than it was; else "".
         links: further calls that the first of the edges adds.
     """
-    node, text = call.node, call.at.file.text
+    node = call.node
     method, quoted = _get_method(node), [f'"{name}"' for name in names]
     added = [f"add_node({quote}, {name})" for quote, name in zip(quoted, names, strict=True)] if is_first else []
     links = [*(f"add_edge({a}, {b})" for a, b in pairwise(quoted)), *links] if is_first else []
@@ -619,11 +699,17 @@ def _split_call(
     else:
         first = [f"add_edge({given[0]}, {quoted[0]})"] if is_first else []
         parts = [*added, *first, *links, f"set_finish_point({quoted[-1]})"]
-    owner = node.func.value
+    return _write_calls(call, parts, method)
+
+
+def _write_calls(call: Traced, parts: Sequence[str], method: str, *, is_kept: bool = False) -> SourceEdit:
+    """Write calls of the builder in place of one of `method`, or behind it if that is kept."""
+    node, text, owner = call.node, call.at.file.text, call.node.func.value
     begin, end = find_span(call, owner)
     stop = _get_offset(text, node.end_lineno, node.end_col_offset)
     is_alias = end == find_span(call, node.func)[1]  # of the method, as `edge` after `edge = builder.add_edge`
     name, before = (owner.id, ".") if is_alias else (text[begin:end], text[end : text.index(method, end)])
+    file = show_path(call.at.file.path)
     if isinstance(owner, ast.Name | ast.Attribute) and before == ".":
         line = text.rfind("\n", 0, begin) + 1
         margin = text[line:begin]
@@ -634,10 +720,16 @@ def _split_call(
                 else f"{name}.{part}"
                 for part in parts
             )
-            return SourceEdit(show_path(call.at.file.path), begin, stop, written)
+            return (
+                SourceEdit(file, stop, stop, f"\n{margin}{written}")
+                if is_kept
+                else SourceEdit(file, begin, stop, written)
+            )
     written = "".join(f"{before}{part}" for part in parts)
+    if is_kept:
+        return SourceEdit(file, stop, stop, written)
     begin, written = (begin, f"{name}{written}") if is_alias else (end, written)
-    return SourceEdit(show_path(call.at.file.path), begin, stop, written)
+    return SourceEdit(file, begin, stop, written)
 
 
 def _ask(form: NodeForm | None) -> str:

@@ -73,6 +73,22 @@ class Action(NamedTuple):
     code: Code | None = None
 
 
+class ConditionalCall(NamedTuple):
+    """The arguments of a call that adds a conditional edge.
+
+    Attributes:
+        sources: the nodes from which it leads.
+        path: the source of its router.
+        mapping: the source of its `path_map`; None if it has none.
+        router: the function; None if the program does not show it.
+    """
+
+    sources: tuple[str, ...]
+    path: ast.expr
+    mapping: ast.expr | None
+    router: Traced | None
+
+
 class GraphReader:
     """Reads the graphs that a program's graph is made of."""
 
@@ -524,26 +540,33 @@ class GraphReader:
     # routers
 
     def _read_conditional(self, call: ast.Call, at: Surroundings, graph: str) -> None:
-        named = get_keywords(call)
-        is_entry = get_last_name(call.func) == "set_conditional_entry_point"
-        given = list(call.args)
-        source = None if is_entry else named.get("source") or (given.pop(0) if given else None)
-        path = named.get("path") or (given.pop(0) if given else None)
-        mapping = named.get("path_map") or (given.pop(0) if given else None)
-        sources = (START,) if source is None else self.list_names(source, at).values
-        if path is None:
+        found = self.open_conditional(call, at)
+        if found is None:
             return
-        routers = [self._open_router(value) for value in self.program.trace(path, at)]
-        router = next((value for value in routers if isinstance(value.node, BoundMethod | Function)), None)
-        ends, kind, shown_by = self._find_ends(call, path, mapping, router, at)
-        name = self._name_router(path, router)
+        router = found.router
+        ends, kind, shown_by = self._find_ends(call, found.path, found.mapping, router, at)
+        name = self._name_router(found.path, router)
         where: tuple[Any, Surroundings] = (call, at)
         if router is not None:
             function = router.node.function if isinstance(router.node, BoundMethod) else router.node
             self.routers.append((name, self.reader.get_found_code(router)))
             where = (function, router.at)
-        for start in sources:
+        for start in found.sources:
             self._add_edge(start, ends, kind, shown_by, where, graph, router=name)
+
+    def open_conditional(self, call: ast.Call, at: Surroundings) -> ConditionalCall | None:
+        """Read the arguments of a call that adds a conditional edge; None if it has no router."""
+        named, given = get_keywords(call), list(call.args)
+        is_entry = get_last_name(call.func) == "set_conditional_entry_point"
+        source = None if is_entry else named.get("source") or (given.pop(0) if given else None)
+        path = named.get("path") or (given.pop(0) if given else None)
+        mapping = named.get("path_map") or (given.pop(0) if given else None)
+        if path is None:
+            return None
+        sources = (START,) if source is None else self.list_names(source, at).values
+        routers = [self._open_router(value) for value in self.program.trace(path, at)]
+        router = next((value for value in routers if isinstance(value.node, BoundMethod | Function)), None)
+        return ConditionalCall(sources, path, mapping, router)
 
     def _open_router(self, found: Traced) -> Traced:
         """Replace an object as a router by its `__call__`."""
@@ -563,12 +586,9 @@ class GraphReader:
     ) -> tuple[Strings, str, str]:
         """Find the ends of a conditional edge, their kind and what shows them."""
         returned = self.find_returned(router) if router is not None else Strings((), False)
-        annotated: tuple[str, ...] = ()
-        if get_last_name(path) == "tools_condition":
-            annotated = ("tools", END)
+        annotated = self.list_annotated(path, router)
         if router is not None:
             function = router.node.function if isinstance(router.node, BoundMethod) else router.node
-            annotated = find_literals(self.program, getattr(function, "returns", None), router.at)
             name = getattr(function, "name", "lambda")
             for text in (*returned.values, *annotated):
                 self.signals.setdefault(text, f"an end of router {name}")
@@ -588,6 +608,15 @@ class GraphReader:
                 "annotate its return type with Literal[...] or give add_conditional_edges a mapping",
             )
         return returned, "code", sends or "returns"
+
+    def list_annotated(self, path: ast.expr, router: Traced | None) -> tuple[str, ...]:
+        """List the ends that the return type of a router names."""
+        if get_last_name(path) == "tools_condition":
+            return "tools", END
+        if router is None:
+            return ()
+        function = router.node.function if isinstance(router.node, BoundMethod) else router.node
+        return find_literals(self.program, getattr(function, "returns", None), router.at)
 
     def _note_mapping_keys(self, mapping: ast.expr, at: Surroundings) -> None:
         for found in self.program.trace(mapping, at):

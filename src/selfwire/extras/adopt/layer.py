@@ -1,10 +1,12 @@
 """The texts of a program that can be evolved: prompts and descriptions of tools whose place in requests is known."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from selfwire.extras.adopt.graphs import END, START
 from selfwire.extras.adopt.inventory import KINDS, ROLES, ProgramText
+from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.reader import read_program
 from selfwire.graphs.own_graph import AGENT
 from selfwire.models.text_layer import SECTION, LayerText
@@ -24,11 +26,61 @@ def list_texts(name: str) -> list[LayerText]:
     Raises:
         ConfigError: the source of the graph cannot be read.
     """
-    found = dict[str, LayerText]()
-    for text, place in list_places(name):
+    found, inventory = dict[str, LayerText](), read_program(name)
+    for text, place in _list_places(inventory):
         users = (*found.get(text.name, text).users, *place.used_by)
         found[text.name] = text.replace(users=tuple(dict.fromkeys(users)))
-    return list(found.values())
+    return [*_follow_prompts(inventory, found.values())]
+
+
+def _follow_prompts(inventory: Inventory, texts: Collection[LayerText]) -> Iterator[LayerText]:
+    """Note which prompts the program may send after each, through nodes that send none, and which at first."""
+    ways, places = _list_ways(inventory), dict[tuple[str, str], list[str]]()
+    routers = {f"router {edge.router}": edge for edge in inventory.edges if edge.router}
+    for text in texts:
+        nodes = [
+            (n.graph, n.name) for n in inventory.nodes if f"node {f'{n.graph}/' * bool(n.graph)}{n.name}" in text.users
+        ]
+        nodes += [(edge.graph, edge.source) for user, edge in routers.items() if user in text.users]
+        for place in nodes if text.is_prompt else ():
+            places.setdefault(place, []).append(text.name)
+
+    def find_next(starts: Sequence[tuple[str, str]]) -> list[str]:
+        open_places, passed, found = [*starts], {*starts}, list[str]()
+        while open_places:
+            for place in ways.get(open_places.pop(0), ()):
+                found += places.get(place, [""] * (place == ("", END)))
+                if place not in passed and place not in places:
+                    open_places.append(place)
+                passed.add(place)
+        return list(dict.fromkeys(found))
+
+    first = find_next([("", START)])
+    for text in texts:
+        own = [place for place, names in places.items() if text.name in names]
+        mates = {name for place in own for name in places[place]}
+        after = tuple(name for name in find_next(own) if name not in mates)
+        yield text.replace(leads_to=after, is_first=text.name in first) if text.is_prompt else text
+
+
+def _list_ways(inventory: Inventory) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """List where each node of a program leads, with its graph: into the graphs inside it, and out of them behind it."""
+    ways = dict[tuple[str, str], list[tuple[str, str]]]()
+    for edge in inventory.edges:
+        ways.setdefault((edge.graph, edge.source), []).extend((edge.graph, end) for end in edge.ends)
+    for graph in dict.fromkeys(node.graph for node in inventory.nodes):
+        names = [node.name for node in inventory.nodes if node.graph == graph]
+        ways.setdefault((graph, START), [(graph, names[0])])  # a function that calls the others
+        for name in names:
+            known = [edge for edge in inventory.edges if (edge.graph, edge.source) == (graph, name)]
+            if all(edge.shown_by == "handoff" and edge.kind == "code" for edge in known):
+                ways.setdefault((graph, name), []).append((graph, END))  # it may also answer
+    for inner in inventory.subgraphs:
+        outer, begin = (inner.graph, inner.node), (inner.name, START)
+        ways.setdefault((inner.name, END), []).extend(ways.get(outer, ()))
+        if begin in ways:
+            ways[outer] = [begin, *(ways.get(outer, ()) if inner.kind == "call" else ())]
+    return ways
 
 
 def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
@@ -38,7 +90,11 @@ def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
 
     Of a description the text before its sections, such as `Args:`, is listed.
     """
-    inventory, seen = read_program(name), dict[Any, LayerText]()
+    yield from _list_places(read_program(name))
+
+
+def _list_places(inventory: Inventory) -> Iterator[tuple[LayerText, ProgramText]]:
+    seen = dict[Any, LayerText]()
     described = {tool.name: tool.description for tool in inventory.tools}
     order = {f"node {node.name}": number for number, node in enumerate(inventory.nodes)}
 

@@ -518,7 +518,7 @@ def build_result(final: EvomasState, question: Question) -> Trajectory:
         "status": final.status,
     }
     if decided := count_decisions(stage.layered for stage in final.stages if stage.layered is not None):
-        notes[DECISIONS] = decided.model_dump(mode="json", exclude_none=True)
+        notes[DECISIONS] = decided.model_dump(mode="json")
     if ran := [stage.layers_to_run for stage in final.stages if stage.layers_to_run]:
         notes["topology"] = make_layered_topology(ran[-1]).model_dump(mode="json")
     return Trajectory(

@@ -202,7 +202,7 @@ async def forward(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     ctx.require_answer(done)
     notes = to_notes(state.concepts)
     if decided := count_decisions(done.steps):
-        notes[DECISIONS] = decided.model_dump(mode="json", exclude_none=True)
+        notes[DECISIONS] = decided.model_dump(mode="json")
     if is_learned and (episode := to_team_episode(done, team)):
         notes["episode"] = episode.model_dump(mode="json")
     return state.update(

@@ -94,7 +94,7 @@ def note_decisions(made: Sequence[Decision]) -> dict[str, Any]:
         return {}
     counted = count_decisions(decision.layered for decision in made)
     episode = Episode(decisions=tuple(made)).model_dump(mode="json")
-    return {EPISODE: episode} | ({DECISIONS: counted.model_dump(mode="json", exclude_none=True)} if counted else {})
+    return {EPISODE: episode} | ({DECISIONS: counted.model_dump(mode="json")} if counted else {})
 
 
 def add_routes(team: Team, routes: Sequence[RoutedFork]) -> tuple[Team, tuple[Rewiring, ...]]:

@@ -31,7 +31,7 @@ Departures from the paper (a test is named after each):
     D5   C_syn starts at 1 (at 0 no agent could ever be chosen) and is clipped to [1, 2]; a new edge starts at the
          mean of its siblings. Without a bound a newcomer never beats an incumbent.
     D6   The aggregator is no arm, unless `sink_is_arm` makes it one: it always receives the output, and receives the
-         output itself. As an arm of Alg. 2 it takes one of k places, and leaves a fork of two agents a single one to run.
+         output itself. As an arm of Alg. 2 it takes one of k places, and leaves a fork of two a single one to run.
     D7   Candidates whose weighted mismatch exceeds 0.75 are left out unless none would remain; the wording of D.2
          has the opposite direction. Every step of evolution notes how many were left out.
     D8   New concepts are below the root, so d_I >= 1: at depth 0 Dist is 0 for every agent.

@@ -79,7 +79,7 @@ class Routing(FrozenModel):
     scores: FrozenJson = Field(default_factory=FrozenMap)
     why: str = ""
     free: bool | None = None
-    regret: float | None = Field(default=None, ge=0, le=1)
+    regret: float | None = Field(default=None, ge=0, le=1, exclude_if=lambda regret: regret is None)
 
 
 class DecisionCount(FrozenModel):
@@ -95,7 +95,7 @@ class DecisionCount(FrozenModel):
     made: int = Field(default=0, ge=0)
     free: int = Field(default=0, ge=0)
     filtered: int = Field(default=0, ge=0)
-    regret: float | None = Field(default=None, ge=0)
+    regret: float | None = Field(default=None, ge=0, exclude_if=lambda regret: regret is None)
 
     @property
     def is_vacuous(self) -> bool:

@@ -251,6 +251,7 @@ def test_the_regret_of_a_run_is_the_mean_over_its_free_decisions() -> None:
     without = count_decisions([Step(node="n", agent="a", routing=told)])
     assert without is not None
     assert without.mean_regret is None
+    assert "regret" not in f"{without.model_dump()} {told.model_dump()}"  # as in records without beliefs
 
 
 def test_an_edge_to_the_aggregator_alone_is_a_forced_decision_and_a_rule_decides_nothing() -> None:

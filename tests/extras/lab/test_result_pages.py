@@ -167,7 +167,8 @@ def write_results(path: Path, scores: Mapping[str, Sequence[float | None]], seed
     """Write a file of results with these scores of systems."""
     rows = [
         TaskRow(
-            target=name, task=f"t{number}", score=score, solved=None if score is None else score == 1,
+            target=name, task=f"t{number}", kind="bridge" if number else "single", score=score,
+            solved=None if score is None else score == 1,
             error="it broke" if score is None else None, calls=number, input_tokens=10 * number, output_tokens=number,
             dollars=0.5 if name == "b" else 0.0, seconds=1.0, answer="a secret answer",
         )
@@ -334,8 +335,24 @@ def test_runs_of_a_seed_join_their_systems_and_a_table_of_votes_needs_those_of_t
     shown = fill_page(page)
     assert "| c | 1.00 [" in shown
     assert "| best-of-1 |" not in shown
-    [line] = (line for line in shown.splitlines() if line.startswith("| c |") and line.count("|") == 8)
+    line = [line for line in shown.splitlines() if line.startswith("| c |")][-1]
     assert line.split(" | ")[3:5] == ["1", "0.33 [0.06, 0.79]"]
     keep_scores([first], kept)
     with pytest.raises(ConfigError, match="lacks 'best-of-1'"):
+        fill_page(page)
+
+
+def test_scores_are_told_by_kind_of_task_over_all_seeds(tmp_path: Path) -> None:
+    page, kept = tmp_path / "page.md", tmp_path / "kept.jsonl"
+    page.write_text("<!-- table: kinds rows=kept.jsonl systems=a,c -->\n<!-- end of table -->\n")
+    scores = ({"rule": (0.0,) * 3, "a": (1.0, 0.0, None), "c": (0.0, 0.5, 1.0)},) * 2
+    keep_scores([write_results(tmp_path / f"{seed}.jsonl", found, seed) for seed, found in enumerate(scores)], kept)
+    head, _, *rows = [line for line in fill_page(page).splitlines() if line.startswith("|")]
+    assert head == "| system | bridge, 2 tasks [95 %] | single, 2 tasks [95 %] |"
+    assert rows[0].startswith("| a | 0.00 [")
+    assert rows[1].startswith("| c | 0.75 [")
+    assert " | 1.00 [" in rows[0]
+    assert " | 0.00 [" in rows[1]
+    kept.write_text(kept.read_text().replace('"kinds":["single","bridge","bridge"]', '"kinds":[]'))
+    with pytest.raises(ConfigError, match="does not name the kinds of its tasks"):
         fill_page(page)

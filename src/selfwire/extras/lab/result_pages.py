@@ -8,6 +8,7 @@ A table of a Markdown page stands between two comments; paths are relative to th
     systems     scores and costs of a comparison over the seeds in `rows`, as `keep_scores` writes them
     methods     systems over the seeds in `rows`: each before, after, with its control, votes at its price, beside
                 others, and its price
+    kinds       scores of `systems=A,B` by kind of task, over all seeds in `rows`
     votes       systems over the seeds in `rows`, each beside the votes at its price
     paired      differences of a comparison's systems from one of them, `against`
     scores      comparisons side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
@@ -33,6 +34,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from selfwire.core.errors import ConfigError
+from selfwire.evals.statistics import compute_score_interval
 from selfwire.evals.table import (
     TRIVIAL,
     Column,
@@ -361,6 +363,25 @@ def _list_code_versions(path: Path) -> list[CodeVersion]:
         raise ConfigError(f"{path} holds no rows: {error}; name a folder of rows") from None
 
 
+def _format_kinds(page: Path, given: Mapping[str, str]) -> str:
+    path = page.parent / given["rows"]
+    heads = [head for head, _ in read_kept_runs(path)]
+    if not all(head.kinds for head in heads):
+        raise ConfigError(f"{path} does not name the kinds of its tasks; `selfwire results --keep` writes them today")
+    by_task = {task: kind for head in heads for task, kind in zip(head.tasks, head.kinds, strict=True)}
+    seeds, names = _read_seeds(path), given["systems"].split(",")
+
+    def list_scores(name: str, kind: str) -> list[float]:
+        scores = [pair for lines in seeds for pair in lines[name].scores.items()]
+        return [score for task, score in scores if score is not None and by_task[task] == kind]
+
+    columns = [Column[str]("system", str)]
+    for kind in sorted({*by_task.values()}):
+        title = f"{kind}, {len(list_scores(names[0], kind))} tasks [95 %]"
+        columns.append(Column(title, lambda name, kind=kind: str(compute_score_interval(list_scores(name, kind)))))  # type: ignore[misc]
+    return build_table(columns, names).markdown
+
+
 def _format_proof(page: Path, given: Mapping[str, str]) -> str:
     proof = read_proof(page.parent / given["rows"])
     return build_proof_table(proof, [*proof.by_benchmark][int(given["part"]) - 1]).markdown
@@ -379,5 +400,6 @@ TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "claims": _format_claims,
     "proof": _format_proof,
     "cells": _format_cells,
+    "kinds": _format_kinds,
     "code": _format_code,
 }

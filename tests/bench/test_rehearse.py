@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.rehearse import CHANCES, get_effect, is_right, rehearse, summarise
+from bench.rehearse import CHANCES, NULL, get_effect, is_right, rehearse, summarise
 
 KEYS = [(deck, "hiva", kind) for deck in CHANCES for kind in ("a single call", "votes")]
 
@@ -24,3 +24,10 @@ def test_a_small_rehearsal_finds_nothing_that_is_not_planted() -> None:
     found = rehearse(1000, tasks=16, seeds=1, systems=("self-refine",))
     assert len(found) == 9
     assert [key for key, says in found.items() if says != "not told apart" and not is_right(key, says)] == []
+
+
+@pytest.mark.slow
+def test_systems_that_change_nothing_take_part_and_none_is_told_apart() -> None:
+    found = rehearse(1001, tasks=12, seeds=1, systems=NULL)
+    assert {system for _, system, _ in found} == {"cot", *NULL}
+    assert {key: says for key, says in found.items() if says != "not told apart"} == {}

@@ -54,3 +54,22 @@ def test_a_proof_that_a_budget_stops_goes_on_and_its_page_is_checked(tmp_path: P
     rows = tmp_path / "prove.jsonl"
     rows.write_text(rows.read_text().replace('"scores":[1.0,', '"scores":[0.5,', 1))
     assert "1 differences" in call(tmp_path, "results", "--check", str(tmp_path / "prove.md"), code=1).stdout
+
+
+@pytest.mark.slow
+def test_a_comparison_has_votes_at_the_price_of_its_systems_and_the_same_command_pays_for_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    words = ("compare", "self-refine", "--benchmark", "archive", "--tasks", "3", "--votes", "cot", "--evolve", "none")
+    said = call(tmp_path, *words, "--json", "--markdown", str(tmp_path / "table.md")).stdout
+    found = json.loads(said)
+    [by_name] = found["votes"]
+    [samples] = {int(name.removeprefix("best-of-")) for name in by_name if name.startswith("best-of-")} - {1}
+    team, one = (by_name[name]["spend"] for name in ("self-refine", "best-of-1"))
+    tokens = [spend["input_tokens"] + spend["output_tokens"] for spend in (team, one)]
+    assert (samples - 1) * tokens[1] < tokens[0] <= samples * tokens[1]
+    assert f"| {samples} |" in (tmp_path / "table.md").read_text()
+    assert json.loads(call(tmp_path, *words, "--json").stdout)["spend"]["calls"] == found["spend"]["calls"]
+    plain = [word for word in words if word not in ("--votes", "cot")]
+    few, many = (call(tmp_path, *asked, "--dry-run", "--json").stdout for asked in (plain, words))
+    assert json.loads(many)["likely"]["calls"] > json.loads(few)["likely"]["calls"]

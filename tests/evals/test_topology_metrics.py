@@ -150,6 +150,19 @@ def test_kinds_come_from_the_profile_and_else_from_the_benchmark() -> None:
     assert [kind.agents for kind in found.kinds] == [1, 2, 3]
 
 
+def test_each_quarter_of_training_is_told_by_sort_of_question() -> None:
+    asked = [("bridge", 1.0), ("single", 0.0), ("bridge", 0.0), ("bridge", 1.0), ("single", 1.0), ("single", 0.0)]
+    found = compute_run_metrics(
+        [trajectory("AB", question=f"q{n}", kind=kind, score=score) for n, (kind, score) in enumerate(asked)]
+    )
+    assert [(row.name.split(", ")[1], row.queries, row.f1) for row in found.crossed] == [
+        ("bridge", 1, 1.0), ("bridge", 1, 0.0), ("single", 1, 0.0), ("bridge", 1, 1.0), ("single", 2, 0.5),
+    ]  # fmt: skip
+    assert [row.name for row in found.crossed][1:3] == [f"{PHASES[1]}, bridge", f"{PHASES[1]}, single"]
+    assert [row[0] for row in build_metrics_table(found, crossed=True).rows] == [row.name for row in found.crossed]
+    assert sum(row.queries for row in found.crossed) == found.whole.queries
+
+
 def test_everybody_writing_to_everybody_ends() -> None:
     found = compute_metrics(network(list(permutations("abcdefghijklmnopqrst", 2))))
     assert (found.agents, found.cycles, found.diameter) == (20, MOST_CYCLES, 1)

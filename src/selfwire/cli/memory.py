@@ -323,6 +323,7 @@ def measures(
     run: Annotated[str, typer.Argument(help="Name of a run, of any method.")],
     window: Annotated[int, typer.Option(min=1, help="Queries of a sliding window.")] = WINDOW,
     curve: Annotated[bool, typer.Option("--curve", help="Score and tokens of every query instead.")] = False,
+    crossed: Annotated[bool, typer.Option("--crossed", help="Each quarter by sort of question instead.")] = False,
     home: options.Home = None,
 ) -> None:
     """Show the topology measures of a run's training, by quarter and by sort of question, or its learning curve."""
@@ -336,7 +337,7 @@ def measures(
         return
     measured = compute_run_metrics(found, window)
     add_result(run=run, measures=measured)
-    output.print_table(build_metrics_table(measured))
+    output.print_table(build_metrics_table(measured, crossed=crossed))
 
 
 def recall(

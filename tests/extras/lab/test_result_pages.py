@@ -167,7 +167,8 @@ def write_results(path: Path, scores: Mapping[str, Sequence[float | None]], seed
     """Write a file of results with these scores of systems."""
     rows = [
         TaskRow(
-            target=name, task=f"t{number}", score=score, solved=None if score is None else score == 1,
+            target=name, task=f"t{number}", kind="bridge" if number else "single", score=score,
+            solved=None if score is None else score == 1,
             error="it broke" if score is None else None, calls=number, input_tokens=10 * number, output_tokens=number,
             dollars=0.5 if name == "b" else 0.0, seconds=1.0, answer="a secret answer",
         )
@@ -215,10 +216,12 @@ def test_runs_that_differ_by_more_than_their_seed_are_no_table(tmp_path: Path) -
     page.write_text("<!-- table: systems rows=kept.jsonl against=a -->\n<!-- end of table -->\n")
     first = write_results(tmp_path / "1.jsonl", scores, seed=0)
     others = {
-        "two runs of one seed": write_results(tmp_path / "2.jsonl", scores, seed=0),
+        "two runs of a with seed 0": write_results(tmp_path / "2.jsonl", scores, seed=0),
         "different systems": write_results(tmp_path / "3.jsonl", {**scores, "b": (1.0, 1.0, 1.0)}, seed=1),
         "runs of benchmark archive and x": tmp_path / "4.jsonl",
+        "runs of seed 0 on different tasks": tmp_path / "5.jsonl",
     }
+    (tmp_path / "5.jsonl").write_text(first.read_text().replace('"t0"', '"t9"'))
     text = write_results(tmp_path / "4.jsonl", scores, seed=1).read_text()
     (tmp_path / "4.jsonl").write_text(text.replace('"archive"', '"x"'))
     for told, other in others.items():
@@ -260,13 +263,15 @@ def test_a_table_of_methods_has_a_row_for_each_with_what_it_was_before_its_contr
         return [1.0] * right + [0.0] * (4 - right)
 
     runs = [
-        {"hiva": 3, "hiva-before": 1, "hiva-control": 2, "hiva-votes": 0, "dytopo": 2, "self-refine": 1},
-        {"hiva": 4, "hiva-before": 1, "hiva-control": 1, "hiva-votes": 0, "dytopo": 1, "self-refine": 2},
+        {"hiva": 3, "hiva-before": 1, "hiva-control": 2, "dytopo": 2, "self-refine": 1},
+        {"hiva": 4, "hiva-before": 1, "hiva-control": 1, "dytopo": 1, "self-refine": 2},
     ]
+    votes = {"best-of-1": score(0), "best-of-2": score(2)}
     results = [
         write_results(tmp_path / f"{seed}.jsonl", {name: score(right) for name, right in run.items()}, seed)
         for seed, run in enumerate(runs)
     ]
+    results += [write_results(tmp_path / f"{seed}-votes.jsonl", votes, seed) for seed in range(2)]
     keep_scores(results, tmp_path / "kept.jsonl")
     page = tmp_path / "page.md"
     page.write_text("<!-- table: methods rows=kept.jsonl beside=self-refine -->\n<!-- end of table -->\n")
@@ -276,9 +281,10 @@ def test_a_table_of_methods_has_a_row_for_each_with_what_it_was_before_its_contr
     assert cells["hiva"]["before"].startswith("0.25 [")
     assert cells["hiva"]["score [95 %]"].startswith("0.88 [")
     assert cells["hiva"]["control"].startswith("0.38 [")
-    assert cells["hiva"]["votes at its price"].startswith("0.00 [")
+    assert cells["hiva"]["votes at its price"].startswith("0.00 [")  # of single answers, which cost as much here
+    assert cells["hiva"]["calls of votes"] == "1.5"
     assert cells["hiva"]["from self-refine"].startswith("+0.50 [")
-    assert cells["dytopo"]["before"] == cells["dytopo"]["votes at its price"] == "-"
+    assert cells["dytopo"]["before"] == "-"
     assert cells["dytopo"]["from self-refine"].startswith("+0.00 [")
     assert cells["hiva"]["calls/task"] == "1.5"
 
@@ -315,3 +321,38 @@ def test_the_command_checks_writes_and_keeps(page: Path, monkeypatch: pytest.Mon
         code, said = invoke(*arguments)
         assert code != 0
         assert message in said
+
+
+def test_runs_of_a_seed_join_their_systems_and_a_table_of_votes_needs_those_of_their_price(tmp_path: Path) -> None:
+    page, kept = tmp_path / "page.md", tmp_path / "kept.jsonl"
+    page.write_text(
+        "<!-- table: systems rows=kept.jsonl against=a -->\n<!-- end of table -->\n\n"
+        "<!-- table: votes rows=kept.jsonl -->\n<!-- end of table -->\n"
+    )
+    first = write_results(tmp_path / "1.jsonl", {"rule": (0.0,) * 3, "a": (1.0, 0.0, 0.0)}, seed=0)
+    second = write_results(tmp_path / "2.jsonl", {"c": (1.0, 1.0, 1.0), "best-of-1": (0.0, 0.0, 1.0)}, seed=0)
+    keep_scores([first, second], kept)
+    shown = fill_page(page)
+    assert "| c | 1.00 [" in shown
+    assert "| best-of-1 |" not in shown
+    line = [line for line in shown.splitlines() if line.startswith("| c |")][-1]
+    assert line.split(" | ")[3:5] == ["1", "0.33 [0.06, 0.79]"]
+    keep_scores([first], kept)
+    with pytest.raises(ConfigError, match="lacks 'best-of-1'"):
+        fill_page(page)
+
+
+def test_scores_are_told_by_kind_of_task_over_all_seeds(tmp_path: Path) -> None:
+    page, kept = tmp_path / "page.md", tmp_path / "kept.jsonl"
+    page.write_text("<!-- table: kinds rows=kept.jsonl systems=a,c -->\n<!-- end of table -->\n")
+    scores = ({"rule": (0.0,) * 3, "a": (1.0, 0.0, None), "c": (0.0, 0.5, 1.0)},) * 2
+    keep_scores([write_results(tmp_path / f"{seed}.jsonl", found, seed) for seed, found in enumerate(scores)], kept)
+    head, _, *rows = [line for line in fill_page(page).splitlines() if line.startswith("|")]
+    assert head == "| system | bridge, 2 tasks [95 %] | single, 2 tasks [95 %] |"
+    assert rows[0].startswith("| a | 0.00 [")
+    assert rows[1].startswith("| c | 0.75 [")
+    assert " | 1.00 [" in rows[0]
+    assert " | 0.00 [" in rows[1]
+    kept.write_text(kept.read_text().replace('"kinds":["single","bridge","bridge"]', '"kinds":[]'))
+    with pytest.raises(ConfigError, match="does not name the kinds of its tasks"):
+        fill_page(page)

@@ -8,6 +8,7 @@ A table of a Markdown page stands between two comments; paths are relative to th
     systems     scores and costs of a comparison over the seeds in `rows`, as `keep_scores` writes them
     methods     systems over the seeds in `rows`: each before, after, with its control, votes at its price, beside
                 others, and its price
+    kinds       scores of `systems=A,B` by kind of task, over all seeds in `rows`
     votes       systems over the seeds in `rows`, each beside the votes at its price
     paired      differences of a comparison's systems from one of them, `against`
     scores      comparisons side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
@@ -33,9 +34,11 @@ from statistics import fmean
 from typing import TypeVar
 
 from selfwire.core.errors import ConfigError
+from selfwire.evals.statistics import compute_score_interval
 from selfwire.evals.table import (
     TRIVIAL,
     Column,
+    KeptHead,
     ResultTable,
     SeedSummary,
     SystemSummary,
@@ -54,7 +57,7 @@ from selfwire.extras.lab.code_version import CodeVersion
 from selfwire.extras.lab.worlds.catalogue import World, load_world
 from selfwire.extras.lab.worlds.gains import Claim, WorldResult, list_claim_columns
 from selfwire.runs.proof import build_proof_table, read_proof
-from selfwire.runs.votes import BEST_OF, ONE, build_votes_table, get_votes
+from selfwire.runs.votes import BEST_OF, build_votes_table, get_votes
 
 END = "<!-- end of table -->"
 TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
@@ -159,33 +162,37 @@ def read_page(page: Path) -> str:
         raise ConfigError(f"the page {page} cannot be read: {why}; name pages that are there") from None
 
 
-def _read_seeds(path: Path) -> tuple[list[tuple[SystemSummary, ...]], list[dict[str, SystemSummary]]]:
-    """Read the runs of a file, which differ by their seed alone, and of each seed all systems, votes at a price too."""
-    every = read_kept_runs(path)
-    voting = [run for run in every if all(line.info.name.startswith((BEST_OF, TRIVIAL)) for line in run[1])]
-    runs = [run for run in every if run not in voting]
-    first = runs[0][0]
-    for head, lines in runs[1:]:
-        for what in ("benchmark", "model", "calls_per_task"):
+def _read_seeds(path: Path) -> list[dict[str, SystemSummary]]:
+    """Read the systems of each seed of a file; runs of one seed, such as votes, join theirs on the same tasks."""
+    heads, seeds = dict[int, KeptHead](), dict[int, dict[str, SystemSummary]]()
+    first: KeptHead | None = None
+    for head, lines in read_kept_runs(path):
+        first = first or head
+        voting = all(line.info.name.startswith((BEST_OF, TRIVIAL)) for line in lines)
+        for what in ("benchmark", "model", *(() if voting else ("calls_per_task",))):
             if getattr(head, what) != getattr(first, what):
                 raise ConfigError(f"{path} holds runs of {what} {getattr(first, what)} and {getattr(head, what)}")
-        if [line.info.name for line in lines] != [line.info.name for line in runs[0][1]]:
-            raise ConfigError(f"{path} holds runs of different systems, in seeds {first.seed} and {head.seed}")
-    if len({head.seed for head, _ in runs}) < len(runs):
-        raise ConfigError(f"{path} holds two runs of one seed; keep one of each")
-    by_seed = {head.seed: {line.info.name: line for line in lines} for head, lines in runs}
-    for head, lines in voting:
-        by_seed[head.seed] = {**{line.info.name: line for line in lines}, **by_seed.get(head.seed, {})}
-    return [lines for _, lines in runs], [*by_seed.values()]
+        whole, own = seeds.setdefault(head.seed, {}), {line.info.name: line for line in lines}
+        if heads.setdefault(head.seed, head).tasks != head.tasks:
+            raise ConfigError(f"{path} holds runs of seed {head.seed} on different tasks")
+        if twice := sorted(whole.keys() & own.keys() - {TRIVIAL}):
+            raise ConfigError(f"{path} holds two runs of {twice[0]} with seed {head.seed}; keep one of each")
+        whole.update({name: line for name, line in own.items() if name not in whole})
+    named = [[name for name in lines if not name.startswith(BEST_OF)] for lines in seeds.values()]
+    for seed, names in zip(seeds, named, strict=True):
+        if names != named[0]:
+            raise ConfigError(f"{path} holds runs of different systems, in seeds {next(iter(seeds))} and {seed}")
+    return [*seeds.values()]
 
 
 def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:
-    """Sum up the runs of a file, which differ by their seed alone."""
-    return summarise_seeds(_read_seeds(path)[0], against)
+    """Sum up the systems of a file over its seeds, without votes, whose number differs by seed."""
+    seeds = [[line for name, line in lines.items() if not name.startswith(BEST_OF)] for lines in _read_seeds(path)]
+    return summarise_seeds(seeds, against)
 
 
 def _format_votes(page: Path, given: Mapping[str, str]) -> str:
-    return build_votes_table(_read_seeds(page.parent / given["rows"])[1]).markdown
+    return build_votes_table(_read_seeds(page.parent / given["rows"])).markdown
 
 
 def _format_systems(page: Path, given: Mapping[str, str]) -> str:
@@ -249,9 +256,9 @@ BEFORE, CONTROL = "-before", "-control"
 
 
 def _format_methods(page: Path, given: Mapping[str, str]) -> str:
-    runs, seeds = _read_seeds(page.parent / given["rows"])
-    systems = {found.name: found for found in summarise_seeds(runs, "")}
-    named = [name for name in systems if not name.endswith((BEFORE, CONTROL, ONE))]
+    systems = {found.info.name: found for found in _summarise(page.parent / given["rows"], "")}
+    named = [name for name in systems if not name.endswith((BEFORE, CONTROL))]
+    seeds = _read_seeds(page.parent / given["rows"])
     votes = {
         name: SeedSummary(tuple(get_votes(lines, name) for lines in seeds), systems[name].lines)
         for name in named
@@ -270,7 +277,7 @@ def _format_methods(page: Path, given: Mapping[str, str]) -> str:
 
     priced = [column for column in list_seed_columns() if column.name in ("cut", "calls/task", "tokens/task")]
     columns = (
-        Column[str]("system", str),
+        Column[str]("system", lambda name: systems[name].name),
         Column("before", show(BEFORE)),
         Column("score [95 %]", show("")),
         Column("control", show(CONTROL)),
@@ -356,6 +363,25 @@ def _list_code_versions(path: Path) -> list[CodeVersion]:
         raise ConfigError(f"{path} holds no rows: {error}; name a folder of rows") from None
 
 
+def _format_kinds(page: Path, given: Mapping[str, str]) -> str:
+    path = page.parent / given["rows"]
+    heads = [head for head, _ in read_kept_runs(path)]
+    if not all(head.kinds for head in heads):
+        raise ConfigError(f"{path} does not name the kinds of its tasks; `selfwire results --keep` writes them today")
+    by_task = {task: kind for head in heads for task, kind in zip(head.tasks, head.kinds, strict=True)}
+    seeds, names = _read_seeds(path), given["systems"].split(",")
+
+    def list_scores(name: str, kind: str) -> list[float]:
+        scores = [pair for lines in seeds for pair in lines[name].scores.items()]
+        return [score for task, score in scores if score is not None and by_task[task] == kind]
+
+    columns = [Column[str]("system", str)]
+    for kind in sorted({*by_task.values()}):
+        title = f"{kind}, {len(list_scores(names[0], kind))} tasks [95 %]"
+        columns.append(Column(title, lambda name, kind=kind: str(compute_score_interval(list_scores(name, kind)))))  # type: ignore[misc]
+    return build_table(columns, names).markdown
+
+
 def _format_proof(page: Path, given: Mapping[str, str]) -> str:
     proof = read_proof(page.parent / given["rows"])
     return build_proof_table(proof, [*proof.by_benchmark][int(given["part"]) - 1]).markdown
@@ -374,5 +400,6 @@ TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {
     "claims": _format_claims,
     "proof": _format_proof,
     "cells": _format_cells,
+    "kinds": _format_kinds,
     "code": _format_code,
 }

@@ -178,7 +178,7 @@ def _pull(client: Client, name: str) -> object:
         return client.pull_prompt(name, skip_cache=True)
     except LangSmithNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+    except (ValueError, TypeError, KeyError, NotImplementedError, RecursionError) as error:
         raise ConfigError(
             f"prompt {name!r} of LangSmith at {client.api_url} cannot be read: {describe_unreadable(error)}; save it "
             "anew there, or check LANGSMITH_ENDPOINT"

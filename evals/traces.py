@@ -13,7 +13,7 @@ from langsmith import Client
 from langsmith.utils import LangSmithError, LangSmithNotFoundError
 
 from selfwire.core.errors import ConfigError, format_error
-from selfwire.core.values import FrozenModel
+from selfwire.core.values import FrozenModel, format_count
 from selfwire.evals.langsmith import open_client
 from selfwire.evals.readers import INPUTS, REFERENCES
 from selfwire.models.providers import ErrorCatcher
@@ -61,7 +61,7 @@ class TracedTasks(NamedTuple):
         """Describe how many tasks there are, and why other traces became none."""
         listed = [", ".join(f"{count} {what}" for what, count in found.items()) for found in (self.kept, self.left_out)]
         return (
-            f"{len(self.tasks)} tasks"
+            format_count(len(self.tasks), "task")
             + ": " * bool(self.kept)
             + listed[0]
             + "; left out: " * bool(self.left_out)
@@ -130,7 +130,7 @@ def _read_reference(trace: Mapping[str, Any], rules: TraceRules) -> tuple[str | 
     if not scores:
         odd = not isinstance(given, list | tuple) or any(found.get("score") is not None for found in verdicts)
         return None, "with feedback of another form" if odd else "without a verdict"
-    if min(scores) < rules.least:
+    if not all(score >= rules.least for score in scores):  # a score may be NaN
         return None, f"rated below {rules.least:g}"
     answer = _read_answer(trace.get("outputs")).strip()
     return (answer, "approved") if answer else (None, "without a text that answers")

@@ -18,6 +18,7 @@ import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -221,23 +222,60 @@ class McpTool:
         return "".join(str(block["text"]) for block in blocks)
 
     def _check(self, arguments: Mapping[str, Any]) -> None:
-        from jsonschema import SchemaError, validators
-        from referencing import Registry
+        from jsonschema import SchemaError
         from referencing.exceptions import Unresolvable
 
-        schema = self.tool.args_schema
-        validator = validators.validator_for(schema)(schema, registry=Registry())  # which fetches nothing
         try:
             faults = [
                 f"{'.'.join(map(str, fault.absolute_path)) or 'arguments'}: {fault.message}"
-                for fault in validator.iter_errors(to_plain_json(arguments))
+                for fault in _make_validator(cast(dict[str, Any], self.tool.args_schema)).iter_errors(
+                    to_plain_json(arguments)
+                )
             ]
         except (SchemaError, Unresolvable, re.error, RecursionError):
-            return  # the schema is no schema; the server checks for itself
+            return  # the schema is no schema, or takes too long; the server checks for itself
         if faults:
             raise ToolError(f"{self.spec.name} refused its input: {cut_result('; '.join(faults[:5]))}")
 
 
+def _make_validator(schema: dict[str, Any]) -> Any:
+    """Make a validator of a stranger's schema, which fetches nothing and ends soon.
+
+    It leaves out patterns, as matching one can take for ever, and raises a RecursionError after `MOST_REFS` references,
+    without which the time that it takes is bounded by the sizes of schema and arguments.
+    """
+    from jsonschema import validators
+    from referencing import Registry
+
+    kind = validators.validator_for(schema)
+    followed = count(1)
+
+    def follow(check: Callable[..., Any]) -> Callable[..., Any]:
+        def checked(*given: Any) -> Any:
+            if next(followed) > MOST_REFS:
+                raise RecursionError
+            return check(*given)
+
+        return checked
+
+    def check_others(validator: Any, value: Any, instance: Any, whole: Any) -> Any:
+        check = kind.VALIDATORS["additionalProperties"]
+        return () if "patternProperties" in whole else check(validator, value, instance, whole)
+
+    refs = {name: follow(check) for name, check in kind.VALIDATORS.items() if name.lower().endswith("ref")}
+    left_out: dict[str, Any] = dict.fromkeys(MATCHING, lambda *_: ())
+    checks = {**refs, **left_out, "additionalProperties": check_others}
+    return validators.extend(kind, checks)(schema, registry=Registry())
+
+
+MATCHING = ("pattern", "patternProperties", "unevaluatedProperties")
+"""Keywords of a schema whose check matches patterns; `additionalProperties` does beside `patternProperties` only."""
+MOST_REFS = 10_000
+"""References that are followed in the check of a call's arguments."""
+MOST_TOOLS = 256
+"""Tools of a server."""
+LONGEST_SCHEMA = 100_000
+"""Characters of a tool's schema, which is sent with each request."""
 WHOLE = "arguments"
 """The one argument of the adapter's tools here, as the adapter would keep arguments called `config` and `runtime`."""
 
@@ -577,7 +615,7 @@ async def _load_tools(path: Path, handles: Mapping[str, ServerHandle]) -> "list[
 
     async def load(name: str, handle: ServerHandle) -> "list[tuple[str, BaseTool]]":
         try:
-            return [(name, tool) for tool in await load_mcp_tools(cast(Any, handle), handle_tool_errors=False)]
+            found = await load_mcp_tools(cast(Any, handle), handle_tool_errors=False)
         except ToolError as error:
             raise ConfigError(f"{path}: {error}") from None
         except (CallTimeoutError, LoopBlockedError):
@@ -585,6 +623,19 @@ async def _load_tools(path: Path, handles: Mapping[str, ServerHandle]) -> "list[
                 f"{path}: the server {name!r} has not started and listed its tools within "
                 f"{handle.server.start_timeout:g} seconds; see if it runs by itself, or raise its start_timeout"
             ) from None
+        if len(found) > MOST_TOOLS:
+            raise ConfigError(
+                f"{path}: the server {name!r} has {len(found):,} tools, and {MOST_TOOLS} at most are sent to a model; "
+                'have it list fewer, or set "disabled": true'
+            )
+        for tool in found:
+            if (length := len(json.dumps(tool.args_schema))) > LONGEST_SCHEMA:
+                raise ConfigError(
+                    f"{path}: the schema of tool {_to_name(tool.name)!r} of the server {name!r} has {length:,} "
+                    f"characters, and {LONGEST_SCHEMA:,} at most are sent with each request; shorten it, or set "
+                    '"disabled": true'
+                )
+        return [(name, tool) for tool in found]
 
     found = await asyncio.gather(*(load(name, handle) for name, handle in handles.items()))
     return [pair for tools in found for pair in tools]

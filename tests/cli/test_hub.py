@@ -96,6 +96,17 @@ def test_a_prompt_that_does_not_fit_is_refused(
     assert selfwire.load("Mine", home=tmp_path) == team
 
 
+def test_a_prompt_that_is_nested_without_end_is_an_error_in_words(
+    tmp_path: Path, server: LangSmithServer, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nest(*_: object, **__: object) -> object:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    call(tmp_path, "push", "Mine")
+    monkeypatch.setattr(Client, "pull_prompt", nest)
+    assert "prompt 'mine-single' of LangSmith" in call(tmp_path, "pull", "Mine", code=2).stderr
+
+
 def test_nothing_is_applied_where_one_prompt_of_several_does_not_fit(tmp_path: Path, server: LangSmithServer) -> None:
     team = make_seed_team("hiva")
     selfwire.save(team, "mine", home=tmp_path)

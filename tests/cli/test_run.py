@@ -10,7 +10,8 @@ from typer.testing import Result
 
 import selfwire
 from selfwire.cli.commands import STOPPED, WRONG
-from selfwire.cli.output import print_answer
+from selfwire.cli.json_output import print_text
+from selfwire.cli.output import print_or_write
 from selfwire.core.errors import ConfigError
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.models.metered_chat import PROBE
@@ -185,8 +186,10 @@ def test_another_program_gets_an_answer_as_it_is_and_a_terminal_nothing_that_act
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = "\x1b[31mred \x1b]0;title\x07 \u202eback\u2028line"
-    print_answer(answer)
+    print_text(answer)
     assert capsys.readouterr().out == f"{answer}\n"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    print_answer(answer)
+    print_text(answer)
+    assert capsys.readouterr().out == r"\x1b[31mred \x1b]0;title\x07 \u202eback\u2028line" + "\n"
+    assert not print_or_write(Path("-"), f"{answer}\n", "the patch", kind="team", force=False)
     assert capsys.readouterr().out == r"\x1b[31mred \x1b]0;title\x07 \u202eback\u2028line" + "\n"

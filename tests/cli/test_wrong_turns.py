@@ -35,7 +35,7 @@ def test_a_page_that_fails_does_not_hide_the_answer(home: Path, monkeypatch: pyt
         Path("page.html").mkdir()
         typer.echo(answer)
 
-    monkeypatch.setattr("selfwire.cli.run.print_answer", take_its_place)
+    monkeypatch.setattr("selfwire.cli.run.print_text", take_its_place)
     done = call(home, "run", "hiva", "What is 1 + 1?", "--report", "page.html", code=WRONG)
     assert done.stdout == "Answer: unknown\n"
     assert "2 calls" in done.stderr

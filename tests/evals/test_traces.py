@@ -1,6 +1,7 @@
 """Tasks from traces, of a file and of LangSmith's own client against a local server."""
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -133,6 +134,22 @@ def test_a_file_of_traces_becomes_a_file_of_tasks(tmp_path: Path) -> None:
 def test_feedback_of_another_form_is_not_called_missing(feedback: Any) -> None:
     with pytest.raises(ConfigError, match="left out: 1 with feedback of another form"):
         make_tasks([{**trace("Q", "A"), "feedback": feedback}], TraceRules())
+
+
+def test_a_score_that_is_no_number_approves_nothing() -> None:
+    odd = trace("Q", "A", {"key": "user", "score": math.nan})
+    with pytest.raises(ConfigError, match="left out: 1 rated below 1;"):
+        make_tasks([odd], TraceRules())
+
+
+def test_half_a_character_keeps_no_file_from_being_written(tmp_path: Path) -> None:
+    traces, tasks = tmp_path / "traces.jsonl", tmp_path / "tasks.jsonl"
+    traces.write_text(json.dumps(trace("Q\ud800", "A", GOOD)))
+    assert "wrote 1 task: 1 approved" in call(tmp_path, "tasks", "from-jsonl", str(traces), str(tasks)).stdout
+    assert [task.input for task in read_tasks(tasks).tasks] == ["Q\ufffd"]
+    traces.write_text(json.dumps({"x" * 100_000: 1, "y": 2}))
+    wrong = call(tmp_path, "tasks", "from-jsonl", str(traces), str(tasks), "--force", code=2)
+    assert len(wrong.stderr) < 1000
 
 
 @pytest.fixture

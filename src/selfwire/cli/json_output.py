@@ -115,7 +115,12 @@ def print_error(error: str, given: Sequence[str], commands: Collection[str]) -> 
 
 
 def _print(found: Mapping[str, Any]) -> None:
-    typer.echo(to_json(found, indent=2, inf_nan_mode="null", fallback=to_plain_json))
+    print_text(to_json(found, indent=2, inf_nan_mode="null", fallback=to_plain_json).decode())
+
+
+def print_text(text: str) -> None:
+    """Print a text that a model may have written: unchanged for other programs, with controls masked in a terminal."""
+    typer.echo(mask_controls(text) if sys.stdout.isatty() else text, color=True)  # else click cuts some
 
 
 def add_json_option(name: str, command: Callable[..., None]) -> Callable[..., None]:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from selfwire.cli.json_output import add_result
+from selfwire.cli.json_output import add_result, print_text
 from selfwire.cli.versions import PARENT_SCORE, explain_version, format_outcome, format_score, format_time
 from selfwire.core import topology
 from selfwire.core.edits import format_rewiring
@@ -54,11 +54,6 @@ def make_console() -> Console:
     return MaskingConsole(markup=False, highlight=False, emoji=False, width=width, soft_wrap=True)
 
 
-def print_answer(answer: str | None) -> None:
-    """Print an answer: unchanged for other programs, with control characters masked in a terminal."""
-    typer.echo(mask_controls(answer or "") if sys.stdout.isatty() else answer, color=True)  # else click cuts some
-
-
 def get_command_line() -> str:
     """The command line of this process."""
     return shlex.join(["selfwire", *sys.argv[1:]])
@@ -87,7 +82,7 @@ def print_or_write(file: Path, text: str, what: str, *, kind: str, force: bool) 
         ConfigError: the file cannot be written, or is the user's and `force` is not given.
     """
     if str(file) == "-":
-        typer.echo(text, nl=False)
+        print_text(text.removesuffix("\n"))
         return False
     refuse_existing(file, kind, force=force)
     write_text(file, text, what)

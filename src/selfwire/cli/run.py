@@ -10,8 +10,8 @@ import typer
 
 from selfwire.cli import options
 from selfwire.cli.commands import STOPPED
-from selfwire.cli.json_output import add_result
-from selfwire.cli.output import format_spend, list_spend_by_model, print_answer, refuse_unwritable
+from selfwire.cli.json_output import add_result, print_text
+from selfwire.cli.output import format_spend, list_spend_by_model, refuse_unwritable
 from selfwire.cli.trajectories import show_notes, show_plan, show_steps
 from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
 from selfwire.core.plugins import is_graph, load_plugin, method_names
@@ -124,7 +124,7 @@ class _Printing:
         )
         self._show_details(done)
         if done.answer is not None:
-            print_answer(done.answer)
+            print_text(done.answer)
         self._print_spend()
         for line in describe_broken_tools([done]):
             typer.echo(mask_controls(line), err=True)
@@ -139,7 +139,7 @@ class _Printing:
         add_result(status="stopped", answer=reached.answer if reached else None, error=str(error), spend=spent)
         if reached is not None:
             self._show_details(reached)
-            print_answer(reached.answer)
+            print_text(reached.answer or "")
         best = "; the answer is the best until then" if reached else ", before there was any answer"
         why = str(error).replace(", then resume", ", then try again")
         typer.echo(f"stopped{best}: {why}", err=True)

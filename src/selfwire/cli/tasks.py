@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from selfwire.cli import output
 from selfwire.cli.commands import expand_option_groups
 from selfwire.cli.json_output import add_json_option, add_result
 from selfwire.core.errors import ConfigError
+from selfwire.core.values import replace_surrogates
 from selfwire.evals.readers import read_json_lines
 from selfwire.evals.traces import APPROVED, MOST, TraceRules, make_tasks, read_project
 from selfwire.store.files import refuse_existing
@@ -41,12 +43,14 @@ class TraceOptions:
     def write_tasks(self, traces: Iterable[Mapping[str, Any]], out: Path) -> None:
         """Make tasks and write them. Raises as `make_tasks`."""
         found = make_tasks(traces, TraceRules(feedback=self.feedback, least=self.least, unrated=self.unrated))
-        lines = [json.dumps(task, ensure_ascii=False) for task in found.tasks]
+        lines = [replace_surrogates(json.dumps(task, ensure_ascii=False)) for task in found.tasks]
         output.write_text(out, "\n".join(lines) + "\n", "the tasks")
         add_result(file=str(out), tasks=len(lines), kept=dict(found.kept), left_out=dict(found.left_out))
         typer.echo(f"wrote {found.describe()}\n{out}: selfwire check --benchmark {out}")
 
 
+LONGEST = 300
+"""Characters of the names of fields in an error."""
 Out = Annotated[Path, typer.Argument(help="A .jsonl file for the tasks.")]
 
 
@@ -82,7 +86,7 @@ def make_from_jsonl(
     if not rows:
         raise ConfigError(f"{file} has no line with a trace; docs/tasks.md shows the form of one")
     if not any("inputs" in row.values for row in rows):
-        fields = ", ".join(map(repr, rows[0].values))
+        fields = shorten(", ".join(map(repr, rows[0].values)), LONGEST, placeholder=" ...")
         raise ConfigError(
             f"{file} has no traces: no line has the field 'inputs', the first has {fields}; a file of tasks is given "
             "to --benchmark as it is"

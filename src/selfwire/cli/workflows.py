@@ -10,7 +10,7 @@ import typer
 
 from selfwire.cli import output
 from selfwire.cli.branch import find_known_texts, format_page, list_changes, load_run, name_change, write_branch
-from selfwire.cli.json_output import add_result
+from selfwire.cli.json_output import add_result, print_text
 from selfwire.cli.options import Home, Ref, refuse_unused, with_library
 from selfwire.cli.trajectories import is_run, show_run, suggest_run
 from selfwire.cli.versions import explain_version, format_outcome, format_scores, format_time, read_test_scores
@@ -80,7 +80,7 @@ def show(
         output.print_table(table)
         return
     if mermaid:
-        typer.echo(topology.to_mermaid(team.topology))
+        print_text(topology.to_mermaid(team.topology))
         return
     scores = ""
     if version:
@@ -327,7 +327,7 @@ def export(
 def _export_json(ref: str, team: Team, file: Path, *, force: bool) -> None:
     if str(file) == "-":
         add_result(team=team, fingerprint=team.fingerprint)
-        typer.echo(team.model_dump_json(indent=2))
+        print_text(team.model_dump_json(indent=2))
         if find_blob_references(team.memory):
             typer.echo("its router's weights are not in this; export to a file to have them beside it", err=True)
         return

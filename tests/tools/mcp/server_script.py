@@ -1,13 +1,15 @@
-"""An MCP server whose tools answer, break off, hang or say too much: `python server_script.py [PORT]`."""
+"""An MCP server whose tools answer, break off, hang or say too much: `python server_script.py [PORT] [many | long]`."""
 
 import asyncio
 import os
 import sys
 import time
 from pathlib import Path
+from typing import Annotated
 
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.server.fastmcp.utilities.types import Image
+from pydantic import Field
 
 SECRET = "MCP_SECRET"
 PIDS = "MCP_PIDS"
@@ -85,10 +87,22 @@ def fail(why: str) -> str:
     raise ValueError(f"{why} with {os.environ.get(SECRET)}")
 
 
+def add_tool(number: int, about: str) -> None:
+    """Add a tool whose argument is described by a text."""
+
+    def more(a: Annotated[str, Field(description=about)]) -> str:
+        return a
+
+    server.add_tool(more, name=f"tool{number}")
+
+
 if __name__ == "__main__":
     if PIDS in os.environ:
         with Path(os.environ[PIDS]).open("a") as file:
             file.write(f"{os.getpid()}\n")
+    kind = sys.argv.pop() if sys.argv[-1] in ("many", "long") else ""
+    for number in range({"many": 300, "long": 1}.get(kind, 0)):
+        add_tool(number, "x" * (100_000 if kind == "long" else 1))
     if len(sys.argv) > 1:
         server.settings.port = int(sys.argv[1])
     server.run("streamable-http" if len(sys.argv) > 1 else "stdio")

@@ -99,6 +99,41 @@ async def test_a_name_that_another_tool_has_gets_the_servers_before_it(tools: Ma
     assert await use(tools["files_list_all"]) == "all"
 
 
+LAUGHS = {f"l{n}": {"allOf": [{"$ref": f"#/$defs/l{n + 1}"}] * 2} for n in range(40)} | {"l40": {"type": "string"}}
+HOSTILE = {
+    "a pattern without end": {"properties": {"a": {"pattern": "^(a+)+$"}}},
+    "a name without end": {"patternProperties": {"^(a+)+$": {"type": "integer"}}, "additionalProperties": False},
+    "names without end": {"allOf": [{"patternProperties": {"^(a+)+$": {}}}], "unevaluatedProperties": False},
+    "references without end": {"$defs": LAUGHS, "properties": {"a": {"$ref": "#/$defs/l0"}}},
+}
+
+
+CHECK = """
+import json, sys
+from langchain_core.tools import StructuredTool
+from selfwire.tools.mcp import McpTool
+schema, arguments = json.loads(sys.argv[1])
+McpTool(StructuredTool(name="a", description="A.", args_schema=schema, func=lambda **_: ""), "a")._check(arguments)
+"""
+
+
+@pytest.mark.parametrize("schema", HOSTILE.values(), ids=list(HOSTILE))
+def test_the_check_of_arguments_by_a_strangers_schema_ends(schema: dict[str, Any]) -> None:
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", **schema}
+    text = f"{'a' * 40}!"
+    given = json.dumps([draft, {"a": text, text: 1}])
+    done = subprocess.run([sys.executable, "-c", CHECK, given], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_server_with_too_many_tools_or_too_long_a_schema_is_refused(tmp_path: Path) -> None:
+    refused = {"many": "has 311 tools, and 256 at most", "long": r"schema of tool 'tool0' .* 100,000 at most"}
+    for kind, told in refused.items():
+        path = write_servers(tmp_path, big={"command": sys.executable, "args": [SCRIPT, kind]})
+        with pytest.raises(ConfigError, match=told):
+            load_tools(f"mcp:{path}")
+
+
 @pytest.mark.slow
 async def test_two_servers_that_share_names_run_side_by_side_and_once_each(tmp_path: Path) -> None:
     path = write_servers(tmp_path, one=PROGRAM, other=PROGRAM, off={"command": "none", "disabled": True})

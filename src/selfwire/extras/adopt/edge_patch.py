@@ -234,7 +234,7 @@ class EdgeWriter:
             left.difference_update(ends)
             pairs = [f"{name}: {mapped.get(end, name)}" for end in ends for name in [self._quote_known(end)]]
             given = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
-            at = max(_find_span(call, part)[1] for part in given)
+            at = max(find_span(call, part)[1] for part in given)
             named = "path_map=" if call.node.keywords else ""
             edits.append(SourceEdit(show_path(call.at.file.path), at, at, f", {named}{{{', '.join(pairs)}}}"))
         return [] if left else edits

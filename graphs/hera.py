@@ -194,8 +194,7 @@ async def begin(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
 
 async def characterize(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Find c, the profile of the question (Alg. 4, line 2), where insights can be retrieved by it (D22)."""
-    planned = state.aim == "answer" and has_one_plan(state.workflow)
-    if planned or not (ctx.options.library and get_library(state.workflow)):
+    if has_one_plan(state.workflow) or not (ctx.options.library and get_library(state.workflow)):
         return state.update(brief=Brief())
     profile, usage = await characterize_query(state.get_question(), get_orchestrator(ctx), scope=ctx.at)
     return state.update(brief=Brief(profile=profile, usage=usage))
@@ -213,7 +212,7 @@ async def retrieve_insights(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
 async def sample_topologies(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Plan one topology, or G for a group (Alg. 4, line 9); a member of a group whose plan fails ends as an error.
 
-    A team with one plan answers by it (D25), and explores others.
+    A team with one plan explores and answers by it (D25).
 
     Raises:
         ModelError: planning failed; in a group of a user's run, for all members.
@@ -225,7 +224,7 @@ async def sample_topologies(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     async def plan(sample: int) -> tuple[PlannedRun, ModelError | TaskBudgetError | None]:
         scope, shared = ctx.at.at(sample=sample), brief.usage if sample == samples[0] else Usage()
         blank = PlannedRun(question=question, sample=sample)
-        if alone and has_one_plan(team):
+        if has_one_plan(team):
             topology = make_default_topology(team)
             return blank.replace(topology=topology, notes=note_plan(brief, TeamPlan(topology=topology))), None
         try:
@@ -412,7 +411,12 @@ def rank_or_end(state: HeraState, ctx: Ctx[HeraConfig]) -> str:
 
 
 def choose_after_rank(state: HeraState, ctx: Ctx[HeraConfig]) -> str:
-    """A second group for questions that scored nothing, insights from mixed groups, or prompts at once."""
+    """A second group for questions that scored nothing, insights from mixed groups, or prompts at once.
+
+    A team with one plan learns prompts only, as nobody would plan by the rest (D25).
+    """
+    if has_one_plan(state.workflow):
+        return choose_prompts(state, ctx)
     if list_due(state, ctx):
         return "mutate_topology"
     mixed = any(group.outcome == "mixed" for group in state.groups)
@@ -696,12 +700,13 @@ class Hera(Method[HeraConfig]):
         run = count_turn_calls(team)
         roped = min(config.prompts.agents, batch / 2) if config.rope else 0
         axes = len(config.prompts.axes)
-        mutated = batch / 3 if config.mutation else 0
+        planned = not has_one_plan(team)
+        mutated = batch / 3 if config.mutation and planned else 0
+        insights, planning = (batch * config.library, 1 + config.library) if planned else (0, 0)
         learning = {
             "agent": roped * (axes + 1) * run + mutated * 2 * run,
-            "meta": roped * (axes + 2) + mutated * 2 + (batch if config.library else 0),
+            "meta": roped * (axes + 2) + mutated * 2 + insights,
         }
-        planning = 0 if has_one_plan(team) else 1 + config.library
         return CallEstimate({"agent": run, "meta": planning}, samples=config.group, learning=learning)
 
     @property

@@ -64,6 +64,6 @@ Departures from the paper (a test is named after each):
         a call could integrate it with. App. B integrates every lesson by a call.
     D25 A pruning may give all questions one plan, where they do no worse by it: then answers ask for no profile and no
         plan, and insights are not read. Tried are the three plans that are most like those of successful runs, also
-        with each agent once, and without a first and a last step that can go. Groups that teach are planned as before.
-        In the paper every query has a plan of its own.
+        with each agent once, and without a first and a last step that can go. Groups that teach then run by it too, and
+        teach prompts only: insights and newcomers are for planners. In the paper every query has a plan of its own.
 """

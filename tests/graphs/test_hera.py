@@ -477,12 +477,25 @@ async def test_d25_a_pruning_gives_all_questions_one_plan_where_they_do_no_worse
     assert done.overhead.calls == 0
     assert {*found.workflow.agents_by_id} == {*found.workflow.topology.agents.values()}
     assert render_pool(found.workflow) == render_pool(whole)
-    await made.explore(found.workflow, RIDDLE, ctx)
-    assert "TopologyPlan" in model.names()[asked:]
     assert made.list_plans(found.workflow, runs) == ()
     made.check_learned(found.workflow, "")
     with pytest.raises(ValueError, match="one plan: true or false belongs here"):
         made.check_learned(whole.with_memory(**{ONE_PLAN: "yes"}), "")
+
+
+async def test_d25_a_team_with_one_plan_learns_prompts_only() -> None:
+    model, judge = Orchestra(), Judge("nobody")
+    made, ctx = hera(model, group=2)
+    whole = with_library(made.seed(), (known("Never mind."),))
+    one_plan = whole.with_memory(**{ONE_PLAN: True})
+    found, batch = await evolved((made, ctx), judge, workflow=one_plan)
+    assert {agents(done) for done in batch} == {one_plan.topology.order()}
+    assert {done.overhead.calls for done in batch} == {0}
+    assert not {"TopologyPlan", "Reflection"} & {*model.names()}
+    assert not found.notes["mutated"]
+    assert [tested["agent"] for tested in found.notes["ropes"]]
+    dearer, cheaper = (made.estimate_calls(made.config, team, 6, 0.0) for team in (whole, one_plan))
+    assert (cheaper.question["meta"], cheaper.learning["meta"] < dearer.learning["meta"]) == (0, True)
 
 
 def test_d25_plans_like_those_of_successful_runs_are_tried_with_each_agent_once_and_without_their_ends() -> None:

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from selfwire.core.chat import ChatMessage
@@ -7,7 +9,7 @@ from selfwire.core.usage import Budget, Usage
 from selfwire.models.budget import Ledger
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
-from selfwire.store.journal import NullRecorder
+from selfwire.store.journal import Journal, NullRecorder
 from selfwire.store.journal_file import CallResult
 
 ASKED = [ChatMessage.system("You are brief."), ChatMessage.user("hello?")]
@@ -40,3 +42,21 @@ async def test_another_ledger_pays_for_the_same_models() -> None:
         await poor.generate(ASKED, scope=Scope())
     await model.generate(ASKED, scope=Scope())
     assert model.ledger.spent.calls == poor.ledger.spent.calls == 1
+
+
+async def test_equal_calls_that_are_recorded_from_threads_are_all_kept_in_order() -> None:
+    journal, place = Journal.memory(), Scope(run="r", phase="rollout", task="t")
+    with journal.on_this_loop():
+        for number in range(3):
+            await journal.put_note(f"n{number}", number)
+            result = CallResult(f'"{number}"', Usage(calls=1))
+            await asyncio.to_thread(journal.record, "model", place.at(node="a"), {"asked": "x"}, result)
+        journal.record("model", place.at(node="b"), {"asked": "x"}, CallResult('"b"', Usage(calls=1)))
+        journal.record("model", place.at(task="u"), {"asked": "x"}, CallResult('"u"', Usage(calls=1)))
+        found = await journal.list_replies(place)
+    assert [(node, reply) for node, _, reply in found] == [("a", '"0"'), ("a", '"1"'), ("a", '"2"'), ("b", '"b"')]
+    assert len({digest for _, digest, _ in found}) == 1
+    assert journal.spend().calls == 5
+    journal.retry_failed()
+    assert await journal.list_replies(place) == []
+    assert await NullRecorder().list_replies(place) == []

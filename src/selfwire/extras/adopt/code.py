@@ -498,7 +498,7 @@ class CodeReader:
                 self.ask(part, at, code, mode="format")
         elif isinstance(owner, ast.Attribute) and owner.attr == "messages":
             for part in node.args[:1]:
-                if isinstance(part, ast.Tuple | ast.Dict | ast.List):  # objects of messages are read where they are made
+                if isinstance(part, ast.Tuple | ast.Dict | ast.List):  # objects are read where they are made
                     self.ask(part, at, code)
 
     def _read_keywords(self, node: ast.Call, at: Surroundings, code: Code) -> None:

@@ -506,8 +506,8 @@ class Library:
         file = find_graph_file(team.method)
         if team.method not in GRAPHS and not Path(file).is_file():
             raise ConfigError(
-                f"the graph {team.method} of team {version.ref} is not here: no file below {Path.cwd()} has it, nor does "
-                "PYTHONPATH lead to it; work in the folder of the program"
+                f"the graph {team.method} of team {version.ref} is not here: no file below {Path.cwd()} has it, nor "
+                "does PYTHONPATH lead to it; work in the folder of the program"
             )
         found = f"{origin}, and names the code of the graph {team.method}{f' in {file}' if file else ''}"
         digest = hashlib.sha256(to_canonical_json([team.method, file]).encode()).hexdigest()

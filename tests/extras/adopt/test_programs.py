@@ -3,6 +3,7 @@
 import ast
 import inspect
 import logging
+import re
 import shutil
 import textwrap
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.reader import read_program
-from tests.extras.adopt.corpus import GRAPHS, find_folder, list_lines, read_expected
+from tests.extras.adopt.corpus import GRAPHS, MOST, count_added, find_folder, format_added, list_lines, read_expected
 
 NOISE = textwrap.dedent(
     """
@@ -82,6 +83,17 @@ def test_what_reaches_no_model_is_no_text(program: str, tmp_path: Path, monkeypa
         tree = NoiseMaker().visit(ast.parse(path.read_text(encoding="utf-8")))
         path.write_text(ast.unparse(ast.fix_missing_locations(tree)), encoding="utf-8")
     assert sorted(text.pieces for text in read(program).texts) == quiet
+
+
+def test_most_programs_need_no_added_line_and_nearly_all_a_few_at_most() -> None:
+    added = [*count_added().values()]
+    assert len(added) >= 160
+    assert sum(not count for count in added) >= 0.8 * len(added)
+    assert sum(count <= MOST for count in added) >= 0.95 * len(added)
+    page = Path(__file__).parents[3] / "docs" / "bring.md"
+    assert format_added() in page.read_text(encoding="utf-8").splitlines()
+    opened = [line for program in GRAPHS for line in read_expected(program) if line.startswith("opaque ")]
+    assert all(re.match(r"opaque \S+:\d+ .+; .+", line) for line in opened)  # the reason, and the way out
 
 
 def test_a_text_that_is_also_compared_with_is_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:

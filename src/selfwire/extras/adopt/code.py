@@ -491,11 +491,15 @@ class CodeReader:
                 self.ask(keyword.value, at, code, whole=False)
 
     def _read_appended(self, node: ast.Call, at: Surroundings, code: Code) -> None:
-        """Read the messages of `prompt.append(message)`."""
+        """Read the messages of `prompt.append(message)`, and of `request.messages.append(("user", text))`."""
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         if owner is not None and any(kind == "prompt" for kind, _ in find_kinds(self.program, owner, at)):
             for part in node.args[:1]:
                 self.ask(part, at, code, mode="format")
+        elif isinstance(owner, ast.Attribute) and owner.attr == "messages":
+            for part in node.args[:1]:
+                if isinstance(part, ast.Tuple | ast.Dict | ast.List):  # objects are read where they are made
+                    self.ask(part, at, code)
 
     def _read_keywords(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read keywords such as `prompt=` of functions that are not the program's own."""

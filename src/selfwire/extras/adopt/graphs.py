@@ -484,7 +484,7 @@ class GraphReader:
             graph=graph,
             **place_of(*where),
         )
-        if edge not in self.edges:
+        if not any(known == edge for known in self.edges if known.source == source):
             self.edges.append(edge)
 
     def _read_edge(self, call: ast.Call, at: Surroundings, graph: str) -> None:

@@ -105,16 +105,16 @@ def find_loaded(program: Program, node: ast.expr, at: Surroundings) -> tuple[Tra
     inner: Any = node
     where = at
     for _ in range(DEEPEST):
-        if isinstance(inner, ast.Call) and is_prompt_loader(get_last_name(inner.func)):
-            return Traced(inner, where), tuple(keys)
         if isinstance(inner, ast.Call) and get_last_name(inner.func) in ("list", "tuple") and inner.args:
             inner = inner.args[0]
             continue
         found = [value for value in program.trace(inner, where) if value.node is not inner]
         found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript | Element)]
-        if found:
+        if found:  # of the program's own function too, which may be called `load`
             inner, where = found[0].node, found[0].at
             continue
+        if isinstance(inner, ast.Call) and is_prompt_loader(get_last_name(inner.func)):
+            return Traced(inner, where), tuple(keys)
         if isinstance(inner, ast.Subscript):
             keys.insert(0, tuple(program.list_keys(inner.slice, where)) or None)
             inner = inner.value

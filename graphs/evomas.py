@@ -380,14 +380,14 @@ class Evomas(Method[EvomasConfig]):
             "exit-as-agent": Variant(title="Early-exit among the agents", config={"head": {"exit": "agent"}}),
             "fixed": Variant(title="fixed: I/O, search, ensemble", config={"adapter": "fixed"}, evolves=False),
             "fixed-no-state": Variant(
-                title="the same w/o task state",
+                title="I/O, search, ensemble w/o task state",
                 config={"adapter": "fixed", "task_state": False},
                 evolves=False,
                 against="fixed",
             ),
             "reasoning": Variant(title="fixed: multi-generate, ensemble", config=REASONING, evolves=False),
             "reasoning-no-state": Variant(
-                title="the same w/o task state",
+                title="multi-generate, ensemble w/o task state",
                 config={**REASONING, "task_state": False},
                 evolves=False,
                 against="reasoning",

@@ -155,14 +155,15 @@ KINDS = (
     Kind("eval", ("eval", "hiva", "--benchmark", "archive", "--tasks", "6"), read_evaluation),
     Kind(
         "compare",
-        ("compare", "hiva", "single", "--benchmark", "archive", "--tasks", "3", *TINY_EVOLUTION),
+        ("compare", "hiva", "single", "--benchmark", "archive", "--tasks", "3", "--calls-per-task", "30",
+         *TINY_EVOLUTION),
         read_evaluation,
     ),
     Kind("run", ("run", "hera", "Which year is it?", "--benchmark", "archive"), read_answer, resumes=False),
     Kind(
         "compare --workers",
         ("compare", "single", "cot", "--benchmark", "archive", "--tasks", "40", "--budget-calls", "9999",
-         "--workers", "2"),
+         "--calls-per-task", "30", "--workers", "2"),
         read_evaluation,
         wired=False,
         weight=1,

@@ -85,16 +85,18 @@ def count_answers(line: SystemSummary) -> str:
     return name.removeprefix(BEST_OF) if name.startswith(BEST_OF) else "1"
 
 
-def build_votes_table(seeds: Sequence[Mapping[str, SystemSummary]]) -> ResultTable:
+def build_votes_table(seeds: Sequence[Mapping[str, SystemSummary]], chosen: Sequence[str] = ()) -> ResultTable:
     """Make the table of systems beside the votes at their price, over seeds.
 
     Args:
         seeds: results by system of each seed, with those of `ONE` and of the votes.
+        chosen: names of the systems that are shown; all by default.
 
     Raises:
         KeyError: votes were not measured.
     """
-    names = [name for name in seeds[0] if not name.startswith(BEST_OF) and seeds[0][name].spend.calls]
+    there = [name for name in seeds[0] if not name.startswith(BEST_OF) and seeds[0][name].spend.calls]
+    names = [*(chosen or there)]
     votes = {name: tuple(get_votes(lines, name) for lines in seeds) for name in names}
     own = {name: tuple(lines[name] for lines in seeds) for name in names}
     [calls] = (column for column in list_seed_columns() if column.name == "calls/task")

@@ -181,7 +181,8 @@ def test_a_part_knows_what_its_run_has_done(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_killed_beside_each_other_it_goes_on_and_ends_with_the_same_numbers(tmp_path: Path) -> None:
-    given = ("compare", *FOUR, "--evolve", "none", "--benchmark", "archive", "--tasks", "10", "--workers", "2")
+    sizes = ("--benchmark", "archive", "--tasks", "10", "--calls-per-task", "30", "--workers", "2")
+    given = ("compare", *FOUR, "--evolve", "none", *sizes)
     home = tmp_path / "killed"
     process = kills.start(home, *given)
     parts = "runs/*/parts/*/journal.sqlite-wal"

@@ -24,7 +24,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         result = CliRunner().invoke(build(), [*arguments, "--home", str(home)])
         assert result.exit_code == 0, result.output
 
-    call("compare", "single", "dytopo", *TASKS, "--evolve", "none")
+    call("compare", "single", "dytopo", *TASKS, "--evolve", "none", "--calls-per-task", "30")
     call("eval", "single", *TASKS)
     store_training(home)
     store_study(home / "study.jsonl")

@@ -9,7 +9,7 @@ A table of a Markdown page stands between two comments; paths are relative to th
     methods     systems over the seeds in `rows`: each before, after, with its control, votes at its price, beside
                 others, and its price
     kinds       scores of `systems=A,B` by kind of task, over all seeds in `rows`
-    votes       systems over the seeds in `rows`, each beside the votes at its price
+    votes       systems over the seeds in `rows`, each beside the votes at its price; `systems=A,B` names some of them
     paired      differences of a comparison's systems from one of them, `against`
     scores      comparisons side by side: `against=NAME`, `systems=A,B` (all), `costs=yes`, and `TITLE=FILE` for each
     evolutions  what an iteration of a comparison's evolutions costs: `iterations=N`, and `TITLE=FILE` for each
@@ -192,7 +192,8 @@ def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:
 
 
 def _format_votes(page: Path, given: Mapping[str, str]) -> str:
-    return build_votes_table(_read_seeds(page.parent / given["rows"])).markdown
+    names = given["systems"].split(",") if "systems" in given else ()
+    return build_votes_table(_read_seeds(page.parent / given["rows"]), names).markdown
 
 
 def _format_systems(page: Path, given: Mapping[str, str]) -> str:

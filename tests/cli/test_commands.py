@@ -215,6 +215,7 @@ def test_runs_gives_whole_reasons_and_names_clean_where_many_runs_have_stopped(h
 
 def test_rollback_moves_the_head_and_history_tells(home: Path) -> None:
     assert "archive is now archive@r1.0" in said(home, "rollback", "archive", "0")
+    assert "archive is archive@r1.0" in said(home, "rollback", "archive", "0")
     lines = said(home, "history", "archive").splitlines()
     assert [line[:1] for line in lines[1:3]] == ["*", " "]
     assert lines[-1].endswith("r1.1 -> r1.0")

@@ -258,6 +258,9 @@ def rollback(
 
     before, now = with_library(home, moved)
     add_result(before=before.ref, now=now.ref)
+    if before.ref == now.ref:
+        typer.echo(f"{name} is {now.ref} ({now.fingerprint}) already")
+        return
     typer.echo(f"{name} is now {now.ref} ({now.fingerprint}); it was {before.ref} ({before.fingerprint})")
 
 

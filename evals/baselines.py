@@ -7,7 +7,7 @@ after a leader who gives the answer, after votes that no further one can outvote
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 from typing import Any, ClassVar, TypeVar
@@ -90,7 +90,7 @@ def is_decided(answers: Sequence[str], left: float) -> bool:
 
 
 async def add_votes(
-    asked: Mapping[str, list[Trajectory]], ask: Callable[[str], Awaitable[Trajectory]], calls: float
+    asked: Mapping[str, list[Trajectory]], ask: Callable[[str], Coroutine[Any, Any, Trajectory]], calls: float
 ) -> None:
     """Ask anew, while the calls last, each task whose vote is open, in their order; then a vote may have one more.
 

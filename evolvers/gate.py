@@ -9,7 +9,7 @@ What a gain is, and what it has to pay for, an objective says: "score - 0.002*ca
 A proof is an e-process (Waudby-Smith and Ramdas, arXiv 2010.09686): the wealth of somebody who bets at fair odds, task
 by task, against the claim that there is no gain. If there is none, the wealth reaches 1/error in a share of at most
 `error` of all runs, however often one looks, so the gate may stop as soon as it is there. A run deals its error out to
-its decisions, most to the first (`compute_share`), and each part to the outcomes that the earlier decisions may have had
+its decisions, most to the first (`compute_share`), and each part to the outcomes that earlier decisions may have had
 (`compute_weight`), since outcomes are all that these can tell a candidate of the gate tasks. Both are union bounds.
 
 Before a proof of a gain, some train tasks choose what is worth it: there the candidate has to do no worse in the mean
@@ -108,8 +108,8 @@ def compute_weight(before: Mapping[str, int], outcome: str, possible: Sequence[s
 def compute_share(decided: int, decisions: int, *, is_last: bool) -> float:
     """Compute the share of a run's error that its next decision has, before the weight of the earlier outcomes.
 
-    Shares are as 1, 1/2, 1/3, ... of the first decision's, as most gains come early or not at all. The last decision has
-    all that is left, also what iterations without a comparison have not used. So the shares of a run add up to 1.
+    Shares are as 1, 1/2, 1/3, ... of the first decision's, as most gains come early or not at all. The last one has all
+    that is left, also what iterations without a comparison have not used. So the shares of a run add up to 1.
 
     Args:
         decided: decisions before it.

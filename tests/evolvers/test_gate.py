@@ -16,7 +16,6 @@ from selfwire.evolvers.gate import (
     EvidenceRule,
     GateDecision,
     compute_log_evidence,
-    compute_share,
     decide,
     decide_by_evidence,
 )

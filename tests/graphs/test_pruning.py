@@ -417,7 +417,8 @@ def test_a_pruning_has_half_of_the_error_of_a_run_that_proves_its_rewritings() -
     def deal(**fields: Any) -> tuple[float, float]:
         config = EvolutionConfig(name="w", **fields)
         rewriting, pruning = config.rule, config.pruning_rule
-        return config.rewriting_error if rewriting else 0, 2 * pruning.error if pruning else 0
+        rewritten = config.rewriting_error if rewriting and config.iterations else 0
+        return rewritten, 2 * pruning.error if pruning else 0
 
     assert deal(iterations=5) == pytest.approx((0.05, 0))
     assert deal(iterations=5, pruning=PruningConfig()) == pytest.approx((0.025, 0.025))

@@ -12,8 +12,9 @@ import pytest
 
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt import reader
+from selfwire.extras.adopt.names import SourceFile, Traced
 from selfwire.extras.adopt.reader import read_program
-from selfwire.extras.adopt.source import Program, SourceFile, Traced, open_program
+from selfwire.extras.adopt.source import Program, open_program
 
 GRAPH = """
 from langchain_openai import ChatOpenAI

@@ -7,20 +7,21 @@ from functools import cached_property
 from typing import Any, TypeGuard
 
 from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, find_strings, has_base, tell_kind
-from selfwire.extras.adopt.source import (
-    NESTED,
+from selfwire.extras.adopt.names import (
     Argument,
     BoundMethod,
     Element,
-    Function,
     Imported,
     Instance,
-    Program,
     Surroundings,
     Traced,
+    give_first,
+)
+from selfwire.extras.adopt.source import NESTED, Program
+from selfwire.extras.adopt.syntax import (
+    Function,
     get_keywords,
     get_last_name,
-    give_first,
     is_classmethod,
     is_field,
     is_main_guard,

@@ -21,16 +21,9 @@ from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.code import ASKING
 from selfwire.extras.adopt.graphs import GraphReader, NodeDraft
 from selfwire.extras.adopt.kinds import SAME_MODEL, find_kinds, find_strings
+from selfwire.extras.adopt.names import Import, SourceFile, Surroundings, Traced
 from selfwire.extras.adopt.reader import allow_depth, read_graphs
-from selfwire.extras.adopt.source import (
-    Import,
-    SourceFile,
-    Surroundings,
-    Traced,
-    get_keywords,
-    list_positional,
-    show_path,
-)
+from selfwire.extras.adopt.syntax import get_keywords, list_positional, show_path
 from selfwire.extras.adopt.texts import quote_text
 from selfwire.graphs.insertions import (
     BOTH,

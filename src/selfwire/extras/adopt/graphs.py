@@ -18,21 +18,16 @@ from selfwire.extras.adopt.kinds import (
     tell_kind,
 )
 from selfwire.extras.adopt.makers import AgentDraft, MakerReader, ToolDraft
-from selfwire.extras.adopt.source import (
-    BoundMethod,
+from selfwire.extras.adopt.names import BoundMethod, Instance, Surroundings, Traced, list_carried, list_defaults
+from selfwire.extras.adopt.source import Program
+from selfwire.extras.adopt.syntax import (
     Function,
-    Instance,
-    Program,
-    Surroundings,
-    Traced,
     get_keywords,
     get_last_name,
     is_complete,
     is_static,
     is_super_method,
     is_text,
-    list_carried,
-    list_defaults,
     list_items,
     list_positional,
     show_path,

@@ -9,17 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.extras.adopt import prompt_files
-from selfwire.extras.adopt.source import (
-    Argument,
-    BoundMethod,
-    Element,
+from selfwire.extras.adopt.names import Argument, BoundMethod, Element, Instance, Outside, Surroundings, Traced
+from selfwire.extras.adopt.source import Program, end_circles
+from selfwire.extras.adopt.syntax import (
     Function,
-    Instance,
-    Outside,
-    Program,
-    Surroundings,
-    Traced,
-    end_circles,
     get_keywords,
     get_last_name,
     is_path,

@@ -17,17 +17,10 @@ from selfwire.extras.adopt.kinds import (
     is_tool_class,
     tell_kind,
 )
-from selfwire.extras.adopt.source import (
-    PLAIN_BASES,
-    BoundMethod,
+from selfwire.extras.adopt.names import BoundMethod, Instance, Outside, Surroundings, Traced, find_method
+from selfwire.extras.adopt.source import PLAIN_BASES, Program, end_circles
+from selfwire.extras.adopt.syntax import (
     Function,
-    Instance,
-    Outside,
-    Program,
-    Surroundings,
-    Traced,
-    end_circles,
-    find_method,
     get_docstring,
     get_keywords,
     get_last_name,

@@ -18,8 +18,9 @@ from selfwire.extras.adopt.edge_patch import SourceEdit, find_span
 from selfwire.extras.adopt.kinds import find_kinds
 from selfwire.extras.adopt.layer import list_texts
 from selfwire.extras.adopt.makers import MODELS
+from selfwire.extras.adopt.names import Surroundings, Traced
 from selfwire.extras.adopt.reader import allow_depth, list_users, read_graphs
-from selfwire.extras.adopt.source import Surroundings, Traced, get_keywords, get_last_name, is_text, show_path
+from selfwire.extras.adopt.syntax import get_keywords, get_last_name, is_text, show_path
 from selfwire.graphs.insertions import GraphEdits
 from selfwire.models.text_layer import LayerText
 

@@ -25,7 +25,7 @@ from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_places, split_description
 from selfwire.extras.adopt.model_patch import list_model_edits
 from selfwire.extras.adopt.prompt_files import TABLES, escape_toml, read_cell, write_cell
-from selfwire.extras.adopt.source import parse_expression
+from selfwire.extras.adopt.syntax import parse_expression
 from selfwire.extras.adopt.texts import (
     ESCAPES,
     HOLES,

@@ -11,20 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from selfwire.extras.adopt.source import (
-    DEEPEST,
-    Element,
-    Imported,
-    Outside,
-    Program,
-    Surroundings,
-    Traced,
-    end_circles,
-    get_keywords,
-    get_last_name,
-    is_text,
-    read_key,
-)
+from selfwire.extras.adopt.names import Element, Imported, Outside, Surroundings, Traced
+from selfwire.extras.adopt.source import DEEPEST, Program, end_circles
+from selfwire.extras.adopt.syntax import get_keywords, get_last_name, is_text, read_key
 
 LARGEST = 1_000_000
 """Bytes of a file from which on it is no prompt."""

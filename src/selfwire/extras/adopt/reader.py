@@ -17,6 +17,7 @@ from selfwire.extras.adopt.code import ASKING, Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import find_strings, read_known_strings, tell_kind
+from selfwire.extras.adopt.names import BoundMethod, Element, Outside, SourceFile, Surroundings, Traced
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import (
     find_read,
@@ -27,21 +28,8 @@ from selfwire.extras.adopt.prompt_files import (
     read_whole,
 )
 from selfwire.extras.adopt.settings import list_values
-from selfwire.extras.adopt.source import (
-    BoundMethod,
-    Element,
-    Function,
-    Outside,
-    Program,
-    SourceFile,
-    Surroundings,
-    Traced,
-    get_keywords,
-    get_last_name,
-    is_text,
-    open_program,
-    show_path,
-)
+from selfwire.extras.adopt.source import Program, open_program
+from selfwire.extras.adopt.syntax import Function, get_keywords, get_last_name, is_text, show_path
 from selfwire.extras.adopt.texts import TextDraft, is_marker
 
 Thing = TypeVar("Thing", bound=Placed)

@@ -7,7 +7,9 @@ from typing import Any
 
 from selfwire.extras.adopt.inventory import ProgramValue
 from selfwire.extras.adopt.kinds import find_literals, has_base
-from selfwire.extras.adopt.source import Program, Surroundings, Traced, get_last_name, is_text, show_path
+from selfwire.extras.adopt.names import Surroundings, Traced
+from selfwire.extras.adopt.source import Program
+from selfwire.extras.adopt.syntax import get_last_name, is_text, show_path
 
 NAMES = ("Config", "Configuration", "Settings", "Context")
 """Ends of the names of classes of settings."""

@@ -8,34 +8,78 @@ import ast
 import math
 import re
 import sys
-import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from itertools import islice, product
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 from selfwire.core.errors import ConfigError
+from selfwire.extras.adopt.files import FOREIGN, ProgramFiles, find_module_file
+from selfwire.extras.adopt.names import (
+    Argument,
+    BoundMethod,
+    Element,
+    Import,
+    Imported,
+    Instance,
+    Outside,
+    SourceFile,
+    Surroundings,
+    Traced,
+    find_method,
+    give_first,
+    is_first_argument,
+    list_carried,
+    list_defaults,
+    make_pair,
+    make_tuple,
+)
+from selfwire.extras.adopt.syntax import (
+    LISTS,
+    VIEWS,
+    Function,
+    get_default,
+    get_docstring,
+    get_keywords,
+    get_last_name,
+    is_classmethod,
+    is_complete,
+    is_field,
+    is_lacking,
+    is_none,
+    is_partialmethod,
+    is_path,
+    is_property,
+    is_static,
+    is_super,
+    is_super_method,
+    is_text,
+    is_true,
+    is_wrapped,
+    list_assignments,
+    list_decorators,
+    list_items,
+    list_parameters,
+    list_positional,
+    list_summands,
+    make_default,
+    parse_expression,
+    pick_argument,
+    read_key,
+    read_own_assignments,
+    take_apart,
+)
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-FOREIGN = ("site-packages", "dist-packages")
-"""Folders of installed packages, which are never read."""
 MARKS = ("pyproject.toml", "langgraph.json", "setup.py", "setup.cfg", ".git")
 """Files that lie in the topmost folder of a project."""
-LISTS = ("sorted", "list", "tuple", "set", "frozenset", "reversed", "iter", "chain", "deque", "cycle")
-"""Functions that make a collection of another."""
-VIEWS = {"items": 0, "keys": 0, "values": 1}
-"""Views of a dict, and the part of each pair that they show; `items` shows both."""
 COPIES = ("MappingProxyType", "OrderedDict", "ChainMap", "deepcopy", "copy", "dict", "Final")
 """Functions whose result has the items of their first argument."""
 CHANGING = ("replace", "_replace", "model_copy", "evolve")
 """Functions that make an object with some other fields of another."""
 VALIDATING = ("model_validate", "parse_obj", "validate_python")
 """Methods of pydantic that make objects of dicts."""
-REMOVING = ("update", "pop", "popitem", "clear", "remove", "__setitem__", "__delitem__")
-"""Methods by which items of a collection are replaced or removed."""
 OWN_PACKAGE = ("__package__", "__name__")
 """Names by which a file names its package; `__name__` does in the file of a package itself."""
 SAME_WORD = ("lower", "upper", "title", "capitalize", "strip")
@@ -64,412 +108,6 @@ PATIENCE = 20_000
 """Steps after which what is found is kept, even if a circle has cut it short."""
 DEEPEST = 60
 """Steps after which tracing gives up."""
-
-
-class Outside(NamedTuple):
-    """A name of another package, of the standard library or of Python, with dots."""
-
-    name: str
-
-
-class Element(NamedTuple):
-    """A value taken from another, by a loop or by unpacking.
-
-    Attributes:
-        source: the loop's iterable, or the value that is unpacked.
-        path: indices into the elements.
-        loop: whether `source` is iterated over.
-    """
-
-    source: ast.expr
-    path: tuple[int, ...]
-    loop: bool
-
-
-class Argument(NamedTuple):
-    """A parameter of a function, whose value its callers know."""
-
-    function: Function
-    name: str
-    annotation: ast.expr | None
-    default: ast.expr | None
-
-
-class BoundMethod(NamedTuple):
-    """A method with the class or the object that it is called on."""
-
-    function: ast.FunctionDef | ast.AsyncFunctionDef
-    owner: "Traced"
-
-
-class Instance(NamedTuple):
-    """An object of a class of the program; `call` makes it, if the source shows it."""
-
-    of: ast.ClassDef
-    call: ast.Call | None
-    made_in: "Surroundings | None" = None
-
-
-class Imported(NamedTuple):
-    """A file of the program that was imported as a module."""
-
-    file: "SourceFile"
-
-
-class Followed(NamedTuple):
-    """A file of the program that an import reaches, and the name in it; "" for the file itself."""
-
-    file: "SourceFile"
-    name: str
-
-
-class Import(NamedTuple):
-    """A name bound by an import statement: the module's name, the name in it, and the level of a relative import."""
-
-    module: str
-    name: str
-    level: int
-
-
-class Traced(NamedTuple):
-    """An expression, or what stands for one, with its surroundings.
-
-    Attributes:
-        node: an expression, a definition, or one of the tuples above.
-        at: where its names are looked up.
-        call: the call that passed it as an argument, if it was.
-    """
-
-    node: Any
-    at: "Surroundings"
-    call: ast.AST | None = None
-
-
-class BoundNames(ast.NodeVisitor):
-    """The names that a module, class or function binds, its return values and what is added to its lists.
-
-    Attributes:
-        bound: what each name is bound to.
-        added: lists, dicts and texts that are added to what a name is bound to.
-        returned: the return values; of a generator, what it yields, as a list.
-        annotated: types by name.
-        stars: imports of all names of a module that stand in a branch, beside which others may bind a name.
-        loops: the loops that are statements of the owner itself.
-    """
-
-    def __init__(self, owner: Any) -> None:
-        self.bound: dict[str, list[Any]] = {}
-        self.added: dict[str, list[ast.expr]] = {}
-        self.returned: list[ast.expr] = []
-        self.yielded: list[ast.expr] = []
-        self.annotated: dict[str, ast.expr] = {}
-        self.stars: list[Import] = []
-        body = [] if isinstance(owner, ast.Lambda) else owner.body
-        self.loops = [statement for statement in body if isinstance(statement, ast.For)]
-        if isinstance(owner, Function):
-            self._add_arguments(owner)
-        if isinstance(owner, ast.Lambda):
-            self.returned.append(owner.body)
-            self.visit(owner.body)
-        else:
-            for statement in body:
-                self.visit(statement)
-        if self.yielded:
-            self.returned = [ast.copy_location(ast.List(self.yielded, ast.Load()), owner)]
-
-    def _add_arguments(self, function: Function) -> None:
-        given = function.args
-        named = [*given.posonlyargs, *given.args]
-        defaults: list[ast.expr | None] = [*[None] * (len(named) - len(given.defaults)), *given.defaults]
-        pairs = [*zip(named, defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
-        for argument, default in pairs:
-            self._bind(argument.arg, Argument(function, argument.arg, argument.annotation, default))
-        for rest in filter(None, (given.vararg, given.kwarg)):
-            self._bind(rest.arg, Argument(function, rest.arg, None, None))
-
-    def _bind(self, name: str, value: Any) -> None:
-        self.bound.setdefault(name, []).append(value)
-
-    def _bind_target(self, target: ast.expr, value: ast.expr, path: tuple[int, ...] = (), loop: bool = False) -> None:
-        if isinstance(target, ast.Name):
-            self._bind(target.id, Element(value, path, loop) if path or loop else value)
-        elif isinstance(target, ast.Tuple | ast.List):
-            starred = next((n for n, part in enumerate(target.elts) if isinstance(part, ast.Starred)), None)
-            for index, part in enumerate(target.elts):
-                if starred is None or index < starred or path or loop:
-                    self._bind_target(part, value, (*path, index), loop)
-                else:
-                    self._bind_behind_star(part, value, index, index + 1 - len(target.elts))
-
-    def _bind_behind_star(self, target: ast.expr, value: ast.expr, index: int, end: int) -> None:
-        """Bind the rest, or an element behind it, of `first, *rest, last = value`; `end` counts from the last."""
-        if isinstance(target, ast.Starred):
-            part: ast.expr = ast.Slice(ast.Constant(index), ast.Constant(end) if end else None)
-            target = target.value
-        else:
-            part = ast.Constant(end - 1)
-        self._bind_target(target, ast.copy_location(ast.Subscript(value, part, ast.Load()), value))
-
-    def _add(self, node: ast.AST) -> None:
-        for target, value in list_additions(node):
-            if isinstance(target, ast.Name):
-                self.added.setdefault(target.id, []).append(value)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """Bind a function; its body has names of its own."""
-        self._bind(node.name, node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        """Bind a function; its body has names of its own."""
-        self._bind(node.name, node)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        """Bind a class; its body has names of its own."""
-        self._bind(node.name, node)
-
-    def visit_Lambda(self, node: ast.Lambda) -> None:
-        """Leave a lambda out; its body has names of its own."""
-
-    def visit_If(self, node: ast.If) -> None:
-        """Look into both branches, but not into `if __name__ == "__main__"`."""
-        if not is_main_guard(node):
-            before = len(self.bound.get("*", ()))
-            self.generic_visit(node)
-            self.stars += self.bound.get("*", [])[before:]
-
-    def visit_Import(self, node: ast.Import) -> None:
-        """Bind modules."""
-        for alias in node.names:
-            first = alias.name.partition(".")[0]
-            self._bind(alias.asname or first, Import(alias.name if alias.asname else first, "", 0))
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        """Bind names of a module."""
-        for alias in node.names:
-            self._bind(alias.asname or alias.name, Import(node.module or "", alias.name, node.level))
-
-    def visit_Assign(self, node: ast.Assign) -> None:
-        """Bind the targets."""
-        for target in node.targets:
-            self._bind_target(target, node.value)
-        self._add(node)
-        self.visit(node.value)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        """Bind the target, or note its type alone."""
-        if isinstance(node.target, ast.Name):
-            self.annotated[node.target.id] = node.annotation
-        if node.value is not None:
-            self._bind_target(node.target, node.value)
-            self.visit(node.value)
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        """Add what `+=` appends, and bind the target to what `%=` makes of it."""
-        if isinstance(node.op, ast.Mod) and isinstance(node.target, ast.Name):
-            filled = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
-            self._bind(node.target.id, ast.copy_location(filled, node))
-        else:
-            self._add(node)
-        self.visit(node.value)
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
-        """Bind the target of `:=`."""
-        self._bind_target(node.target, node.value)
-        self.visit(node.value)
-
-    def visit_For(self, node: ast.For) -> None:
-        """Bind the loop's variables."""
-        self._bind_target(node.target, node.iter, loop=True)
-        self.generic_visit(node)
-
-    def visit_AsyncFor(self, node: ast.AsyncFor) -> None:
-        """Bind the loop's variables."""
-        self._bind_target(node.target, node.iter, loop=True)
-        self.generic_visit(node)
-
-    def visit_comprehension(self, node: ast.comprehension) -> None:
-        """Bind the variables of a comprehension."""
-        self._bind_target(node.target, node.iter, loop=True)
-        self.generic_visit(node)
-
-    def visit_withitem(self, node: ast.withitem) -> None:
-        """Bind the name after `as`."""
-        if node.optional_vars is not None:
-            self._bind_target(node.optional_vars, node.context_expr)
-        self.visit(node.context_expr)
-
-    def visit_Return(self, node: ast.Return) -> None:
-        """Note a return value."""
-        if node.value is not None:
-            self.returned.append(node.value)
-            self.visit(node.value)
-
-    def visit_Yield(self, node: ast.Yield) -> None:
-        """Note what a generator yields."""
-        if node.value is not None:
-            self.yielded.append(node.value)
-            self.visit(node.value)
-
-    def visit_YieldFrom(self, node: ast.YieldFrom) -> None:
-        """Note what a generator yields of another."""
-        self.yielded.append(ast.copy_location(ast.Starred(node.value, ast.Load()), node.value))
-        self.visit(node.value)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        """Note what `append`, `insert`, `extend` and `update` add to a list or a dict."""
-        self._add(node)
-        self.generic_visit(node)
-
-
-class MethodNames(ast.NodeVisitor):
-    """Names that stand for a method, as `add` after `add = rules.append`; calls of one become calls of the method.
-
-    Attributes:
-        called: those that an assignment may bind and that are called.
-        scopes: the module and the functions around what is visited, each with what its names are bound to.
-    """
-
-    def __init__(self, tree: ast.Module) -> None:
-        nodes = [*ast.walk(tree)]
-        calls = (node.func for node in nodes if isinstance(node, ast.Call))
-        names = {func.id for func in calls if isinstance(func, ast.Name)}
-        self.replaced = {n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
-        self.shared = {name for n in nodes if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
-        self.called = {
-            target.id
-            for node in nodes
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute | ast.Tuple)
-            for part in node.targets
-            for target in (part.elts if isinstance(part, ast.Tuple) else [part])
-            if isinstance(target, ast.Name) and target.id in names
-        } - self.shared
-        self.scopes: list[tuple[Any, dict[str, list[Any]]]] = []
-
-    def generic_visit(self, node: ast.AST) -> None:
-        """Visit all that a node has, inside the names of a module, class or function."""
-        is_scope = isinstance(node, ast.Module | ast.ClassDef | Function)
-        self.scopes += [(node, BoundNames(node).bound)] if is_scope else []
-        super().generic_visit(node)
-        del self.scopes[len(self.scopes) - is_scope :]
-
-    def visit_Call(self, node: ast.Call) -> None:
-        """Put the method in the place of its name."""
-        if isinstance(node.func, ast.Name) and node.func.id in self.called:
-            method = self._find_method(node.func.id)
-            if method is not None:
-                value = ast.copy_location(ast.Name(method.value.id, ast.Load()), node.func)  # type: ignore[attr-defined]
-                node.func = ast.copy_location(ast.Attribute(value, method.attr, ast.Load()), node.func)
-        self.generic_visit(node)
-
-    def _find_method(self, name: str) -> ast.Attribute | None:
-        """Find the method that a name is bound to, once, as is the object that has it."""
-        depth, value = self._find_only(name, len(self.scopes))
-        if isinstance(value, Element) and isinstance(value.source, ast.Tuple) and not value.loop:
-            value = dict(enumerate(value.source.elts)).get(value.path[0])
-        if not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name) or value.attr in self.replaced:
-            return None
-        owners = {self._find_only(value.value.id, seen)[0] for seen in (depth + 1, len(self.scopes))}
-        return value if len(owners) == 1 and min(owners) >= 0 else None
-
-    def _find_only(self, name: str, depth: int) -> tuple[int, Any]:
-        """Find the scope that binds a name, of those down to a depth, and its only value; -1 if there is none."""
-        for number in reversed(range(depth)):
-            owner, bound = self.scopes[number]
-            if name in bound and (number == len(self.scopes) - 1 or not isinstance(owner, ast.ClassDef)):
-                is_sure = len(bound[name]) == 1 and name not in self.shared
-                return (number, bound[name][0]) if is_sure else (-1, None)
-        return -1, None
-
-
-def is_true(node: Any) -> bool:
-    """Whether a value is known to be true: a constant, or a collection that has an element."""
-    if isinstance(node, ast.List | ast.Tuple | ast.Set):
-        return any(not isinstance(part, ast.Starred) for part in node.elts)
-    if isinstance(node, ast.Dict):
-        return any(part is not None for part in node.keys)
-    return isinstance(node, ast.Constant) and bool(node.value)
-
-
-def is_main_guard(node: ast.If) -> bool:
-    """Whether a statement is `if __name__ == "__main__"`."""
-    names = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}
-    return "__name__" in names and isinstance(node.test, ast.Compare)
-
-
-@dataclass(eq=False)
-class SourceFile:
-    """A file of the program.
-
-    Attributes:
-        name: of the module, with dots; the stem alone for a file outside packages.
-        tree: the parsed source.
-        keys: numbers of surroundings, shared by all files of a program.
-    """
-
-    path: Path
-    name: str
-    text: str
-    tree: ast.Module
-    keys: dict[Any, int]
-    names: dict[Any, BoundNames] = field(default_factory=dict)
-
-    @cached_property
-    def top(self) -> "Surroundings":
-        """The surroundings of the module's statements."""
-        return Surroundings(self, self.tree, None)
-
-    @cached_property
-    def lines(self) -> list[str]:
-        """The lines of the source."""
-        return self.text.splitlines()
-
-    def read_names(self, owner: Any) -> BoundNames:
-        """Collect the names that a module, class or function of this file binds."""
-        if owner not in self.names:
-            self.names[owner] = BoundNames(owner)
-        return self.names[owner]
-
-
-@dataclass(eq=False)
-class Surroundings:
-    """A module, class or function in which names are looked up, inside others.
-
-    Attributes:
-        given: arguments by name, where a certain call is followed.
-    """
-
-    file: SourceFile
-    owner: Any
-    outer: "Surroundings | None"
-    given: dict[str, list[Traced]] = field(default_factory=dict)
-
-    @property
-    def names(self) -> BoundNames:
-        """The names that are bound here."""
-        return self.file.read_names(self.owner)
-
-    @cached_property
-    def key(self) -> int:
-        """A number for the owner and the arguments given here and around; equal surroundings have the same."""
-        given = tuple((name, *((value.node, value.at.key) for value in values)) for name, values in self.given.items())
-        whole = (self.owner, given, self.outer.key if self.outer else -1)
-        return self.file.keys.setdefault(whole, len(self.file.keys))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Surroundings) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return self.key
-
-    @cached_property
-    def depth(self) -> int:
-        """How many calls inside calls the given arguments come from."""
-        given = [value for values in self.given.values() for value in values]
-        makers = [value.node.made_in for value in given if isinstance(value.node, Instance)]
-        inside = [at.depth for at in (*(value.at for value in given), *makers) if at is not None]
-        return max([self.outer.depth if self.outer else 0, *(depth + 1 for depth in inside)])
-
-
 Found = TypeVar("Found")
 
 
@@ -496,27 +134,13 @@ def end_circles(empty: Found) -> Callable[[Callable[..., Found]], Callable[..., 
     return guard
 
 
-class Program:
-    """The files of a program, read when they are imported.
-
-    Args:
-        roots: folders in which modules are looked for.
-        project: the topmost folder; files outside it belong to others.
+class Program(ProgramFiles):
+    """A program: its files, and what the expressions in them stand for.
 
     Attributes:
-        parents: the node around each node.
-        classes: those of the program; `below` has the subclasses of each.
-        decorated: functions and classes by the names of their decorators, each with the decorator.
-        additions: what functions add to collections outside them, by the collection's name.
-        registered: what they add to attributes, by the attribute's name, each with the attribute's owner.
-        rebound: names that `global` and `nonlocal` statements list.
-        replaced: attributes that are set by other code than methods of their class; None if that code computes which.
-        loaded: names that are read somewhere; `handed` are those that are not called there.
-        shared: names that are imported, or read by more than a loop, so that other code may change their values.
-        changing: expressions whose items code adds, replaces or removes.
+        below: the subclasses of each class; None until they are known.
         changed_loads: calls that load files whose items code changes; None until they are known.
         live: functions that the graph can reach; None until they are known.
-        unread: files whose imports are not read yet.
         traced: what expressions stand for, as far as it is known.
         assigned: what methods assign to attributes of `self`, by class and attribute.
         asked: questions that are being answered; see `end_circles` and `_trace_in_order`.
@@ -535,25 +159,9 @@ class Program:
     """
 
     def __init__(self, roots: Sequence[Path], project: Path) -> None:
-        self.roots, self.project = tuple(dict.fromkeys(roots)), project
-        self.files: dict[Path, SourceFile] = {}
-        self.unread: list[SourceFile] = []
-        self.calls: dict[str, list[Traced]] = {}
-        self.inner: dict[tuple[Any, Any], Surroundings] = {}
-        self.parents: dict[Any, Any] = {}
-        self.classes: list[Traced] = []
+        super().__init__(roots, project)
         self.below: dict[ast.ClassDef, list[Traced]] | None = None
-        self.decorated: dict[str, list[tuple[Traced, ast.expr]]] = {}
-        self.additions: dict[str, list[Traced]] = {}
-        self.registered: dict[str, list[tuple[ast.expr, Traced]]] = {}
-        self.rebound: set[str] = set()
-        self.replaced: set[str | None] = set()
-        self.loaded: set[str] = set()
-        self.handed: set[str] = set()
-        self.shared: set[str] = set()
-        self.changing: list[Traced] = []
         self.changed_loads: set[Any] | None = None
-        self.found: dict[tuple[str, str], SourceFile | None] = {}
         self.live: set[Any] | None = None
         self.traced: dict[Any, list[Traced]] = {}
         self.active: dict[Any, int] = {}
@@ -564,7 +172,6 @@ class Program:
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = sys.maxsize
         self.steps = self.lists = 0
-        self.keys: dict[Any, int] = {}
         self.rests: dict[Any, ast.Dict] = {}
         self.positional: dict[Any, ast.Tuple] = {}
         self.taken: set[ast.expr] = set()
@@ -573,177 +180,6 @@ class Program:
         self.load_value: Callable[[ast.expr, Surroundings], Any] = lambda node, at: None
         self.list_loaded: Callable[[ast.expr, Surroundings], list[str] | range] = lambda node, at: []
         self.read_strings: Callable[[ast.expr, Surroundings], tuple[str, ...]] = lambda node, at: ()
-
-    # files
-
-    def read_file(self, path: Path, name: str) -> SourceFile:
-        """Read a file; `read_imported` reads what it imports.
-
-        Raises:
-            ConfigError: it cannot be read or is no valid Python.
-        """
-        path = path.resolve()
-        if path in self.files:
-            return self.files[path]
-        try:
-            with tokenize.open(path) as stream:
-                text = stream.read()
-            tree = ast.parse(text, str(path))
-        except (SyntaxError, ValueError) as error:
-            line = getattr(error, "lineno", None) or 1
-            reason = getattr(error, "msg", None) or str(error)
-            raise ConfigError(
-                f"{show_path(path)}:{line} is no valid Python {sys.version_info[0]}.{sys.version_info[1]}: {reason}; "
-                "mend that line, or run selfwire with the Python that the program needs"
-            ) from None
-        except OSError as error:
-            raise ConfigError(f"{show_path(path)} cannot be read: {error.strerror}; check the path") from None
-        if (methods := MethodNames(tree)).called:
-            methods.visit(tree)
-        file = self.files[path] = SourceFile(path, name, text, tree, self.keys)
-        self._index(file)
-        self.unread.append(file)
-        return file
-
-    def read_imported(self) -> None:
-        """Read all files of the program that those which were read import, directly or not.
-
-        Raises:
-            ConfigError: one is missing, cannot be read or is no valid Python.
-        """
-        while self.unread:
-            file = self.unread.pop(0)
-            for statement in ast.walk(file.tree):
-                if isinstance(statement, ast.Import):
-                    for alias in statement.names:
-                        self.find_module(alias.name)
-                elif isinstance(statement, ast.ImportFrom):
-                    self._read_imported(file, statement)
-
-    def _read_imported(self, file: SourceFile, statement: ast.ImportFrom) -> None:
-        for alias in statement.names:
-            found = self.follow_import(file, Import(statement.module or "", alias.name, statement.level))
-            if found is None and statement.level and not self._is_optional(statement):
-                module = "." * statement.level + (statement.module or alias.name)
-                raise ConfigError(
-                    f"{show_path(file.path)}:{statement.lineno} imports {module!r}, which has no file beside it; add "
-                    "the file, or correct the import"
-                )
-
-    def _is_optional(self, node: ast.AST) -> bool:
-        """Whether a statement stands in `try` or `if`, so that the program may work without it."""
-        while (node := self.parents.get(node)) is not None:  # type: ignore[assignment]
-            if isinstance(node, ast.Try | ast.If):
-                return True
-        return False
-
-    def _index(self, file: SourceFile) -> None:
-        """Note the parent of every node, and the calls by the name of what they call."""
-        pending: list[tuple[ast.AST, Surroundings]] = [(file.tree, file.top)]
-        imports = [node for node in ast.walk(file.tree) if isinstance(node, ast.ImportFrom)]
-        other_names = {alias.asname: alias.name for node in imports for alias in node.names if alias.asname}
-        self.shared.update(alias.name for node in imports for alias in node.names)
-        while pending:
-            node, at = pending.pop()
-            if isinstance(node, ast.If) and at is file.top and is_main_guard(node):
-                continue
-            inner = self.enter(node, at) if isinstance(node, Function | ast.ClassDef) else at
-            for child in ast.iter_child_nodes(node):
-                self.parents[child] = node
-                pending.append((child, inner))
-            self._index_definition(Traced(node, at))
-            self._index_replaced(node, at)
-            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-                self.loaded.add(get_last_name(node))
-                parent = self.parents.get(node)
-                if not is_looped(node, self.parents):
-                    self.shared.add(get_last_name(node))
-                is_base = isinstance(parent, ast.ClassDef) and node in parent.bases
-                if not is_base and not (isinstance(parent, ast.Call) and parent.func is node):
-                    self.handed.add(get_last_name(node))
-            if isinstance(node, ast.Call):
-                if isinstance(node.func, ast.Name) and node.func.id in other_names:
-                    node.func.imported_as = other_names[node.func.id]  # type: ignore[attr-defined]
-                self.calls.setdefault(get_last_name(node.func), []).append(Traced(node, at))
-
-    def _index_definition(self, found: Traced) -> None:
-        """Note a class, what is decorated, and what a function adds to a collection outside it."""
-        node, at = found.node, found.at
-        if isinstance(node, ast.ClassDef):
-            self.classes.append(found)
-        for decorator in getattr(node, "decorator_list", ()):
-            name = get_last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
-            self.decorated.setdefault(name, []).append((found, decorator))
-        self.changing += [Traced(target, at) for target in list_changed(node)]
-        for target, value in list_additions(node) if isinstance(at.owner, Function) else ():
-            if isinstance(target, ast.Name) and target.id not in at.names.bound:
-                self.additions.setdefault(target.id, []).append(Traced(value, at))
-            elif isinstance(target, ast.Attribute):
-                self.registered.setdefault(target.attr, []).append((target.value, Traced(value, at)))
-
-    def _index_replaced(self, node: ast.AST, at: Surroundings) -> None:
-        """Note a name or an attribute whose value is replaced elsewhere than where it is bound."""
-        if isinstance(node, ast.Global | ast.Nonlocal):
-            self.rebound.update(node.names)
-        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            method = find_method(at)
-            me = [] if method is None or is_classmethod(method.owner) else list_positional(method.owner)[:1]
-            is_own = isinstance(node.value, ast.Name) and node.value.id in me
-            if not is_own or not isinstance(self.parents[node], ast.Assign | ast.AnnAssign | ast.AugAssign):
-                self.replaced.add(node.attr)
-        elif isinstance(node, ast.Call) and get_last_name(node.func) in ("setattr", "__setattr__"):
-            self.replaced.update(part.value if is_text(part) else None for part in node.args[-2:-1])
-
-    def find_surroundings(self, node: Any, top: Surroundings) -> Surroundings:
-        """Find the surroundings of a node of a file."""
-        around = self.parents.get(node)
-        if around is None:
-            return top
-        at = self.find_surroundings(around, top)
-        return self.enter(around, at) if isinstance(around, Function | ast.ClassDef) else at
-
-    def enter(self, owner: Any, at: Surroundings) -> Surroundings:
-        """Return the surroundings inside a class or function."""
-        key = (owner, at)
-        if key not in self.inner:
-            self.inner[key] = Surroundings(at.file, owner, at)
-        return self.inner[key]
-
-    def find_module(self, name: str, root: Path | None = None) -> SourceFile | None:
-        """Find a module of the program by its name; None if it belongs to others."""
-        key = (name, str(root or ""))
-        if key not in self.found:
-            self.found[key] = None
-            parts = name.split(".")
-            for folder in [root] if root else self.roots:
-                path = find_module_file(folder, parts)
-                if path is not None and not set(FOREIGN) & set(path.parts):
-                    self.found[key] = self.read_file(path, name)
-                    break
-        return self.found[key]
-
-    def follow_import(self, file: SourceFile, bound: Import) -> Followed | None:
-        """Find what an import binds: a file of the program, or a name in one; None if it belongs to others."""
-        if bound.level:
-            folder = file.path.parent
-            for _ in range(bound.level - 1):
-                folder = folder.parent
-            module = self.find_module(bound.module, folder) if bound.module else self._read_package(folder)
-            below = folder.joinpath(*bound.module.split("."))
-        else:
-            module = self.find_module(bound.module)
-            below = module.path.parent if module else Path()
-        if module is not None and (not bound.name or bound.name == "*" or bound.name in module.top.names.bound):
-            return Followed(module, bound.name)
-        if module is not None and module.path.name != "__init__.py":
-            return Followed(module, bound.name)
-        if bound.level or module is not None:
-            sub = self.find_module(bound.name, below)
-        else:
-            sub = self.find_module(f"{bound.module}.{bound.name}") if bound.name else None
-        if sub is not None:
-            return Followed(sub, "")
-        return Followed(module, bound.name) if module else None
 
     def read_named_imports(self) -> None:
         """Read the files of the program that `import_module(name)` imports, and what they import."""
@@ -780,10 +216,6 @@ class Program:
             return at.file.path.parent
         files = [self.find_module(name) for name in self.read_strings(package, at)]
         return files[0].path.parent if files and files[0] is not None else None
-
-    def _read_package(self, folder: Path) -> SourceFile | None:
-        path = folder / "__init__.py"
-        return self.read_file(path, folder.name) if path.is_file() else None
 
     # names
 
@@ -1466,7 +898,7 @@ class Program:
     def _list_targets(self, target: ast.expr, part: Any) -> Iterator[tuple[str, list[Traced]]]:
         """Find the names that a loop's target binds for one element."""
         if isinstance(target, ast.Name):
-            yield target.id, [part if isinstance(part, Traced) else _make_pair(part)]
+            yield target.id, [part if isinstance(part, Traced) else make_pair(part)]
         elif isinstance(target, ast.Tuple | ast.List):
             for index, inner in enumerate(target.elts):
                 for found in self._unpack(part, [index])[:1]:
@@ -2132,7 +1564,7 @@ class Program:
             return [base]
         if isinstance(part, ast.Slice) and isinstance(base.node, ast.BinOp):
             parts = [inner for inner in self.iterate(base) if isinstance(inner, Traced) and inner.at == base.at]
-            base = base._replace(node=_make_tuple(parts)) if parts else base
+            base = base._replace(node=make_tuple(parts)) if parts else base
         if not isinstance(part, ast.Slice) or not isinstance(base.node, ast.List | ast.Tuple):
             return []
         bounds = [None if bound is None else read_key(bound) for bound in (part.lower, part.upper, part.step)]
@@ -2267,7 +1699,7 @@ class Program:
             of = self.passed.setdefault((node, "class"), ast.Attribute(node.args[0], "__class__", ast.Load()))
             return [found for found in self.trace(of, at) if isinstance(found.node, ast.ClassDef)]
         if name == "defaultdict" and node.args:
-            made = self.passed.setdefault((node, "default"), _make_default(node.args[0]))
+            made = self.passed.setdefault((node, "default"), make_default(node.args[0]))
             return [Traced(made, at), *(value for part in node.args[1:] for value in self.trace(part, at))]
         if name not in COPIES:
             return []
@@ -2720,349 +2152,6 @@ MEMBERS: dict[type, Any] = {
     ast.AsyncFunctionDef: Program._get_function_member,
 }
 """How an attribute is found, by the kind of what has it."""
-
-
-def is_path(node: Any) -> bool:
-    """Whether an expression is `Path` of a constant."""
-    return (
-        isinstance(node, ast.Call)
-        and get_last_name(node.func) == "Path"
-        and len(node.args) == 1
-        and is_text(node.args[0])
-    )
-
-
-def _make_tuple(parts: Sequence[Traced]) -> ast.Tuple:
-    return ast.Tuple([part.node for part in parts], ast.Load())
-
-
-def _make_pair(parts: tuple[Any, ...]) -> Traced:
-    """Make a tuple of what a loop takes at once, such as an item of a dict; a part may be such a tuple itself."""
-    made = [part if isinstance(part, Traced) else _make_pair(part) for part in parts]
-    return Traced(_make_tuple(made), made[-1].at)
-
-
-def _make_default(factory: ast.expr) -> ast.Dict:
-    """Make the dict that has what a function makes under any key."""
-    return ast.Dict([ast.Name("any key", ast.Load())], [ast.Call(factory, [], [])])
-
-
-def find_module_file(folder: Path, parts: Sequence[str]) -> Path | None:
-    """Find the file of a module below a folder."""
-    if not all(parts):
-        return None
-    path = folder.joinpath(*parts)
-    for file in (path / "__init__.py", path.with_suffix(".py") if path.name else path):
-        if file.is_file():
-            return file
-    return None
-
-
-def pick_argument(
-    function: Function, name: str, positional: Sequence[ast.expr], keywords: Sequence[ast.keyword], *, skip_first: bool
-) -> ast.expr | None:
-    """Find the expression that a call passes for an argument; None if it passes none."""
-    for keyword in keywords:
-        if keyword.arg == name:
-            return keyword.value
-    named = list_positional(function)[1 if skip_first else 0 :]
-    if name in named and named.index(name) < len(positional):
-        found = positional[named.index(name)]
-        return None if isinstance(found, ast.Starred) else found
-    return None
-
-
-def is_complete(call: ast.Call) -> bool:
-    """Whether a call shows all arguments that it passes."""
-    return not any(isinstance(part, ast.Starred) for part in call.args) and all(part.arg for part in call.keywords)
-
-
-def list_defaults(names: BoundNames, at: Surroundings) -> dict[str, list[Traced]]:
-    """List the defaults of a function's arguments."""
-    found = [values[0] for values in names.bound.values() if isinstance(values[0], Argument)]
-    return {part.name: [Traced(part.default, at)] for part in found if part.default is not None}
-
-
-def get_default(call: ast.Call) -> ast.expr | None:
-    """The default, or the function that makes it, in a call of `field` or `Field`."""
-    named = {keyword.arg: keyword.value for keyword in call.keywords}
-    return named.get("default") or named.get("default_factory") or (call.args[0] if call.args else None)
-
-
-def list_carried(loop: ast.For, at: Surroundings) -> list[tuple[str, ast.Assign]]:
-    """List the names that a loop assigns anew and that were assigned before it, such as `previous = node`."""
-    return [
-        (statement.targets[0].id, statement)
-        for statement in loop.body
-        if isinstance(statement, ast.Assign)
-        and isinstance(statement.targets[0], ast.Name)
-        and len(at.names.bound.get(statement.targets[0].id, ())) > 1
-    ]
-
-
-def get_docstring(owner: Any) -> ast.Constant | None:
-    """The constant that is the docstring of a function or class."""
-    first = owner.body[0] if owner.body else None
-    if isinstance(first, ast.Expr) and is_text(first.value):
-        return first.value
-    return None
-
-
-def take_apart(node: ast.expr, parts: dict[str, ast.expr]) -> ast.expr:
-    """Copy a text that is put together, with names for what is no literal; `parts` gets what the names stand for."""
-    if isinstance(node, ast.Constant):
-        return node
-    made: ast.expr
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        made = ast.BinOp(take_apart(node.left, parts), node.op, take_apart(node.right, parts))
-    elif isinstance(node, ast.JoinedStr):
-        made = ast.JoinedStr([take_apart(part, parts) for part in node.values])
-    elif isinstance(node, ast.FormattedValue):
-        made = ast.FormattedValue(take_apart(node.value, parts), node.conversion, node.format_spec)
-    elif isinstance(node, ast.Starred):
-        made = ast.Starred(take_apart(node.value, parts), ast.Load())
-    elif isinstance(node, ast.Tuple | ast.List):
-        made = ast.List([take_apart(part, parts) for part in node.elts], ast.Load())
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and hasattr(str, node.func.attr):
-        func = ast.copy_location(ast.Attribute(take_apart(node.func.value, parts), node.func.attr, ast.Load()), node)
-        named = [ast.keyword(part.arg, take_apart(part.value, parts)) for part in node.keywords]
-        made = ast.Call(func, [take_apart(part, parts) for part in node.args], named)
-    else:
-        made = ast.Name(ast.unparse(node), ast.Load())
-        parts[made.id] = node
-    return ast.copy_location(made, node)
-
-
-def list_assignments(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Find the targets and values of an assignment."""
-    if isinstance(statement, ast.Assign):
-        for target in statement.targets:
-            parts = target.elts if isinstance(target, ast.Tuple | ast.List) else ()
-            values = statement.value.elts if isinstance(statement.value, ast.Tuple | ast.List) else ()
-            yield from (
-                zip(parts, values, strict=True) if parts and len(parts) == len(values) else [(target, statement.value)]
-            )
-    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-        yield statement.target, statement.value
-
-
-def read_key(node: ast.expr) -> Any:
-    """The constant key or index in a subscript, from the end too; None if it is computed."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = read_key(node.operand)
-        return -inner if isinstance(inner, int) else None
-    return node.value if isinstance(node, ast.Constant) else None
-
-
-def get_last_name(node: Any) -> str:
-    """The last identifier of a name with dots; "" for another expression.
-
-    What is called by the name of an import, `import f as g`, has its own name, `f`.
-    """
-    return str(getattr(node, "imported_as", getattr(node, "attr", getattr(node, "id", ""))))
-
-
-class TextConstant(ast.Constant):
-    """A constant whose value is a text; `ast` makes none, type checkers see it after `is_text`."""
-
-    value: str
-
-
-def is_text(node: Any) -> TypeGuard[TextConstant]:
-    """Whether an expression is a constant text."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-def is_none(node: Any) -> bool:
-    """Whether an expression is None."""
-    return isinstance(node, ast.Constant) and node.value is None
-
-
-def list_items(node: ast.Dict) -> list[tuple[str, ast.expr]]:
-    """The items of a literal dict whose keys are constant texts."""
-    return [(key.value, value) for key, value in zip(node.keys, node.values, strict=True) if is_text(key)]
-
-
-def get_keywords(call: ast.Call) -> dict[str, ast.expr]:
-    """The keyword arguments of a call by name."""
-    return {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
-
-
-def is_field(statement: ast.stmt) -> bool:
-    """Whether a statement of a class is a field with a type."""
-    return isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
-
-
-def read_own_assignments(owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.expr]]]:
-    """Read what the methods of a class assign or add to attributes of `self`: methods and values by attribute."""
-    found: dict[str, list[tuple[Any, ast.expr]]] = {}
-    for method in owner.body:
-        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
-            me = list_positional(method)[:1]
-            for statement in ast.walk(method):
-                for target, value in [*list_assignments(statement), *list_additions(statement)]:
-                    if isinstance(target, ast.Attribute) and getattr(target.value, "id", "") in me:
-                        found.setdefault(target.attr, []).append((method, value))
-    return found
-
-
-def list_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Find the collections that a statement or a call adds to, and what it adds, as a collection."""
-    for target, value in _list_direct_additions(node):
-        if isinstance(target, ast.Subscript):  # NOTES["walk"].append(text) adds to NOTES
-            yield target.value, ast.Dict([target.slice], [value])
-        else:
-            yield target, value
-
-
-def _list_direct_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    if isinstance(node, ast.AugAssign):
-        yield node.target, node.value
-    elif isinstance(node, ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Subscript):
-                yield target.value, ast.Dict([target.slice], [node.value])
-    elif isinstance(node, ast.Call) and get_last_name(node.func) == "print":
-        yield from ((part.value, ast.List(node.args, ast.Load())) for part in node.keywords if part.arg == "file")
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        yield from _list_put(node, node.func)
-
-
-def _list_put(node: ast.Call, func: ast.Attribute) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Find the collection to which a method adds something, and what it adds."""
-    if func.attr == "update" and node.keywords:
-        keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in node.keywords]
-        yield func.value, ast.Dict(keys, [part.value for part in node.keywords])
-    if not node.args:
-        return
-    if func.attr in ("append", "appendleft", "insert", "add", "write"):
-        yield func.value, ast.List([node.args[-1]], ast.Load())
-    elif func.attr in ("extend", "update", "writelines", "add_documents", "add_texts"):
-        yield func.value, node.args[-1]
-    elif func.attr == "setdefault" and len(node.args) > 1:
-        yield func.value, ast.Dict([node.args[0]], [node.args[1]])
-
-
-def list_summands(node: ast.expr | None) -> list[ast.expr]:
-    """List the parts of a text that is put together by `+` or in an f-string."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return [*list_summands(node.left), *list_summands(node.right)]
-    return node.values if isinstance(node, ast.JoinedStr) else [node] if node is not None else []
-
-
-def list_changed(node: ast.AST) -> Iterator[ast.expr]:
-    """Find the collections whose items a statement or a call adds, replaces or removes."""
-    yield from (target for target, _ in list_additions(node))
-    if isinstance(node, ast.Delete):
-        yield from (target.value for target in node.targets if isinstance(target, ast.Subscript))
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in REMOVING:
-        yield node.func.value
-    elif isinstance(node, ast.Call) and get_last_name(node.func) == "update":
-        yield from node.args[:1]
-
-
-def is_looped(node: ast.expr, parents: dict[Any, Any]) -> bool:
-    """Whether a loop iterates over an expression, directly or through `list(...)` or a view of a dict."""
-    parent = parents.get(node)
-    if isinstance(parent, ast.Attribute) and parent.attr in VIEWS:
-        return isinstance(parents.get(parent), ast.Call) and is_looped(parents[parent], parents)
-    if isinstance(parent, ast.Call):
-        return node in parent.args and get_last_name(parent.func) in (*LISTS, "enumerate", "len")
-    return isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension) and parent.iter is node
-
-
-def is_lacking(test: ast.expr, name: str) -> bool:
-    """Whether a test is that a name has nothing: `not name`, `name is None`."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return getattr(test.operand, "id", "") == name
-    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Is | ast.Eq):
-        return False
-    return getattr(test.left, "id", "") == name and is_none(test.comparators[0])
-
-
-def is_super(node: Any) -> bool:
-    """Whether an expression is `super()`."""
-    return isinstance(node, ast.Call) and get_last_name(node.func) == "super"
-
-
-def is_super_method(node: Any) -> bool:
-    """Whether an expression is a call of a method of `super()`."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_super(node.func.value)
-
-
-def find_method(at: Surroundings) -> Surroundings | None:
-    """Find the surroundings inside the method in which code stands; None outside methods."""
-    here: Surroundings | None = at
-    while here is not None and not (here.outer and isinstance(here.outer.owner, ast.ClassDef)):
-        here = here.outer
-    return here if here is not None and isinstance(here.owner, Function) else None
-
-
-def list_positional(function: Function) -> list[str]:
-    """The names of a function's parameters before `*`; a method whose `self` is in `*args` may have none."""
-    return [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
-
-
-def give_first(function: Function, value: Traced) -> dict[str, list[Traced]]:
-    """The value of a function's first parameter by its name; empty if the function has none."""
-    return {name: [value] for name in list_positional(function)[:1]}
-
-
-def list_parameters(function: Function) -> list[str]:
-    """The names of a function's parameters."""
-    return [*list_positional(function), *(argument.arg for argument in function.args.kwonlyargs)]
-
-
-def list_decorators(function: Any) -> list[str]:
-    """The last names of a function's decorators."""
-    found = getattr(function, "decorator_list", ())
-    return [get_last_name(item.func if isinstance(item, ast.Call) else item) for item in found]
-
-
-def is_static(function: Any) -> bool:
-    """Whether a method has no `self`."""
-    return "staticmethod" in list_decorators(function)
-
-
-def is_classmethod(function: Any) -> bool:
-    """Whether a method belongs to its class."""
-    return getattr(function, "name", "") == "__init_subclass__" or "classmethod" in list_decorators(function)
-
-
-def is_property(function: Any) -> bool:
-    """Whether a method is read as an attribute."""
-    return bool({"property", "cached_property"} & set(list_decorators(function)))
-
-
-def is_partialmethod(node: Any) -> bool:
-    """Whether an expression is `partialmethod(function, ...)`."""
-    return isinstance(node, ast.Call) and get_last_name(node.func) == "partialmethod" and bool(node.args)
-
-
-def is_wrapped(function: Any) -> bool:
-    """Whether a decorator makes something else of a function, such as a tool."""
-    return bool({"tool", "entrypoint", "contextmanager", "asynccontextmanager"} & set(list_decorators(function)))
-
-
-def is_first_argument(argument: Argument) -> bool:
-    """Whether an argument is the first of its function."""
-    return list_positional(argument.function)[:1] == [argument.name]
-
-
-def parse_expression(text: str) -> ast.expr | None:
-    """Parse the text of an expression; None if it is none."""
-    try:
-        return ast.parse(text, mode="eval").body
-    except SyntaxError:
-        return None
-
-
-def show_path(path: Path) -> str:
-    """Format a path: relative to the working directory if it lies there."""
-    try:
-        return path.resolve().relative_to(Path.cwd().resolve()).as_posix()
-    except ValueError:
-        return path.as_posix()
 
 
 def open_program(module: str) -> tuple[Program, SourceFile]:

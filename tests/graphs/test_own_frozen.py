@@ -133,12 +133,12 @@ class Rogue(OwnGraph):
         elif kind == "beside" and beside:
             name = self.rng.choice([*beside])
             place = places[name.removeprefix("beside ")]
-            made, merge, specialist = self._insert_beside(team, chosen, place, beside[name], runs)
+            made, merge, specialist = self._insert_beside(team, chosen, place, beside[name])
             rewirings.append(made)
             memory[INSERTED] = [*list_insertions(team), merge]
             memory[BESIDE] = [*list_specialists(team), specialist]
         elif kind == "insert" and places:
-            made, inserted = self._insert(team, chosen, places[self.rng.choice([*places])], runs)
+            made, inserted = self._insert(team, chosen, places[self.rng.choice([*places])])
             rewirings.append(made)
             memory[INSERTED] = [*list_insertions(team), inserted]
         plain = {name: [edit.model_dump(mode="json") for edit in edits] for name, edits in memory.items()}

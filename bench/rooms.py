@@ -53,7 +53,7 @@ EMBEDDER = CachedEmbedder(HashingEmbedder())
 
 
 class Measured(FrozenModel):
-    """What a system did on test tasks: mean score, mean calls, mean number of agents that were chosen."""
+    """Means of a system over test tasks: its score, its calls, and the number of agents that it chose."""
 
     score: float
     calls: float
@@ -70,7 +70,7 @@ def make_rooms_team(agents: int, *, claims: bool) -> Team:
 
 
 def share_rooms(rule: str, agents: int, *, claims: bool) -> tuple[Agent, ...]:
-    """The agent of a rule, or two of whom the first claims two of its three rooms and the second the third."""
+    """List the agents of a rule: one for its three rooms, or one that claims two of them and one for the third."""
     agent = SPECIALISTS[rule]
     if agents == 1:
         return (name_rooms(rule) if claims else agent,)

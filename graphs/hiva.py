@@ -256,10 +256,8 @@ async def backward(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     async def propagate(done: Trajectory, found: Loss) -> Backward | None:
         if found.gradient is None:
             return None
-        toolbox = ctx.get_tools(state.workflow)
-        return await propagate_gradients(
-            done, state.workflow, found.gradient, critic, environment=graded, toolbox=toolbox, scope=ctx.at
-        )
+        read, toolbox = done if graded else done.replace(feedback=None), ctx.get_tools(state.workflow)
+        return await propagate_gradients(read, state.workflow, found.gradient, critic, toolbox=toolbox, scope=ctx.at)
 
     passes = await gather_all(map(propagate, state.trajectories, state.losses))
     usage = sum_usages([state.reflection, *(made.usage for made in passes if made)])

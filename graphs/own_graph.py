@@ -855,11 +855,11 @@ class OwnGraph(Method[OwnGraphConfig]):
             gradients += [g for g in found.gradients if g.agent != AGENT and not ctx.is_frozen(g.agent)]
             at_tools += blame_tools(found.gradients, offered, self.tools, AGENT)
             spent.append(found.usage)
-        free = [g for g in at_tools if not ctx.is_frozen(g.agent) and "tools" not in ctx.frozen]
         fills = {name: text.placeholders for name, text in self.texts.items()}
         prompts = await propose_rewrites(
             holding, gradients, critic, hiva.config, toolbox=toolbox, scope=ctx.at, placeholders=fills
         )
+        free = [] if "tools" in ctx.frozen else [g for g in at_tools if not ctx.is_frozen(g.agent)]
         described = await propose_descriptions(team, free, self.tools, critic, placeholders=fills, scope=ctx.at)
         places = {} if "edges" in ctx.frozen else self._find_places(team, runs)
         removals, hindrances = ({}, {}) if "edges" in ctx.frozen else self._find_removals(team, runs, ctx)
@@ -876,11 +876,12 @@ class OwnGraph(Method[OwnGraphConfig]):
         )
         chosen, cost = await propose_program_edit(team, wanting, changes, critic, hiva.config, scope=ctx.at)
         accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
-        refusals = [chosen] if isinstance(chosen, DeclinedProposal) else []
-        declined, memory = [*refusals, *prompts.declined, *described.declined, *unusable], dict[str, Any]()
-        if isinstance(chosen, ProgramEdit) and chosen.place in settings:
+        declined, memory = [*prompts.declined, *described.declined, *unusable], dict[str, Any]()
+        if isinstance(chosen, DeclinedProposal):
+            declined.insert(0, chosen)
+        elif chosen and chosen.place in settings:
             accepted.append(_set_value(settings[chosen.place][0], chosen))
-        elif isinstance(chosen, ProgramEdit):
+        elif chosen:
             place, edits = chosen.place.removeprefix("beside "), dict[str, Sequence[FrozenModel]]()
             if removal := removals.get(chosen.place):
                 accepted = [known for known in accepted if known.by not in removal.agents]
@@ -1425,9 +1426,7 @@ async def compute_gradients(
     nodes = tuple(Node(id=step.node, agent=step.agent) for step in run.steps)
     sent = tuple(Edge(source=step.node, target=message.target) for step in run.steps for message in step.sent)
     taken = Topology(nodes=nodes, edges=sent, entry=run.steps[0].node, sink=team.topology.sink)
-    found = await propagate_gradients(
-        run, team, at_sink, critic, environment=True, toolbox=toolbox, scope=scope, taken=taken
-    )
+    found = await propagate_gradients(run, team, at_sink, critic, toolbox=toolbox, scope=scope, taken=taken)
     return found.replace(usage=loss.usage + found.usage)
 
 

@@ -177,7 +177,7 @@ def _make_router(
         texts = row_texts(to_state_rows(known.question, team.agent_at(node), known.output), head.config)
         drawn = draw_layers(
             head,
-            *pad_rows([texts], vectors),
+            pad_rows([texts], vectors),
             np.stack([agents[name] for name in choices]),
             sampling=sampling,
             random=known.scope.at(node=node).random(PURPOSE),

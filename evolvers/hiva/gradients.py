@@ -187,7 +187,6 @@ async def propagate_gradients(
     at_sink: Gradient,
     meta_model: PromptedModel,
     *,
-    environment: bool,
     toolbox: Mapping[str, Described],
     scope: Scope,
     taken: Topology | None = None,
@@ -198,12 +197,11 @@ async def propagate_gradients(
     predecessors.
 
     Args:
-        environment: off is "w/o Env": critics do not read what the environment says of the answer (D34).
+        trajectory: its feedback is what critics read of the environment, none in "w/o Env" (D34).
         toolbox: the run's tools, the team's own included, whose descriptions are shown.
         taken: the ways that the run has taken, without cycles, where the team's topology has others too.
     """
     topology = taken or team.topology
-    shown = trajectory if environment else trajectory.replace(feedback=None)
     steps = {step.node: step for step in trajectory.steps}
     gradients = {topology.sink: at_sink}
     spent: list[Usage] = []
@@ -211,7 +209,8 @@ async def propagate_gradients(
         open_nodes = [n for n in level if n in steps and n not in gradients]
         ready = {n: said for n in open_nodes if (said := _get_received(steps[n], gradients))}
         found = await gather_all(
-            _settle(_localise(shown, steps[n], team, said, meta_model, toolbox, scope)) for n, said in ready.items()
+            _settle(_localise(trajectory, steps[n], team, said, meta_model, toolbox, scope))
+            for n, said in ready.items()
         )
         spent += (usage for _, usage in found)
         for gradient, _ in found:

@@ -160,8 +160,7 @@ class DrawnLayers(NamedTuple):
 
 def draw_layers(
     head: "RoutingHead",
-    rows: Vectors,
-    filled: Switches,
+    states: tuple[Vectors, Switches],
     agents: Vectors,
     *,
     sampling: SamplingConfig,
@@ -172,7 +171,7 @@ def draw_layers(
     """Draw L layers for each of B states, one after another, as each layer is part of the next one's input.
 
     Args:
-        rows, filled: (B, M, d) and (B, M), True where there is a row.
+        states: (B, M, d) rows, and (B, M), True where there is a row, as `pad_rows` makes them.
         agents: (N, d).
         free: (B, L, N), True where an agent may be drawn for a layer.
         leave: Early-exit, if it may be drawn apart; `free` leaves it out.
@@ -182,6 +181,7 @@ def draw_layers(
     """
     import torch
 
+    rows, filled = states
     device, present = head.query.device, np.ones((len(rows), len(agents)), dtype=np.bool_)
     given = [torch.as_tensor(array).to(device) for array in (rows, filled, agents, present)]
     layers, chances = list[Draw](), np.zeros((len(rows), sampling.layers))
@@ -262,7 +262,7 @@ class LearnedChooser:
         leave = _find_exit(pool, masked, masked_first, self.sampling.layers) if apart else None
         drawn = draw_layers(
             self.head,
-            *pad_rows([texts], await embed_texts(texts, self.embedder)),
+            pad_rows([texts], await embed_texts(texts, self.embedder)),
             await embed_pool(pool, self.embedder),
             sampling=self.sampling,
             random=scope.random(PURPOSE),
@@ -385,7 +385,7 @@ def _free(
 
 
 def _find_exit(pool: Sequence[Agent], masked: frozenset[Id], masked_first: frozenset[Id], layers: int) -> Exit | None:
-    """Early-exit, if it may be drawn and somebody else in every layer as well."""
+    """Find Early-exit, if it may be drawn and each layer has another agent that may be."""
     free = _free(pool, masked, masked_first, layers)
     ends = [place for place, agent in enumerate(pool) if agent.kind == EXIT_KIND and free[:, place].any()]
     if not ends or not np.delete(free, ends[0], axis=1).any(axis=1).all():

@@ -77,16 +77,9 @@ def run(
     if page is not None:
         refuse_unwritable(page, "page", "--report")
     found = _find_team(target, question, team, home)
-    source = ctx.get_parameter_source("model")
-    if found.model and not is_graph(found.method) and source is not None and source.name == "DEFAULT":
-        models = replace(models, model=found.model)
-    names, origin, is_offline = models.names, found.title, models.names.is_offline
-    if is_graph(found.method):  # it has models of its own
-        is_offline = False
-    elif found.model == models.model != OFFLINE:
-        origin += f"; {found.model} answers, with which it was evolved"
-    else:
-        origin += describe_other_model(found.model, models.model)
+    models, origin = _choose_model(ctx, found, models)
+    names = models.names
+    is_offline = names.is_offline and not is_graph(found.method)  # a graph has models of its own
     loaded = load_models(names, options.to_local_folder(home))
     toolbox, held = _load_tools(benchmark, options.name_tools(tools, mcp), corpus, retriever, loaded.embedder)
     fields = options.parse_config_fields(config or [], router)
@@ -105,6 +98,20 @@ def run(
         printing.print_stop(error)
         raise typer.Exit(STOPPED) from None
     printing.print_answer(done)
+
+
+def _choose_model(
+    ctx: typer.Context, found: FoundTeam, models: options.ModelOptions
+) -> tuple[options.ModelOptions, str]:
+    """Choose the model of a saved team where none is named, and say what answers."""
+    if is_graph(found.method):
+        return models, found.title
+    source = ctx.get_parameter_source("model")
+    if found.model and source is not None and source.name == "DEFAULT":
+        models = replace(models, model=found.model)
+    if found.model == models.model != OFFLINE:
+        return models, f"{found.title}; {found.model} answers, with which it was evolved"
+    return models, found.title + describe_other_model(found.model, models.model)
 
 
 @dataclass(frozen=True)

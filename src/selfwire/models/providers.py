@@ -348,7 +348,7 @@ def get_identity(model: BaseChatModel) -> Identity:
 
 
 def rename_model(model: BaseChatModel, name: str) -> BaseChatModel:
-    """Copy a chat model of somebody else's for another model of its provider; all its other settings stay.
+    """Copy a chat model with the name of another model of its provider; all its other settings stay.
 
     Args:
         name: of the other one, as "provider:model".

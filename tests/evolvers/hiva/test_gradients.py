@@ -38,9 +38,7 @@ async def diagnosed(model: ScriptedModel, *, environment: bool = True, solved: b
 
 
 async def passed(model: ScriptedModel) -> Backward:
-    return await propagate_gradients(
-        run(FORK), FORK, AT_SINK, meta_model(model), environment=True, toolbox={}, scope=SCOPE
-    )
+    return await propagate_gradients(run(FORK), FORK, AT_SINK, meta_model(model), toolbox={}, scope=SCOPE)
 
 
 async def test_the_global_gradient_stands_at_the_aggregator() -> None:
@@ -87,9 +85,7 @@ async def test_an_agents_critic_sees_the_team_and_what_tools_do() -> None:
         agents=[one.replace(tools=("add", "search")) if one.id == "a" else one for one in FORK.agents], tools=(own,)
     )
     toolbox: dict[str, Tool] = {"search": Search()}
-    await propagate_gradients(
-        run(held), held, AT_SINK, meta_model(model), environment=True, toolbox=toolbox, scope=SCOPE
-    )
+    await propagate_gradients(run(held), held, AT_SINK, meta_model(model), toolbox=toolbox, scope=SCOPE)
     shown = next(text for _, text, scope, _ in model.asked if scope.node == "a")
     assert "add (the team's own): Adds to a number.\nsearch: Finds pages of 1990." in shown
     assert "<team>\ns -> a, b: You are s.\n" in shown
@@ -181,9 +177,7 @@ async def test_only_executed_edges_carry_gradients() -> None:
     steps = {step.node: step for step in whole.steps}
     source = steps["s"].replace(sent=steps["s"].sent[:1])
     routed = whole.replace(steps=(source, steps["a"], steps["end"]))
-    found = await propagate_gradients(
-        routed, FORK, AT_SINK, meta_model(model), environment=True, toolbox={}, scope=SCOPE
-    )
+    found = await propagate_gradients(routed, FORK, AT_SINK, meta_model(model), toolbox={}, scope=SCOPE)
     assert [g.node for g in found.gradients] == ["end", "a", "s"]
     assert "[b]" not in model.shown("AgentGradient")[-1]
 
@@ -263,7 +257,9 @@ async def test_d34_without_env_no_critic_reads_what_the_environment_says() -> No
     whole = run(FORK).replace(feedback=Feedback(score=0.37, solved=False, text="The year is wrong."))
     loss = await compute_loss(whole, FORK, meta_model(model), environment=False, toolbox={}, scope=SCOPE)
     assert loss.gradient is not None
-    await propagate_gradients(whole, FORK, loss.gradient, meta_model(model), environment=False, toolbox={}, scope=SCOPE)
+    await propagate_gradients(
+        whole.replace(feedback=None), FORK, loss.gradient, meta_model(model), toolbox={}, scope=SCOPE
+    )
     assert model.names() == ["SelfCriticism", "AgentGradient", "AgentGradient", "AgentGradient"]
     for _, shown, _, _ in model.asked:
         assert "0.37" not in shown
@@ -279,7 +275,7 @@ async def test_d34_every_critic_reads_the_environment_s_words_and_what_the_agent
         for step in whole.steps
     ]
     given = whole.replace(feedback=measured, steps=steps)
-    await propagate_gradients(given, FORK, AT_SINK, meta_model(model), environment=True, toolbox={}, scope=SCOPE)
+    await propagate_gradients(given, FORK, AT_SINK, meta_model(model), toolbox={}, scope=SCOPE)
     assert all(f"score 0.40 of 1\n{measured.text}" in shown for shown in model.shown("AgentGradient"))
     asked = {scope.node: text for _, text, scope, _ in model.asked}
     assert "<input>\nFrom s:\nLook at passage 3.\n</input>" in asked["a"]

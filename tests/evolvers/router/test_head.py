@@ -173,7 +173,7 @@ def test_batched_decisions_are_drawn_as_probabilities_say() -> None:
     agents = random.normal(size=(4, D)).astype(np.float32)
     rows = np.repeat(random.normal(size=(1, 2, D)), 4000, axis=0).astype(np.float32)
     filled = np.ones((4000, 2), dtype=bool)
-    drawn = draw_layers(made, rows, filled, agents, sampling=SamplingConfig(layers=2), random=random)
+    drawn = draw_layers(made, (rows, filled), agents, sampling=SamplingConfig(layers=2), random=random)
     first = np.bincount(drawn.order[:, 0, 0], minlength=4) / 4000
     assert first == pytest.approx(drawn.probabilities[0, 0], abs=0.04)
     assert drawn.probabilities.sum(axis=2) == pytest.approx(1)

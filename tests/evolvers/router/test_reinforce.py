@@ -243,12 +243,10 @@ def test_d28_where_half_of_the_questions_are_settled_exit_and_agent_are_learned_
     random = np.random.default_rng(3)
 
     def choose(rows: tuple[str, ...], count: int, leave: Exit | None) -> list[str]:
-        table, filled = pad_rows([rows] * count, WORK)
+        states = pad_rows([rows] * count, WORK)
         free = np.array([[[True, True, False]]])
         agents = np.stack(list(TOOLS.values()))
-        drawn = draw_layers(
-            learner.head, table, filled, agents, sampling=sampling, random=random, free=free, leave=leave
-        )
+        drawn = draw_layers(learner.head, states, agents, sampling=sampling, random=random, free=free, leave=leave)
         return [list(TOOLS)[place] for place in drawn.order[:, 0, 0]]
 
     def run(material: str, left: str, count: int) -> list[tuple[Episode, bool, bool]]:

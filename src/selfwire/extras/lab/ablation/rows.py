@@ -164,7 +164,7 @@ def _row(path: Path, number: int, line: str, study: str, schema: type[AnyRow]) -
 
 
 def make_head(study: Subject) -> StudyHead:
-    """Make the first line of the rows that the code makes as it is."""
+    """Make the first line of rows: what is studied, and the version of the code that runs now."""
     return StudyHead(head=study, **find_code_version().model_dump())
 
 

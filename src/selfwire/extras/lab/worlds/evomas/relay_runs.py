@@ -79,8 +79,8 @@ def make_head_chooser(head: "RoutingHead", embeddings: RelayEmbeddings) -> Choos
     """Draw from a head's probabilities."""
 
     def choose(stage: RelayStage, random: np.random.Generator) -> DrawnLayers:
-        rows, filled = pad_rows([row_texts(row, head.config) for row in stage.rows], embeddings.texts)
-        return draw_layers(head, rows, filled, embeddings.agents, sampling=SAMPLING, random=random)
+        states = pad_rows([row_texts(row, head.config) for row in stage.rows], embeddings.texts)
+        return draw_layers(head, states, embeddings.agents, sampling=SAMPLING, random=random)
 
     return choose
 

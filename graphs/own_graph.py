@@ -882,19 +882,9 @@ class OwnGraph(Method[OwnGraphConfig]):
         elif chosen and chosen.place in settings:
             accepted.append(_set_value(settings[chosen.place][0], chosen))
         elif chosen:
-            place, edits = chosen.place.removeprefix("beside "), dict[str, Sequence[FrozenModel]]()
-            if removal := removals.get(chosen.place):
-                accepted = [known for known in accepted if known.by not in removal.agents]
-                rewiring, program_node = _take_out(team, removal, chosen.reason), [removal] if removal.after else []
-                edits[TAKEN_OUT] = [*list_removals(team), *program_node]
-            elif found_beside := beside.get(chosen.place):
-                rewiring, made, specialist = self._insert_beside(team, chosen, places[place], found_beside)
-                edits |= {INSERTED: [*list_insertions(team), made], BESIDE: [*list_specialists(team), specialist]}
-            else:
-                rewiring, made = self._insert(team, chosen, places[place])
-                edits[INSERTED] = [*list_insertions(team), made]
-            accepted.append(rewiring)
-            memory = {name: [edit.model_dump(mode="json") for edit in known] for name, known in edits.items()}
+            gone = removals[chosen.place].agents if chosen.place in removals else ()
+            rewiring, memory = self._edit_program(team, chosen, places, beside, removals)
+            accepted = [*(known for known in accepted if known.by not in gone), rewiring]
         return EvolveResult.of(
             team,
             accepted,
@@ -902,6 +892,28 @@ class OwnGraph(Method[OwnGraphConfig]):
             notes={"declined": [note.model_dump(mode="json") for note in declined]},
             cost=sum_usages([*spent, prompts.usage, described.usage, cost]),
         )
+
+    def _edit_program(
+        self,
+        team: Team,
+        chosen: ProgramEdit,
+        places: Mapping[str, Insertion],
+        beside: Mapping[str, Specialist],
+        removals: Mapping[str, Removal],
+    ) -> tuple[Rewiring, dict[str, Any]]:
+        """Make the rewiring that takes a node out or puts an agent in, and what the memory holds then."""
+        edits = dict[str, Sequence[FrozenModel]]()
+        if removal := removals.get(chosen.place):
+            rewiring, nodes = _take_out(team, removal, chosen.reason), [removal] if removal.after else []
+            edits[TAKEN_OUT] = [*list_removals(team), *nodes]
+        elif found := beside.get(chosen.place):
+            place = places[chosen.place.removeprefix("beside ")]
+            rewiring, made, specialist = self._insert_beside(team, chosen, place, found)
+            edits |= {INSERTED: [*list_insertions(team), made], BESIDE: [*list_specialists(team), specialist]}
+        else:
+            rewiring, made = self._insert(team, chosen, places[chosen.place])
+            edits[INSERTED] = [*list_insertions(team), made]
+        return rewiring, {name: [edit.model_dump(mode="json") for edit in known] for name, known in edits.items()}
 
     def _divide(self, rewirings: Iterable[Rewiring]) -> tuple[list[Rewiring], list[DeclinedProposal]]:
         """Divide rewritings into those that the program can send, and what is declined."""

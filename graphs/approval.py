@@ -80,7 +80,7 @@ class ApprovalAnswer(FrozenModel):
 
     @property
     def record(self) -> dict[str, Any]:
-        """The answer as it is saved with the team that it makes, which has its prompts."""
+        """Values that are saved with the team that the answer makes: all but the prompts, which the team has."""
         return self.model_dump(mode="json", exclude={"prompts"})
 
     def list_same(self, team: Team) -> tuple[str, ...]:

@@ -43,13 +43,13 @@ SMALL = tuple("--gate mean --train 4 --gate-size 4 --gate-tasks 4 --batch 4 --te
 HARMLESS = {
     "against", "anyway", "approve", "as", "at", "baselines", "batch", "benchmark", "budget-calls", "budget-seconds",
     "budget-tokens", "budget-usd", "calls-per-task", "check", "checkpoint-every", "checks", "concurrency", "corpus",
-    "curve", "data-split", "details", "device", "dry-run", "embedder", "error", "evolve", "executor", "feedback",
+    "crossed", "curve", "data-split", "details", "device", "dry-run", "embedder", "error", "evolve", "executor", "feedback",
     "freeze", "gate", "gate-size", "gate-tasks", "grading-timeout", "input-field", "iterations", "json",
     "judge-model", "least", "limit", "margin", "max-errors", "max-tokens", "mermaid", "meta-model", "method",
     "model", "models", "name", "objective", "open", "paper", "port", "price", "prices", "process-reward", "prune",
     "question", "reference-field", "requests-at-once", "requests-per-minute", "retries", "retriever", "router",
     "rubric", "seed", "seeds", "sentences", "set", "show", "split", "structured", "task", "tasks",
-    "team", "test", "timeout", "tokens-per-minute", "train", "training", "unrated", "updates", "variants", "window",
+    "team", "test", "timeout", "tokens-per-minute", "train", "training", "unrated", "updates", "variants", "votes", "window",
     "without", "workers", "world", "worth",
 }  # fmt: skip
 """Options that a file of the working directory may set: they run no code, and name no address, no home and no file that
@@ -684,7 +684,9 @@ def test_consent_to_a_team_at_an_address_holds_in_every_directory(
     with open_library(home) as library:
         team, version = run_sync(library.load(saved_graph)), run_sync(library.head(saved_graph))
         shared = Library(library.store, "postgres://db.example/teams")
-        monkeypatch.setattr("selfwire.store.library.find_graph_file", lambda name: "/installed/foreign_graph.py")
+        installed = str(here.parent / "installed.py")
+        Path(installed).write_text(GRAPH)
+        monkeypatch.setattr("selfwire.store.library.find_graph_file", lambda name: installed)
         shared.refuse_foreign_graph(team, version, ask=lambda question: True)
         monkeypatch.chdir(here.parent)
         shared.refuse_foreign_graph(team, version)

@@ -26,6 +26,9 @@ import os
 from typing import Annotated, TypedDict
 
 from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.func import entrypoint, task
@@ -91,7 +94,33 @@ def ask_for_number(state: State):
     return note(str(model.with_structured_output(Number, method=METHOD).invoke(write(state)).number))
 
 
+class Signing(BaseChatModel):
+    """Takes bytes, which are no text, and signs its replies with them."""
+
+    model: str = "signing"
+
+    @property
+    def _llm_type(self):
+        return "signing"
+
+    def _generate(self, messages, stop=None, run_manager=None, **given):
+        sent = messages[0].content[1]["data"]
+        assert isinstance(sent, bytes)
+        said = model.invoke("Sign: " + messages[0].content[0]["text"]).text
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(said, additional_kwargs={"signature": sent}))])
+
+
+signing = Signing()
+
+
+def ask_with_bytes(state: State):
+    media = {"type": "media", "mime_type": "audio/mp3", "data": b"\\xff\\xfe"}
+    reply = signing.invoke([("user", [{"type": "text", "text": write(state)}, media])])
+    return note(reply.text + str(reply.additional_kwargs["signature"]))
+
+
 METHOD = "json_schema"
+bytewise = chain(ask_with_bytes, ask)
 synchronous = chain(ask, ask, ask, ask)
 asynchronous = chain(ask_later, ask_later, ask_later)
 on_the_loop = chain(ask_on_the_loop, ask_later)
@@ -250,6 +279,16 @@ def test_a_task_that_a_budget_has_stopped_pays_for_the_rest_alone(home: Path, mo
     own = json.loads(resumed.stdout)["systems"][1]
     assert own["spend"]["calls"] == TASKS * calls
     assert own["errors"] == 0
+
+
+def test_bytes_are_sent_and_a_reply_with_bytes_is_never_given_as_another(home: Path, model: Samples) -> None:
+    assert call(home, *evaluate("bytewise"), "--budget-calls", "2", code=3)  # the outer model's, and the inner one's
+    assert len(model.asked) == 1
+    resumed = call(home, "eval", "--resume", run_of(home), "--budget-calls", "20", "--json")
+    assert len(model.asked) == 2 * TASKS
+    assert all("xfe'" in asked for asked in model.asked[1::2])  # as Python shows the bytes of the signature
+    found = json.loads(resumed.stdout)
+    assert (found["systems"][1]["errors"], found["spend"]["calls"]) == (0, 3 * TASKS + 1)
 
 
 def test_a_task_whose_program_fails_is_asked_again_only_by_request(home: Path, model: Samples) -> None:

@@ -274,14 +274,17 @@ class CallMeter(BaseCallbackHandler):
         self._under_way[run_id] = call._replace(reservation=reservation)
 
     def _record(self, call: CallUnderWay, text: str, usage: Usage, message: AIMessage | None) -> None:
-        """Pay for a call and record its reply, with the message if another call may get it."""
+        """Pay for a call and record its reply, with the message if another call may get it: it reads back as it was."""
         _settle(call, usage)
         named = self.named.get(next(iter(call.texts), ""))
         notes = {NAMED: named} if named else {}
         if message is not None:
             whole = message_chunk_to_message(message)
             assert isinstance(whole, AIMessage), "it was one"
-            notes[MESSAGE] = write_message(whole)
+            written = write_message(whole)
+            read = AIMessage.model_validate_json(written)
+            if (read.content, read.additional_kwargs) == (whole.content, whole.additional_kwargs):
+                notes[MESSAGE] = written
         reply = Reply(content=text, usage=usage, model=call.model.partition(":")[2] or call.model, metadata=notes)
         if MESSAGE in notes:
             self._replies.append((call.key, reply))

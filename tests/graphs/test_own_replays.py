@@ -175,6 +175,15 @@ def swallow(state: State):
 swallowing = chain(swallow, swallow)
 
 
+def doubt(state: State):
+    if state["answer"] == "reply 1":
+        raise ValueError("no reply 1")
+    return ask(state)
+
+
+doubting = chain(ask, doubt)
+
+
 @task
 def draft(question: str) -> str:
     return model.invoke(question).text
@@ -298,6 +307,22 @@ def test_a_task_whose_program_fails_is_asked_again_only_by_request(home: Path, m
     assert len(model.asked) == 2 * TASKS
     call(home, "eval", "--resume", run_of(home), "--retry-failed", code=FAILED)
     assert len(model.asked) == 4 * TASKS
+
+
+def test_a_task_that_was_asked_again_goes_on_with_its_new_replies(home: Path, model: Samples) -> None:
+    call(home, *evaluate("doubting"))
+    assert len(model.asked) == 3  # the first task ends at its first reply
+    call(home, "eval", "--resume", run_of(home), "--retry-failed", "--budget-calls", "4", code=3)
+    found = json.loads(call(home, "eval", "--resume", run_of(home), "--budget-calls", "9", "--json").stdout)
+    assert len(model.asked) == 5
+    assert "reply 4" in model.asked[4]
+    assert (found["systems"][1]["errors"], found["spend"]["calls"]) == (0, 5)
+
+
+def test_a_task_that_was_under_way_is_no_failed_one(home: Path, model: Samples) -> None:
+    call(home, *evaluate("synchronous"), "--budget-calls", "2", code=3)
+    call(home, "eval", "--resume", run_of(home), "--retry-failed", "--budget-calls", "20")
+    assert len(model.asked) == TASKS * CALLS["synchronous"]
 
 
 def test_a_call_that_failed_is_sent_again_and_what_is_before_it_is_not(home: Path, model: Samples) -> None:

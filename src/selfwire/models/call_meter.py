@@ -139,6 +139,7 @@ class CallMeter(BaseCallbackHandler):
     def __post_init__(self) -> None:
         self._under_way = dict[UUID, CallUnderWay]()
         self._replies = list[tuple[tuple[str, str], Reply]]()  # by node and hash of the request, in order
+        self._recalled = 0
         self._left = dict[tuple[str, str], deque[Reply]]()
         self._replayable = set[UUID]()
 
@@ -148,7 +149,17 @@ class CallMeter(BaseCallbackHandler):
             reply = CallResult(text).parse(Reply.model_validate_json)
             if MESSAGE in reply.metadata:
                 self._replies.append(((node, digest), reply))
+        self._recalled = len(self._replies)
         _install()
+
+    async def retry(self) -> bool:
+        """Forget the replies of an earlier process if they alone led to an error that may be retried.
+
+        Returns:
+            False where a call was sent, and without `Journal.retry_failed`.
+        """
+        is_sent = self.failed or len(self._replies) > self._recalled
+        return not is_sent and await self.journal.retry_replies(self.scope)
 
     def begin(self) -> None:
         """Begin an attempt, whose calls get the replies so far, in their order, before any is sent."""
@@ -274,17 +285,15 @@ class CallMeter(BaseCallbackHandler):
         self._under_way[run_id] = call._replace(reservation=reservation)
 
     def _record(self, call: CallUnderWay, text: str, usage: Usage, message: AIMessage | None) -> None:
-        """Pay for a call and record its reply, with the message if another call may get it: it reads back as it was."""
+        """Pay for a call and record its reply, with the message if another call may get it."""
         _settle(call, usage)
         named = self.named.get(next(iter(call.texts), ""))
         notes = {NAMED: named} if named else {}
         if message is not None:
             whole = message_chunk_to_message(message)
             assert isinstance(whole, AIMessage), "it was one"
-            written = write_message(whole)
-            read = AIMessage.model_validate_json(written)
-            if (read.content, read.additional_kwargs) == (whole.content, whole.additional_kwargs):
-                notes[MESSAGE] = written
+            if not _has_bytes(whole.model_dump()):  # a record has only texts
+                notes[MESSAGE] = write_message(whole)
         reply = Reply(content=text, usage=usage, model=call.model.partition(":")[2] or call.model, metadata=notes)
         if MESSAGE in notes:
             self._replies.append((call.key, reply))
@@ -298,6 +307,11 @@ class CallMeter(BaseCallbackHandler):
     def _price(self, model: str, sent: int, received: int) -> Usage:
         dollars = self.prices.cost(model, sent, received)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars)
+
+
+def _has_bytes(value: object) -> bool:
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple | set) else ()
+    return isinstance(value, bytes | bytearray) or any(map(_has_bytes, parts))
 
 
 def _settle(call: CallUnderWay, usage: Usage) -> None:

@@ -77,6 +77,25 @@ def look_up(number: str) -> str:
 
 graph = create_agent(model, [look_up], system_prompt="You look up the number that is asked.", name="clerk")
 '''
+RULED = '''from langchain_core.messages import SystemMessage
+
+
+class Ruled(ChatOpenAI):
+    """Begins each request with a rule."""
+
+    def generate(self, messages, *args, **given):
+        return super().generate([[SystemMessage("Rule."), *sent] for sent in messages], *args, **given)
+
+    def stream(self, input, config=None, **given):
+        sent = self._convert_input(input).to_messages()
+        yield from super().stream([("system", "Rule."), *sent], config, **given)
+
+
+def ask(text):
+    return "".join(chunk.text for chunk in model.stream(text)) if "WAY" == "stream" else model.invoke(text).text
+
+
+'''
 TELLER = 'teller = ChatOpenAI(model="strong-1", base_url=os.environ["MY_MODEL"], api_key="k")'
 TOLD = SHOP.replace('model.invoke(f"You rep', 'teller.invoke(f"You rep')
 TWO = TOLD.replace("\n\nclass Sum", f"{TELLER}\n\n\nclass Sum")
@@ -196,6 +215,17 @@ def test_an_agent_that_calls_tools_and_streams_asks_the_model_that_it_was_given(
     assert [asked.body["model"] for asked in server.asked] == ["cheap-1"] * 6
     assert [bool(asked.body.get("tools")) for asked in server.asked] == [True] * 6
     assert [asked.body.get("stream", False) for asked in server.asked] == [False] * 4 + [True] * 2
+
+
+@pytest.mark.parametrize("way", ["invoke", "stream"])
+def test_what_a_class_of_models_adds_to_a_call_is_added_once(way: str, home: Path, server: WireServer) -> None:
+    ruled = SHOP.replace("model.invoke(", "ask(").replace('}").text', '}")')
+    ruled = ruled.replace("model = ChatOpenAI(", RULED.replace("WAY", way) + "model = Ruled(")
+    Path("shop_app.py").write_text(ruled, encoding="utf-8")
+    done = selfwire.run(give("shop_app", tell="cheap"), QUESTION, models=CHEAP, model="openai:critic", home=home)
+    assert done.answer == "7"
+    assert list_asked(server) == [("Rule.", "strong-1"), ("Rule.", "cheap-1")]
+    assert [len(asked.body["messages"]) for asked in server.asked] == [2, 2]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,8 +14,12 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from selfwire.cli.commands import FAILED
+from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import JournalError
+from selfwire.graphs.own_graph import OwnGraph
+from selfwire.models.sync import run_sync
 from selfwire.store.journal import Journal
+from selfwire.store.library import open_library
 from tests.commands import call
 from tests.kills import run_of, start
 from tests.processes import kill_when
@@ -33,6 +39,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Send
 from pydantic import BaseModel
 
@@ -119,6 +126,51 @@ def ask_with_bytes(state: State):
     return note(reply.text + str(reply.additional_kwargs["signature"]))
 
 
+@tool
+def count(n: int) -> str:
+    """Count on."""
+    return str(n + 1)
+
+
+class Uncached(ChatOpenAI):
+    """Passes LangChain's cache by."""
+
+    def _generate_with_cache(self, messages, stop=None, run_manager=None, **given):
+        return self._generate(messages, stop=stop, run_manager=run_manager, **given)
+
+
+uncached = Uncached(model="mine", base_url=os.environ["MY_MODEL"], api_key="k", max_retries=0)
+
+
+def ask_uncached(state: State):
+    return note(uncached.invoke(write(state)).text)
+
+
+past_the_cache = chain(ask_uncached, ask_uncached)
+counting = model.bind_tools([count])
+
+
+def count_streaming(state: MessagesState):
+    whole = None
+    for chunk in counting.stream([("system", "You count and count on."), *state["messages"]]):
+        whole = chunk if whole is None else whole + chunk
+    return {"messages": [whole]}
+
+
+async def count_streaming_later(state: MessagesState):
+    whole = None
+    async for chunk in counting.astream([("system", "You count and count on."), *state["messages"]]):
+        whole = chunk if whole is None else whole + chunk
+    return {"messages": [whole]}
+
+
+def loop(node):
+    builder = StateGraph(MessagesState).add_node("count", node).add_node("tools", ToolNode([count]))
+    builder.add_conditional_edges("count", tools_condition).add_edge("tools", "count")
+    return builder.add_edge(START, "count").compile()
+
+
+counts, counts_later = loop(count_streaming), loop(count_streaming_later)
 METHOD = "json_schema"
 bytewise = chain(ask_with_bytes, ask)
 synchronous = chain(ask, ask, ask, ask)
@@ -147,12 +199,6 @@ fanned.add_node("join", lambda state: note(model.invoke("Join " + str(sorted(sta
 fanned.add_conditional_edges(START, send, ["part"])
 fanned.add_edge("part", "join")
 fanned = fanned.compile()
-
-
-@tool
-def count(n: int) -> str:
-    """Count on."""
-    return str(n + 1)
 
 
 agent = create_agent(model, [count], system_prompt="You count.")
@@ -298,6 +344,56 @@ def test_bytes_are_sent_and_a_reply_with_bytes_is_never_given_as_another(home: P
     assert all("xfe'" in asked for asked in model.asked[1::2])  # as Python shows the bytes of the signature
     found = json.loads(resumed.stdout)
     assert (found["systems"][1]["errors"], found["spend"]["calls"]) == (0, 3 * TASKS + 1)
+
+
+@pytest.mark.parametrize("name", ["counts", "counts_later"])
+def test_a_stream_that_offers_rewritten_tools_gives_the_replies_on_record(
+    home: Path, model: Samples, name: str
+) -> None:
+    team = OwnGraph(f"my_app.py:{name}", {}).seed()
+    team = team.apply(Rewiring(RewritePrompt("count-2", "Add one to a number."), why="it is plainer"))
+    home.mkdir()
+    with open_library(home) as library:
+        run_sync(library.save("plain", team, run="r", step=0))
+    asked = ("eval", "plain", *evaluate(name)[2:])
+    call(home, *asked, "--budget-calls", "2", code=3)
+    call(home, "eval", "--resume", run_of(home), "--budget-calls", "20")
+    assert len(model.asked) == 3 * TASKS
+
+
+def test_a_model_that_passes_the_cache_by_is_paid_for_each_time(home: Path, model: Samples) -> None:
+    call(home, *evaluate("past_the_cache"), "--budget-calls", "1", code=3)
+    call(home, "eval", "--resume", run_of(home), "--budget-calls", "2", code=3)
+    assert len(model.asked) == 2
+    found = json.loads(call(home, "eval", "--resume", run_of(home), "--budget-calls", "20", "--json").stdout)
+    assert found["spend"]["calls"] == len(model.asked) == 2 + 2 * TASKS
+
+
+def test_what_others_have_put_on_chat_models_before_the_first_run_stays() -> None:
+    script = """
+import selfwire.models.call_meter as meter
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+
+seen = []
+
+
+def watch(name):
+    ask = getattr(BaseChatModel, name)
+    setattr(BaseChatModel, name, lambda *args, **given: (seen.append(name), ask(*args, **given))[1])
+
+
+for name in ("generate", "generate_prompt", "_generate_with_cache", "stream"):
+    watch(name)
+meter._install()
+meter._install()
+model = FakeListChatModel(responses=["a"])
+model.invoke("x")
+[*model.stream("x")]
+print(*seen)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["generate_prompt", "generate", "_generate_with_cache", "stream"]
 
 
 def test_a_task_whose_program_fails_is_asked_again_only_by_request(home: Path, model: Samples) -> None:

@@ -619,17 +619,19 @@ def _wrap(ask: Any) -> Any:
         layer.note_model(chosen)
         if "model" in given:  # bound to the model
             given["model"] = get_identity(chosen).model
-        return getattr(chosen, ask.__name__)(sent, *others, **given)
+        return ask(chosen, sent, *others, **given)  # what a subclass does around it is done already
 
     return offer
 
 
-_WRAPPED = {name: _wrap(getattr(BaseChatModel, name)) for name in ASKING if hasattr(BaseChatModel, name)}
+def install(**below: Callable[[Any], Any]) -> None:
+    """Put the layer under all chat models of this process, once; it does nothing in a context without one.
 
-
-def install() -> None:
-    """Put the layer under all chat models of this process, once; it does nothing in a context without one."""
-    if BaseChatModel._convert_input is not _convert_input:
-        BaseChatModel._convert_input = _convert_input  # type: ignore[method-assign]
-        for name, method in _WRAPPED.items():
-            setattr(BaseChatModel, name, method)
+    Args:
+        below: what the layer calls in place of methods of chat models, by their names, each made from the method.
+    """
+    is_new = BaseChatModel._convert_input is not _convert_input
+    BaseChatModel._convert_input = _convert_input  # type: ignore[method-assign]
+    for name in ASKING if is_new else below:
+        if method := getattr(BaseChatModel, name, None):
+            setattr(BaseChatModel, name, _wrap(below[name](method) if name in below else method))

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
+from langgraph.graph import END
 
 import selfwire
 from selfwire.cli.commands import WRONG
-from selfwire.core.edits import Rewiring, SetModel
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring, SetModel
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
 from selfwire.core.team import Team
 from selfwire.extras.adopt.patch import make_context, make_patch
+from selfwire.graphs.insertions import GraphEdits, Insertion
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.graphs.pruning import PruningRecord
 from selfwire.models.sync import run_sync
@@ -344,6 +347,28 @@ def test_a_model_that_two_prompts_ask_by_one_function_is_refused_with_what_to_wr
         make_patch("shop_app.py:graph", {}, {}, models={"tell": "openai:cheap-1"})
     assert "shop_app.py:8 makes the model that 'tell' asks, and prompt 'solve' asks it too" in str(refused.value)
     assert "one of its own: ChatOpenAI(model='cheap-1', base_url=os.environ['MY_MODEL']" in str(refused.value)
+
+
+@pytest.mark.parametrize(("app", "written"), [("two_app", 1), ("shop_app", 0)])
+def test_an_agent_behind_a_prompt_asks_its_model_or_the_patch_is_refused(
+    app: str, written: int, home: Path, server: WireServer
+) -> None:
+    Path("two_app.py").write_text(TWO, encoding="utf-8")
+    inserted = Insertion(agent="checker", after="tell", before=(END,), field="answer", question="question")
+    checker = Agent(id="checker", role="checker", prompt="You check what is told.")
+    edits = (AddAgent(checker), AddNode("checker", "checker"), AddEdge("tell", "checker"), AddEdge("checker", "graph"))
+    team = give(app, tell="cheap").apply(Rewiring(*edits, why="it checks"))
+    team = team.with_memory(inserted=[inserted.model_dump(mode="json")])
+    selfwire.run(team, QUESTION, models=CHEAP, model="openai:critic", home=home)
+    assert [asked.body["model"] for asked in server.asked] == ["strong-1", "cheap-1", "cheap-1"]
+    edges = GraphEdits(inserted=((inserted, checker.prompt),))
+    if written:
+        patch = make_patch(f"{app}.py:graph", {}, {}, edges, {"tell": "openai:cheap-1"})
+        assert [line for line in patch.splitlines() if "teller" in line][-1].startswith("+    reply = teller.invoke(")
+        assert f"+{TELLER.replace('strong-1', 'cheap-1')}" in patch
+    else:
+        with pytest.raises(ConfigError, match="give 'tell' one of its own: ChatOpenAI"):
+            make_patch(f"{app}.py:graph", {}, {}, edges, {"tell": "openai:cheap-1"})
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ class ModelFinder:
         gone = {name for removal in edges.removals for name in removal.agents}
         self.prompts = [text for text in list_texts(target) if text.is_prompt and text.name not in gone]
         self.beside = {f"node {found.beside}": found.agent for found, _ in edges.specialists}
+        self.behind = {f"node {found.after}" for found, _ in edges.inserted}
         self.made, self.read = dict[Any, Traced](), set[ast.AST]()
         self.named = list[tuple[ast.Name, Surroundings, frozenset[str], frozenset[Any]]]()
         self.asked = self._list_asked({f"node {removal.node}" for removal in edges.removals})
@@ -179,7 +180,8 @@ class ModelFinder:
         """Write a copy of the statement that makes a model, which a prompt's node or agent alone asks.
 
         Returns:
-            () if the statement is no `NAME = ...` of a module, or others ask the model by the same words.
+            () if the statement is no `NAME = ...` of a module, or others ask the model by the same words, as does an
+            agent that is inserted behind the node.
         """
         statement, file = self.graphs.program.parents.get(made.node), made.at.file
         is_inside = any(part is value.node for part in ast.walk(made.node))
@@ -189,11 +191,12 @@ class ModelFinder:
         own = {*(agents if len(agents) == 1 else text.users)}
         used = [found for found in self.named if made.node in found[3] and own & found[2]]
         shared = [other for other in self.prompts if other is not text and own & {*other.users}]
-        beside = any(label in self.beside for label in text.users)
+        joined = any(label in self.beside or label in self.behind for label in text.users)
+        joined |= any(agents and made.node in self.asked.get(label, ()) for label in self.behind)
         if (
             len(own) > 1
             or shared
-            or beside
+            or joined
             or not used
             or len(statement.targets) > 1
             or not isinstance(target, ast.Name)

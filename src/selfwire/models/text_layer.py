@@ -217,6 +217,7 @@ class TextLayer:
         self._get_model, self._asked = get_model, dict[str, BaseChatModel]()
         self.models = models
         self._renamed = dict[tuple[int, str], tuple[BaseChatModel, BaseChatModel]]()  # with the model, whose id stays
+        self._copies = dict[int, BaseChatModel]()  # by id
         known = {text.name: text for text in texts}
         self._changed = {name: known[name].parse(text) for name, text in (changed or {}).items()}
         # the longest comes first, so that no text is taken for a part of it
@@ -360,7 +361,8 @@ class TextLayer:
     def find_model(self, node: str) -> BaseChatModel:
         """Find the model that a node has asked; else the last that any has, else the one to get."""
         assert self._get_model is not None, "it was told how to get one"
-        return self._asked.get(node) or next(reversed(self._asked.values()), None) or self._get_model()
+        last = [*self._asked.values()][-1:]  # read at once, as threads add to it
+        return self._asked.get(node) or next(iter(last), None) or self._get_model()
 
     def choose_model(self, model: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseChatModel:
         """Choose the model that gets a request: that of its first text, else the one that is asked.
@@ -368,13 +370,15 @@ class TextLayer:
         Raises:
             ConfigError: as `rename_model`.
         """
-        if any(model is made for _, made in self._renamed.values()):
+        if id(model) in self._copies:
             return model
         name = self.models.get(next(iter(self.find(messages)), ""), "")
         if not name:
             return model
         if (id(model), name) not in self._renamed:
-            self._renamed[id(model), name] = model, rename_model(model, name)
+            made = rename_model(model, name)
+            self._copies[id(made)] = made
+            self._renamed[id(model), name] = model, made
         return self._renamed[id(model), name][1]
 
     def _rewrite(self, message: BaseMessage) -> BaseMessage:

@@ -349,6 +349,18 @@ def test_a_model_that_two_prompts_ask_by_one_function_is_refused_with_what_to_wr
     assert "one of its own: ChatOpenAI(model='cheap-1', base_url=os.environ['MY_MODEL']" in str(refused.value)
 
 
+@pytest.mark.parametrize("made", ["ChatOpenAI(model=name, api_key='k')", "init_chat_model(name)", "ChatOpenAI(**SET)"])
+def test_what_to_write_names_the_other_model_where_the_program_has_no_literal(made: str, home: Path) -> None:
+    program = SHOP.replace("model = ChatOpenAI(", "other = ChatOpenAI(").replace("model.invoke(", "get().invoke(")
+    maker = f"SET = {{}}\n\n\ndef get(name='strong-1'):\n    return {made}\n\n\nclass Sum"
+    program = program.replace("class Sum", maker).replace("import os", "import os\nfrom langchain.chat_models import *")
+    Path("shop_app.py").write_text(program, encoding="utf-8")
+    with pytest.raises(ConfigError) as refused:
+        make_patch("shop_app.py:graph", {}, {}, models={"tell": "openai:cheap-1"})
+    assert "prompt 'solve' asks it too; give 'tell' one of its own: " in str(refused.value)
+    assert "cheap-1" in str(refused.value).rpartition("one of its own: ")[2]
+
+
 @pytest.mark.parametrize(("app", "written"), [("two_app", 1), ("shop_app", 0)])
 def test_an_agent_behind_a_prompt_asks_its_model_or_the_patch_is_refused(
     app: str, written: int, home: Path, server: WireServer

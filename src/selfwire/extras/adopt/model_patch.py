@@ -167,7 +167,7 @@ class ModelFinder:
         if others:
             raise ConfigError(
                 f"{place} makes the model that {text.name!r} asks, and {others[0]} asks it too; give {text.name!r} one "
-                f"of its own: {self._show_copy(made, value, name)}"
+                f"of its own: {_show_copy(made, name)}"
             )
         if value is None or not is_text(value.node):
             raise ConfigError(
@@ -230,9 +230,7 @@ class ModelFinder:
         if is_text(made.node):
             is_direct = isinstance(self.graphs.program.parents.get(made.node), ast.Call | ast.keyword)
             return made if is_direct or made.node in self.fields else None
-        given = [keyword.value for keyword in made.node.keywords if keyword.arg in MODELS]
-        if not given and get_last_name(made.node.func) == "init_chat_model":
-            given = made.node.args[:1]
+        given = _list_names(made.node)
         if len(given) != 1:
             return None
         if is_text(given[0]):
@@ -240,19 +238,29 @@ class ModelFinder:
         traced = self.graphs.program.trace(given[0], made.at)
         return traced[0] if len(traced) == 1 and traced[0].node in self.fields else None
 
-    def _show_copy(self, made: Any, value: Traced | None, name: str) -> str:
-        """Show the call that makes a model, with another name in it."""
-        if is_text(made):
-            return repr(name)
-        call = deepcopy(made)
-        for old, new in zip(ast.walk(made), ast.walk(call), strict=True):
-            if value is not None and old is value.node and isinstance(new, ast.Constant):
-                new.value = name
-        return ast.unparse(call)
-
     def _show_place(self, node: Any, found: Traced | None = None) -> str:
         found = found or self.made[node]
         return f"{show_path(found.at.file.path)}:{node.lineno}"
+
+
+def _list_names(call: ast.Call) -> list[ast.expr]:
+    """List what a call that makes a model takes as its name."""
+    given = [keyword.value for keyword in call.keywords if keyword.arg in MODELS]
+    return given or (call.args[:1] if get_last_name(call.func) == "init_chat_model" else [])
+
+
+def _show_copy(made: Any, name: str) -> str:
+    """Show the call that makes a model, with another name in it."""
+    if is_text(made):
+        return repr(name)
+    call, value = deepcopy(made), ast.Constant(name)
+    for keyword in call.keywords:
+        keyword.value = value if keyword.arg in MODELS else keyword.value
+    if not _list_names(made):
+        call.keywords.append(ast.keyword("model", value))
+    elif value not in [keyword.value for keyword in call.keywords]:
+        call.args[0] = value
+    return ast.unparse(call)
 
 
 def _quote(old: Traced, name: str) -> str:

@@ -435,3 +435,21 @@ def test_a_branch_has_a_commit_for_a_model(home: Path, server: WireServer) -> No
         ).stdout
     )
     assert "a cheaper model does no worse" in done.output
+
+
+@pytest.mark.parametrize(
+    ("tell", "subjects"),
+    [
+        ("cheap", ["Have solve and tell ask openai:cheap-1"]),
+        ("other", ["Have solve ask openai:cheap-1", "Have tell ask openai:other-1"]),
+    ],
+)
+def test_prompts_that_get_a_model_at_once_share_a_commit(tell: str, subjects: list[str], home: Path) -> None:
+    for words in (("init", "-q"), ("add", "shop_app.py"), ("commit", "-qm", "begin")):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words], check=True)
+    save(home, give("shop_app", solve="cheap", tell=tell))
+    call(home, "export", "mine", "models", "--as", "pr", "--models", "cheap=openai:cheap-1,other=openai:other-1")
+    shown = ["git", "log", "--reverse", "--format=%n%s", "--shortstat", "HEAD..models"]
+    lines = subprocess.run(shown, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert [line for line in lines if line.startswith("Have")] == subjects
+    assert sum(line.startswith(" 1 file changed") for line in lines) == len(subjects)  # none is empty

@@ -663,6 +663,8 @@ class OwnGraph(Method[OwnGraphConfig]):
             await meter.close()
         if meter.refusal is not None:
             raise meter.refusal
+        if done.error and await meter.retry():
+            return await self._ask(team, question, ctx, forget)
         offered, given = dict[str, dict[str, None]](), dict[str, list[str]]()
         if settings := [name for name, text in self.texts.items() if text.setting]:
             offered[AGENT] = dict.fromkeys(settings)  # the context has the values of all

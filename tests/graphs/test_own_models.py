@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
+from langgraph.graph import END
 
 import selfwire
 from selfwire.cli.commands import WRONG
-from selfwire.core.edits import Rewiring, SetModel
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, Rewiring, SetModel
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
 from selfwire.core.team import Team
 from selfwire.extras.adopt.patch import make_context, make_patch
+from selfwire.graphs.insertions import GraphEdits, Insertion
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.graphs.pruning import PruningRecord
 from selfwire.models.sync import run_sync
@@ -76,6 +79,25 @@ def look_up(number: str) -> str:
 
 
 graph = create_agent(model, [look_up], system_prompt="You look up the number that is asked.", name="clerk")
+'''
+RULED = '''from langchain_core.messages import SystemMessage
+
+
+class Ruled(ChatOpenAI):
+    """Begins each request with a rule."""
+
+    def generate(self, messages, *args, **given):
+        return super().generate([[SystemMessage("Rule."), *sent] for sent in messages], *args, **given)
+
+    def stream(self, input, config=None, **given):
+        sent = self._convert_input(input).to_messages()
+        yield from super().stream([("system", "Rule."), *sent], config, **given)
+
+
+def ask(text):
+    return "".join(chunk.text for chunk in model.stream(text)) if "WAY" == "stream" else model.invoke(text).text
+
+
 '''
 TELLER = 'teller = ChatOpenAI(model="strong-1", base_url=os.environ["MY_MODEL"], api_key="k")'
 TOLD = SHOP.replace('model.invoke(f"You rep', 'teller.invoke(f"You rep')
@@ -198,6 +220,17 @@ def test_an_agent_that_calls_tools_and_streams_asks_the_model_that_it_was_given(
     assert [asked.body.get("stream", False) for asked in server.asked] == [False] * 4 + [True] * 2
 
 
+@pytest.mark.parametrize("way", ["invoke", "stream"])
+def test_what_a_class_of_models_adds_to_a_call_is_added_once(way: str, home: Path, server: WireServer) -> None:
+    ruled = SHOP.replace("model.invoke(", "ask(").replace('}").text', '}")')
+    ruled = ruled.replace("model = ChatOpenAI(", RULED.replace("WAY", way) + "model = Ruled(")
+    Path("shop_app.py").write_text(ruled, encoding="utf-8")
+    done = selfwire.run(give("shop_app", tell="cheap"), QUESTION, models=CHEAP, model="openai:critic", home=home)
+    assert done.answer == "7"
+    assert list_asked(server) == [("Rule.", "strong-1"), ("Rule.", "cheap-1")]
+    assert [len(asked.body["messages"]) for asked in server.asked] == [2, 2]
+
+
 @pytest.mark.parametrize(
     ("models", "named", "said"),
     [
@@ -316,6 +349,40 @@ def test_a_model_that_two_prompts_ask_by_one_function_is_refused_with_what_to_wr
     assert "one of its own: ChatOpenAI(model='cheap-1', base_url=os.environ['MY_MODEL']" in str(refused.value)
 
 
+@pytest.mark.parametrize("made", ["ChatOpenAI(model=name, api_key='k')", "init_chat_model(name)", "ChatOpenAI(**SET)"])
+def test_what_to_write_names_the_other_model_where_the_program_has_no_literal(made: str, home: Path) -> None:
+    program = SHOP.replace("model = ChatOpenAI(", "other = ChatOpenAI(").replace("model.invoke(", "get().invoke(")
+    maker = f"SET = {{}}\n\n\ndef get(name='strong-1'):\n    return {made}\n\n\nclass Sum"
+    program = program.replace("class Sum", maker).replace("import os", "import os\nfrom langchain.chat_models import *")
+    Path("shop_app.py").write_text(program, encoding="utf-8")
+    with pytest.raises(ConfigError) as refused:
+        make_patch("shop_app.py:graph", {}, {}, models={"tell": "openai:cheap-1"})
+    assert "prompt 'solve' asks it too; give 'tell' one of its own: " in str(refused.value)
+    assert "cheap-1" in str(refused.value).rpartition("one of its own: ")[2]
+
+
+@pytest.mark.parametrize(("app", "written"), [("two_app", 1), ("shop_app", 0)])
+def test_an_agent_behind_a_prompt_asks_its_model_or_the_patch_is_refused(
+    app: str, written: int, home: Path, server: WireServer
+) -> None:
+    Path("two_app.py").write_text(TWO, encoding="utf-8")
+    inserted = Insertion(agent="checker", after="tell", before=(END,), field="answer", question="question")
+    checker = Agent(id="checker", role="checker", prompt="You check what is told.")
+    edits = (AddAgent(checker), AddNode("checker", "checker"), AddEdge("tell", "checker"), AddEdge("checker", "graph"))
+    team = give(app, tell="cheap").apply(Rewiring(*edits, why="it checks"))
+    team = team.with_memory(inserted=[inserted.model_dump(mode="json")])
+    selfwire.run(team, QUESTION, models=CHEAP, model="openai:critic", home=home)
+    assert [asked.body["model"] for asked in server.asked] == ["strong-1", "cheap-1", "cheap-1"]
+    edges = GraphEdits(inserted=((inserted, checker.prompt),))
+    if written:
+        patch = make_patch(f"{app}.py:graph", {}, {}, edges, {"tell": "openai:cheap-1"})
+        assert [line for line in patch.splitlines() if "teller" in line][-1].startswith("+    reply = teller.invoke(")
+        assert f"+{TELLER.replace('strong-1', 'cheap-1')}" in patch
+    else:
+        with pytest.raises(ConfigError, match="give 'tell' one of its own: ChatOpenAI"):
+            make_patch(f"{app}.py:graph", {}, {}, edges, {"tell": "openai:cheap-1"})
+
+
 @pytest.mark.parametrize(
     ("prompt", "line", "before", "after"),
     [
@@ -368,3 +435,21 @@ def test_a_branch_has_a_commit_for_a_model(home: Path, server: WireServer) -> No
         ).stdout
     )
     assert "a cheaper model does no worse" in done.output
+
+
+@pytest.mark.parametrize(
+    ("tell", "subjects"),
+    [
+        ("cheap", ["Have solve and tell ask openai:cheap-1"]),
+        ("other", ["Have solve ask openai:cheap-1", "Have tell ask openai:other-1"]),
+    ],
+)
+def test_prompts_that_get_a_model_at_once_share_a_commit(tell: str, subjects: list[str], home: Path) -> None:
+    for words in (("init", "-q"), ("add", "shop_app.py"), ("commit", "-qm", "begin")):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words], check=True)
+    save(home, give("shop_app", solve="cheap", tell=tell))
+    call(home, "export", "mine", "models", "--as", "pr", "--models", "cheap=openai:cheap-1,other=openai:other-1")
+    shown = ["git", "log", "--reverse", "--format=%n%s", "--shortstat", "HEAD..models"]
+    lines = subprocess.run(shown, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert [line for line in lines if line.startswith("Have")] == subjects
+    assert sum(line.startswith(" 1 file changed") for line in lines) == len(subjects)  # none is empty

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,8 +14,12 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from selfwire.cli.commands import FAILED
+from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import JournalError
+from selfwire.graphs.own_graph import OwnGraph
+from selfwire.models.sync import run_sync
 from selfwire.store.journal import Journal
+from selfwire.store.library import open_library
 from tests.commands import call
 from tests.kills import run_of, start
 from tests.processes import kill_when
@@ -26,10 +32,14 @@ import os
 from typing import Annotated, TypedDict
 
 from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Send
 from pydantic import BaseModel
 
@@ -91,7 +101,78 @@ def ask_for_number(state: State):
     return note(str(model.with_structured_output(Number, method=METHOD).invoke(write(state)).number))
 
 
+class Signing(BaseChatModel):
+    """Takes bytes, which are no text, and signs its replies with them."""
+
+    model: str = "signing"
+
+    @property
+    def _llm_type(self):
+        return "signing"
+
+    def _generate(self, messages, stop=None, run_manager=None, **given):
+        sent = messages[0].content[1]["data"]
+        assert isinstance(sent, bytes)
+        said = model.invoke("Sign: " + messages[0].content[0]["text"]).text
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(said, additional_kwargs={"signature": sent}))])
+
+
+signing = Signing()
+
+
+def ask_with_bytes(state: State):
+    media = {"type": "media", "mime_type": "audio/mp3", "data": b"\\xff\\xfe"}
+    reply = signing.invoke([("user", [{"type": "text", "text": write(state)}, media])])
+    return note(reply.text + str(reply.additional_kwargs["signature"]))
+
+
+@tool
+def count(n: int) -> str:
+    """Count on."""
+    return str(n + 1)
+
+
+class Uncached(ChatOpenAI):
+    """Passes LangChain's cache by."""
+
+    def _generate_with_cache(self, messages, stop=None, run_manager=None, **given):
+        return self._generate(messages, stop=stop, run_manager=run_manager, **given)
+
+
+uncached = Uncached(model="mine", base_url=os.environ["MY_MODEL"], api_key="k", max_retries=0)
+
+
+def ask_uncached(state: State):
+    return note(uncached.invoke(write(state)).text)
+
+
+past_the_cache = chain(ask_uncached, ask_uncached)
+counting = model.bind_tools([count])
+
+
+def count_streaming(state: MessagesState):
+    whole = None
+    for chunk in counting.stream([("system", "You count and count on."), *state["messages"]]):
+        whole = chunk if whole is None else whole + chunk
+    return {"messages": [whole]}
+
+
+async def count_streaming_later(state: MessagesState):
+    whole = None
+    async for chunk in counting.astream([("system", "You count and count on."), *state["messages"]]):
+        whole = chunk if whole is None else whole + chunk
+    return {"messages": [whole]}
+
+
+def loop(node):
+    builder = StateGraph(MessagesState).add_node("count", node).add_node("tools", ToolNode([count]))
+    builder.add_conditional_edges("count", tools_condition).add_edge("tools", "count")
+    return builder.add_edge(START, "count").compile()
+
+
+counts, counts_later = loop(count_streaming), loop(count_streaming_later)
 METHOD = "json_schema"
+bytewise = chain(ask_with_bytes, ask)
 synchronous = chain(ask, ask, ask, ask)
 asynchronous = chain(ask_later, ask_later, ask_later)
 on_the_loop = chain(ask_on_the_loop, ask_later)
@@ -120,12 +201,6 @@ fanned.add_edge("part", "join")
 fanned = fanned.compile()
 
 
-@tool
-def count(n: int) -> str:
-    """Count on."""
-    return str(n + 1)
-
-
 agent = create_agent(model, [count], system_prompt="You count.")
 
 
@@ -144,6 +219,15 @@ def swallow(state: State):
 
 
 swallowing = chain(swallow, swallow)
+
+
+def doubt(state: State):
+    if state["answer"] == "reply 1":
+        raise ValueError("no reply 1")
+    return ask(state)
+
+
+doubting = chain(ask, doubt)
 
 
 @task
@@ -252,6 +336,66 @@ def test_a_task_that_a_budget_has_stopped_pays_for_the_rest_alone(home: Path, mo
     assert own["errors"] == 0
 
 
+def test_bytes_are_sent_and_a_reply_with_bytes_is_never_given_as_another(home: Path, model: Samples) -> None:
+    assert call(home, *evaluate("bytewise"), "--budget-calls", "2", code=3)  # the outer model's, and the inner one's
+    assert len(model.asked) == 1
+    resumed = call(home, "eval", "--resume", run_of(home), "--budget-calls", "20", "--json")
+    assert len(model.asked) == 2 * TASKS
+    assert all("xfe'" in asked for asked in model.asked[1::2])  # as Python shows the bytes of the signature
+    found = json.loads(resumed.stdout)
+    assert (found["systems"][1]["errors"], found["spend"]["calls"]) == (0, 3 * TASKS + 1)
+
+
+@pytest.mark.parametrize("name", ["counts", "counts_later"])
+def test_a_stream_that_offers_rewritten_tools_gives_the_replies_on_record(
+    home: Path, model: Samples, name: str
+) -> None:
+    team = OwnGraph(f"my_app.py:{name}", {}).seed()
+    team = team.apply(Rewiring(RewritePrompt("count-2", "Add one to a number."), why="it is plainer"))
+    home.mkdir()
+    with open_library(home) as library:
+        run_sync(library.save("plain", team, run="r", step=0))
+    asked = ("eval", "plain", *evaluate(name)[2:])
+    call(home, *asked, "--budget-calls", "2", code=3)
+    call(home, "eval", "--resume", run_of(home), "--budget-calls", "20")
+    assert len(model.asked) == 3 * TASKS
+
+
+def test_a_model_that_passes_the_cache_by_is_paid_for_each_time(home: Path, model: Samples) -> None:
+    call(home, *evaluate("past_the_cache"), "--budget-calls", "1", code=3)
+    call(home, "eval", "--resume", run_of(home), "--budget-calls", "2", code=3)
+    assert len(model.asked) == 2
+    found = json.loads(call(home, "eval", "--resume", run_of(home), "--budget-calls", "20", "--json").stdout)
+    assert found["spend"]["calls"] == len(model.asked) == 2 + 2 * TASKS
+
+
+def test_what_others_have_put_on_chat_models_before_the_first_run_stays() -> None:
+    script = """
+import selfwire.models.call_meter as meter
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+
+seen = []
+
+
+def watch(name):
+    ask = getattr(BaseChatModel, name)
+    setattr(BaseChatModel, name, lambda *args, **given: (seen.append(name), ask(*args, **given))[1])
+
+
+for name in ("generate", "generate_prompt", "_generate_with_cache", "stream"):
+    watch(name)
+meter._install()
+meter._install()
+model = FakeListChatModel(responses=["a"])
+model.invoke("x")
+[*model.stream("x")]
+print(*seen)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["generate_prompt", "generate", "_generate_with_cache", "stream"]
+
+
 def test_a_task_whose_program_fails_is_asked_again_only_by_request(home: Path, model: Samples) -> None:
     call(home, *evaluate("failing"), code=FAILED)
     assert len(model.asked) == 2 * TASKS
@@ -259,6 +403,22 @@ def test_a_task_whose_program_fails_is_asked_again_only_by_request(home: Path, m
     assert len(model.asked) == 2 * TASKS
     call(home, "eval", "--resume", run_of(home), "--retry-failed", code=FAILED)
     assert len(model.asked) == 4 * TASKS
+
+
+def test_a_task_that_was_asked_again_goes_on_with_its_new_replies(home: Path, model: Samples) -> None:
+    call(home, *evaluate("doubting"))
+    assert len(model.asked) == 3  # the first task ends at its first reply
+    call(home, "eval", "--resume", run_of(home), "--retry-failed", "--budget-calls", "4", code=3)
+    found = json.loads(call(home, "eval", "--resume", run_of(home), "--budget-calls", "9", "--json").stdout)
+    assert len(model.asked) == 5
+    assert "reply 4" in model.asked[4]
+    assert (found["systems"][1]["errors"], found["spend"]["calls"]) == (0, 5)
+
+
+def test_a_task_that_was_under_way_is_no_failed_one(home: Path, model: Samples) -> None:
+    call(home, *evaluate("synchronous"), "--budget-calls", "2", code=3)
+    call(home, "eval", "--resume", run_of(home), "--retry-failed", "--budget-calls", "20")
+    assert len(model.asked) == TASKS * CALLS["synchronous"]
 
 
 def test_a_call_that_failed_is_sent_again_and_what_is_before_it_is_not(home: Path, model: Samples) -> None:

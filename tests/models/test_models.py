@@ -1,15 +1,16 @@
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.base import LangSmithParams
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from selfwire.core.chat import ChatMessage, ToolSpec
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.models.metered_chat import MeteredModel
-from selfwire.models.providers import get_identity, make_chat_model
+from selfwire.models.providers import get_identity, make_chat_model, rename_model
 
 
 @pytest.fixture(autouse=True)
@@ -92,3 +93,25 @@ def test_a_server_gets_the_limit_of_a_reply_in_the_field_that_it_reads(server: s
     model: Any = make_chat_model("openai:any", base_url=server, api_key="k", max_tokens=7)
     payload = model._get_request_payload([("user", "hello")])
     assert {name: payload[name] for name in payload if name.startswith("max_")} == {limit: 7}
+
+
+class Addressed(FakeListChatModel):
+    """Derives an address from its model's name when it is made."""
+
+    model_name: str
+    address: str = ""
+
+    @model_validator(mode="after")
+    def derive(self) -> Self:
+        self.address = self.address or f"projects/p/models/{self.model_name}"
+        return self
+
+    def _get_ls_params(self, stop: Any = None, **_: Any) -> LangSmithParams:
+        return LangSmithParams(ls_provider="own", ls_model_name=self.model_name)
+
+
+def test_a_class_that_derives_a_text_from_its_models_name_is_refused_a_copy() -> None:
+    with pytest.raises(ConfigError, match="own:dear by Addressed, which has the name in its 'address' too"):
+        rename_model(Addressed(model_name="dear", responses=[]), "own:cheap")
+    made = rename_model(Addressed(model_name="dear", address="models/dear-2", responses=[]), "own:cheap")
+    assert get_identity(made).name == "own:cheap"

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,6 +17,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, Field, SecretStr
 
+from selfwire.models.providers import get_identity
 from selfwire.models.text_layer import LayerText, TextLayer, count_blocks, read_text
 from tests.wire.server import WireServer
 
@@ -417,3 +419,21 @@ def test_tools_that_are_described_alike_change_one_by_one() -> None:
     shared = texts[0].replace(users=("tool find_book", "tool find_song"))  # one text of the source for both
     layer = TextLayer([texts[1], shared], {"find_book": "Finds it."})
     assert [tool["description"] for tool in layer.rewrite_tools(alike)] == ["Finds it.", "Finds things.", "Finds it."]
+
+
+def test_models_are_chosen_in_threads_that_make_one_per_call() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    layer = TextLayer(TEXTS, models={"plan": "openai:cheap"})
+    asked = [HumanMessage("You plan the work for Ada. Be brief.")]
+
+    def choose(_: int) -> str:
+        chosen = layer.choose_model(ChatOpenAI(model="dear", api_key=SecretStr("k")), asked)
+        assert layer.choose_model(chosen, asked) is chosen
+        return get_identity(chosen).model
+
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            assert {*pool.map(choose, range(1500))} == {"cheap"}
+    finally:
+        sys.setswitchinterval(interval)

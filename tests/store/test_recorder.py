@@ -57,6 +57,15 @@ async def test_equal_calls_that_are_recorded_from_threads_are_all_kept_in_order(
     assert [(node, reply) for node, _, reply in found] == [("a", '"0"'), ("a", '"1"'), ("a", '"2"'), ("b", '"b"')]
     assert len({digest for _, digest, _ in found}) == 1
     assert journal.spend().calls == 5
+    assert not await journal.retry_replies(place)
     journal.retry_failed()
+    assert await journal.retry_replies(place.at(task="u"))
+    assert [reply for _, _, reply in await journal.list_replies(place)] == ['"0"', '"1"', '"2"', '"b"']
+    assert await journal.retry_replies(place)
     assert await journal.list_replies(place) == []
+    journal.record("model", place.at(node="a"), {"asked": "x"}, CallResult('"new"', Usage(calls=1)))
+    assert not await journal.retry_replies(place)
+    assert [reply for _, _, reply in await journal.list_replies(place)] == ['"new"']
+    assert journal.spend().calls == 6
     assert await NullRecorder().list_replies(place) == []
+    assert not await NullRecorder().retry_replies(place)

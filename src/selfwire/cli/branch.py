@@ -40,7 +40,7 @@ class TextChange(NamedTuple):
         edits: all edits of edges after the change.
         is_new: whether it inserts an agent.
         models: of prompts after the change, as "provider:model" by the prompts' names.
-        is_model: whether it changes the model of the text.
+        asking: names of the prompts whose model it changes, the text's first; () for another change.
     """
 
     text: LayerText
@@ -52,14 +52,14 @@ class TextChange(NamedTuple):
     edits: GraphEdits = GraphEdits()
     is_new: bool = False
     models: Mapping[str, str] = FrozenMap()
-    is_model: bool = False
+    asking: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
         """The first line of its commit."""
         what = f"Rewrite the prompt {self.text.name}"
-        if self.is_model:
-            what = f"Have {self.text.name} ask {self.models.get(self.text.name, 'its own model again')}"
+        if self.asking:
+            what = f"Have {' and '.join(self.asking)} ask {self.models.get(self.text.name, 'its own model again')}"
         elif self.text.tool:
             what = f"Rewrite the description of the tool {self.text.tool}"
         elif self.text.setting:
@@ -133,12 +133,16 @@ def list_changes(
         made = [change._replace(models=asked) for change in made]
         before, asked = asked, name_models(team, models)
         given = [name for name in texts if before.get(name) != asked.get(name)]
-        made += [TextChange(texts[name], "", edits=edits, models=asked, is_model=True) for name in given]
+        for model in dict.fromkeys(asked.get(name, "") for name in given):
+            asking = tuple(name for name in given if asked.get(name, "") == model)
+            before = {name: asked for name, asked in before.items() if name not in asking}
+            before |= dict.fromkeys(asking, model) if model else {}
+            made.append(TextChange(texts[asking[0]], "", edits=edits, models=before, asking=asking))
         reasons = {name_change(rewiring): str(rewiring["why"]) for rewiring in version.facts.get("applied", ())}
         gain = str((version.facts.get("gate") or {}).get("why", ""))
         for change in made:
-            name = f"model of {change.text.name}" if change.is_model else change.text.name
-            why, beside = reasons.get(name, ""), len(made) - 1
+            names = [f"model of {name}" for name in change.asking] or [change.text.name]
+            why, beside = " ".join(dict.fromkeys(reasons.get(name, "") for name in names)).strip(), len(made) - 1
             found.append(change._replace(why=why, gain=gain, beside=beside, version=version.version))
     return found
 

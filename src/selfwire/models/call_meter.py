@@ -8,9 +8,10 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache, wraps
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -19,7 +20,6 @@ from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.language_models.chat_models import _format_for_tracing
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage, message_chunk_to_message
 from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
-from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables.config import RunnableConfig, ensure_config
 from langchain_core.utils.uuid import uuid7
 
@@ -139,6 +139,7 @@ class CallMeter(BaseCallbackHandler):
     def __post_init__(self) -> None:
         self._under_way = dict[UUID, CallUnderWay]()
         self._replies = list[tuple[tuple[str, str], Reply]]()  # by node and hash of the request, in order
+        self._recalled = 0
         self._left = dict[tuple[str, str], deque[Reply]]()
         self._replayable = set[UUID]()
 
@@ -148,7 +149,17 @@ class CallMeter(BaseCallbackHandler):
             reply = CallResult(text).parse(Reply.model_validate_json)
             if MESSAGE in reply.metadata:
                 self._replies.append(((node, digest), reply))
+        self._recalled = len(self._replies)
         _install()
+
+    async def retry(self) -> bool:
+        """Forget the replies of an earlier process if they alone led to an error that may be retried.
+
+        Returns:
+            False where a call was sent, and without `Journal.retry_failed`.
+        """
+        is_sent = self.failed or len(self._replies) > self._recalled
+        return not is_sent and await self.journal.retry_replies(self.scope)
 
     def begin(self) -> None:
         """Begin an attempt, whose calls get the replies so far, in their order, before any is sent."""
@@ -281,7 +292,8 @@ class CallMeter(BaseCallbackHandler):
         if message is not None:
             whole = message_chunk_to_message(message)
             assert isinstance(whole, AIMessage), "it was one"
-            notes[MESSAGE] = write_message(whole)
+            if not _has_bytes(whole.model_dump()):  # a record has only texts
+                notes[MESSAGE] = write_message(whole)
         reply = Reply(content=text, usage=usage, model=call.model.partition(":")[2] or call.model, metadata=notes)
         if MESSAGE in notes:
             self._replies.append((call.key, reply))
@@ -295,6 +307,11 @@ class CallMeter(BaseCallbackHandler):
     def _price(self, model: str, sent: int, received: int) -> Usage:
         dollars = self.prices.cost(model, sent, received)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars)
+
+
+def _has_bytes(value: object) -> bool:
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple | set) else ()
+    return isinstance(value, bytes | bytearray) or any(map(_has_bytes, parts))
 
 
 def _settle(call: CallUnderWay, usage: Usage) -> None:
@@ -320,34 +337,29 @@ def _estimate(texts: Sequence[str]) -> int:
     return estimate_tokens([ChatMessage.user(replace_surrogates(text)) for text in texts])
 
 
-_generate_prompt, _agenerate_prompt = BaseChatModel.generate_prompt, BaseChatModel.agenerate_prompt
-_generate, _agenerate = BaseChatModel._generate_with_cache, BaseChatModel._agenerate_with_cache
-
-
 def _find_meter(callbacks: Any) -> CallMeter | None:
     """Find the meter among callbacks, which are a list of handlers or what manages them."""
     handlers = getattr(callbacks, "handlers", callbacks) or ()
     return next((handler for handler in handlers if isinstance(handler, CallMeter)), None)
 
 
-def _announce(callbacks: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Choose the id of a call beforehand, so that its meter knows that it takes a recorded reply."""
-    if meter := _find_meter(callbacks):
-        given["run_id"] = given.get("run_id") or uuid7()
-        meter.announce(given["run_id"])
-    return given
+def _takes_replies(model: BaseChatModel) -> bool:
+    """Whether a model asks for its replies where recorded ones are given, and not past LangChain's cache."""
+    names = ("_generate_with_cache", "_agenerate_with_cache")
+    return all(getattr(type(model), name) is getattr(BaseChatModel, name) for name in names)
 
 
-def _announce_call(
-    self: BaseChatModel, prompts: list[PromptValue], stop: Any = None, callbacks: Any = None, **given: Any
-) -> LLMResult:
-    return _generate_prompt(self, prompts, stop, callbacks, **_announce(callbacks, given))
+def _wrap_prompt(ask: Callable[..., Any]) -> Callable[..., Any]:
+    """Make chat models choose the id of a call beforehand, so that its meter knows that it takes a recorded reply."""
 
+    @wraps(ask)
+    def announce(self: BaseChatModel, prompts: Any, stop: Any = None, callbacks: Any = None, **given: Any) -> Any:
+        if (meter := _find_meter(callbacks)) and _takes_replies(self):
+            given["run_id"] = given.get("run_id") or uuid7()
+            meter.announce(given["run_id"])
+        return ask(self, prompts, stop, callbacks, **given)
 
-async def _announce_acall(
-    self: BaseChatModel, prompts: list[PromptValue], stop: Any = None, callbacks: Any = None, **given: Any
-) -> LLMResult:
-    return await _agenerate_prompt(self, prompts, stop, callbacks, **_announce(callbacks, given))
+    return announce
 
 
 def _find_result(manager: Any) -> ChatResult | None:
@@ -356,23 +368,32 @@ def _find_result(manager: Any) -> ChatResult | None:
     return ChatResult(generations=[ChatGeneration(message=reply)]) if reply else None
 
 
-def _answer(
-    self: BaseChatModel, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **given: Any
-) -> ChatResult:
-    """Give the recorded reply to a call as LangChain gives one of its cache; send the call if there is none."""
-    if (found := _find_result(run_manager)) is None:
-        return _generate(self, messages, stop, run_manager, **given)
-    self._replay_v2_events_for_cache_hit(found.generations, run_manager=run_manager, **given)
-    return found
+def _wrap_generate(ask: Callable[..., ChatResult]) -> Callable[..., ChatResult]:
+    """Make chat models give a recorded reply to a call as one of LangChain's cache; a call without one is sent."""
+
+    @wraps(ask)
+    def answer(
+        self: BaseChatModel, messages: Any, stop: Any = None, run_manager: Any = None, **given: Any
+    ) -> ChatResult:
+        if (found := _find_result(run_manager)) is None:
+            return ask(self, messages, stop, run_manager, **given)
+        self._replay_v2_events_for_cache_hit(found.generations, run_manager=run_manager, **given)
+        return found
+
+    return answer
 
 
-async def _aanswer(
-    self: BaseChatModel, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **given: Any
-) -> ChatResult:
-    if (found := _find_result(run_manager)) is None:
-        return await _agenerate(self, messages, stop, run_manager, **given)
-    await self._areplay_v2_events_for_cache_hit(found.generations, run_manager=run_manager, **given)
-    return found
+def _wrap_agenerate(ask: Callable[..., Awaitable[ChatResult]]) -> Callable[..., Awaitable[ChatResult]]:
+    @wraps(ask)
+    async def answer(
+        self: BaseChatModel, messages: Any, stop: Any = None, run_manager: Any = None, **given: Any
+    ) -> ChatResult:
+        if (found := _find_result(run_manager)) is None:
+            return await ask(self, messages, stop, run_manager, **given)
+        await self._areplay_v2_events_for_cache_hit(found.generations, run_manager=run_manager, **given)
+        return found
+
+    return answer
 
 
 def _has_reply(
@@ -380,7 +401,7 @@ def _has_reply(
 ) -> bool:
     """Whether a recorded reply is left for a call that streams."""
     config = ensure_config(config)
-    if (meter := _find_meter(config.get("callbacks"))) is None:
+    if (meter := _find_meter(config.get("callbacks"))) is None or not _takes_replies(model):
         return False
     options = {name: value for name, value in given.items() if name not in TRACER_OPTIONS}
     messages = _format_for_tracing(model._convert_input(input).to_messages())
@@ -391,6 +412,7 @@ def _has_reply(
 def _wrap_stream(stream: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     """Make the streaming of chat models give a recorded reply in one chunk, as that of a model that does not stream."""
 
+    @wraps(stream)
     def ask(self: BaseChatModel, input: Any, config: Any = None, *, stop: Any = None, **given: Any) -> Iterator[Any]:
         if _has_reply(self, input, config, stop, given):
             yield to_chunk(self.invoke(input, config, stop=stop, **given))
@@ -404,6 +426,7 @@ def _wrap_astream(stream: Callable[..., AsyncIterator[Any]]) -> Callable[..., As
     async def give(model: BaseChatModel, *asked: Any, **given: Any) -> AsyncIterator[Any]:
         yield to_chunk(await model.ainvoke(*asked, **given))
 
+    @wraps(stream)
     def ask(
         self: BaseChatModel, input: Any, config: Any = None, *, stop: Any = None, **given: Any
     ) -> AsyncIterator[Any]:
@@ -413,16 +436,14 @@ def _wrap_astream(stream: Callable[..., AsyncIterator[Any]]) -> Callable[..., As
     return ask
 
 
+@cache
 def _install() -> None:
     """Let all chat models of this process take recorded replies; it does nothing for a call without a meter."""
-    install()  # the layer, which knows what a call sends
-    if BaseChatModel._generate_with_cache is not _answer:
-        for name, method in {
-            "generate_prompt": _announce_call,
-            "agenerate_prompt": _announce_acall,
-            "_generate_with_cache": _answer,
-            "_agenerate_with_cache": _aanswer,
-            "stream": _wrap_stream(BaseChatModel.stream),
-            "astream": _wrap_astream(BaseChatModel.astream),
-        }.items():
-            setattr(BaseChatModel, name, method)
+    install(stream=_wrap_stream, astream=_wrap_astream)  # below the layer, which decides what a call sends
+    for name, wrap in {
+        "generate_prompt": _wrap_prompt,
+        "agenerate_prompt": _wrap_prompt,
+        "_generate_with_cache": _wrap_generate,
+        "_agenerate_with_cache": _wrap_agenerate,
+    }.items():
+        setattr(BaseChatModel, name, wrap(getattr(BaseChatModel, name)))

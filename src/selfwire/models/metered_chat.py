@@ -30,6 +30,7 @@ from langchain_core.runnables import (
 )
 from langchain_core.runnables.config import ensure_config
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
+from pydantic_core import to_jsonable_python
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
@@ -170,8 +171,13 @@ def describe_call(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -
 def _to_plain(message: BaseMessage) -> Any:
     """Convert a message to JSON, without fields that are never sent: ids, costs, artifacts, notes on a reply."""
     notes = {"id", "response_metadata", "usage_metadata", "artifact"}
-    plain = message.model_dump(mode="json", exclude=notes, exclude_defaults=True, fallback=_describe)
+    plain: dict[str, Any] = _to_json(message.model_dump(exclude=notes, exclude_defaults=True))
     return plain | {"type": message.type}
+
+
+def _to_json(dumped: Mapping[str, Any]) -> Any:
+    """Convert the fields of a message to JSON; bytes, which need be no text, become base64."""
+    return to_jsonable_python(dumped, bytes_mode="base64", inf_nan_mode="null", fallback=_describe)
 
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -729,7 +735,7 @@ class MeteredChat(BaseChatModel):
 
 def write_message(message: AIMessage) -> str:
     """Write a message as JSON text, for `MESSAGE`."""
-    return replace_surrogates(json.dumps(message.model_dump(mode="json", fallback=repr)))
+    return replace_surrogates(json.dumps(_to_json(message.model_dump())))
 
 
 async def _stream(chunks: Any, call: LangChainCall) -> AIMessage:

@@ -354,7 +354,7 @@ def rename_model(model: BaseChatModel, name: str) -> BaseChatModel:
         name: of the other one, as "provider:model".
 
     Raises:
-        ConfigError: it is of another provider, or the class does not say by a field which model it asks.
+        ConfigError: it is of another provider, or the class does not say by one field alone which model it asks.
     """
     known, kind = get_identity(model), type(model)
     provider, _, other = name.partition(":")
@@ -369,6 +369,13 @@ def rename_model(model: BaseChatModel, name: str) -> BaseChatModel:
     if get_identity(made).name != name or getattr(model, "deployment_name", None):
         raise ConfigError(
             f"the program asks {known.name} by {kind.__name__}, which has no field that chooses the model; take the "
+            'prompt\'s model away with SetModel(PROMPT, ""), and choose it in the code'
+        )
+    word = re.compile(rf"(?<![\w-]){re.escape(known.model)}(?![\w-])")
+    texts = {key: value for key, value in vars(made).items() if isinstance(value, str) and key not in (field, "name")}
+    if derived := next((key for key, value in texts.items() if word.search(value)), ""):
+        raise ConfigError(
+            f"the program asks {known.name} by {kind.__name__}, which has the name in its {derived!r} too; take the "
             'prompt\'s model away with SetModel(PROMPT, ""), and choose it in the code'
         )
     return made

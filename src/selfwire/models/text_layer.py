@@ -217,6 +217,7 @@ class TextLayer:
         self._get_model, self._asked = get_model, dict[str, BaseChatModel]()
         self.models = models
         self._renamed = dict[tuple[int, str], tuple[BaseChatModel, BaseChatModel]]()  # with the model, whose id stays
+        self._copies = dict[int, BaseChatModel]()  # by id
         known = {text.name: text for text in texts}
         self._changed = {name: known[name].parse(text) for name, text in (changed or {}).items()}
         # the longest comes first, so that no text is taken for a part of it
@@ -360,7 +361,8 @@ class TextLayer:
     def find_model(self, node: str) -> BaseChatModel:
         """Find the model that a node has asked; else the last that any has, else the one to get."""
         assert self._get_model is not None, "it was told how to get one"
-        return self._asked.get(node) or next(reversed(self._asked.values()), None) or self._get_model()
+        last = [*self._asked.values()][-1:]  # read at once, as threads add to it
+        return self._asked.get(node) or next(iter(last), None) or self._get_model()
 
     def choose_model(self, model: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseChatModel:
         """Choose the model that gets a request: that of its first text, else the one that is asked.
@@ -368,13 +370,15 @@ class TextLayer:
         Raises:
             ConfigError: as `rename_model`.
         """
-        if any(model is made for _, made in self._renamed.values()):
+        if id(model) in self._copies:
             return model
         name = self.models.get(next(iter(self.find(messages)), ""), "")
         if not name:
             return model
         if (id(model), name) not in self._renamed:
-            self._renamed[id(model), name] = model, rename_model(model, name)
+            made = rename_model(model, name)
+            self._copies[id(made)] = made
+            self._renamed[id(model), name] = model, made
         return self._renamed[id(model), name][1]
 
     def _rewrite(self, message: BaseMessage) -> BaseMessage:
@@ -619,17 +623,19 @@ def _wrap(ask: Any) -> Any:
         layer.note_model(chosen)
         if "model" in given:  # bound to the model
             given["model"] = get_identity(chosen).model
-        return getattr(chosen, ask.__name__)(sent, *others, **given)
+        return ask(chosen, sent, *others, **given)  # what a subclass does around it is done already
 
     return offer
 
 
-_WRAPPED = {name: _wrap(getattr(BaseChatModel, name)) for name in ASKING if hasattr(BaseChatModel, name)}
+def install(**below: Callable[[Any], Any]) -> None:
+    """Put the layer under all chat models of this process, once; it does nothing in a context without one.
 
-
-def install() -> None:
-    """Put the layer under all chat models of this process, once; it does nothing in a context without one."""
-    if BaseChatModel._convert_input is not _convert_input:
-        BaseChatModel._convert_input = _convert_input  # type: ignore[method-assign]
-        for name, method in _WRAPPED.items():
-            setattr(BaseChatModel, name, method)
+    Args:
+        below: what the layer calls in place of methods of chat models, by their names, each made from the method.
+    """
+    is_new = BaseChatModel._convert_input is not _convert_input
+    BaseChatModel._convert_input = _convert_input  # type: ignore[method-assign]
+    for name in ASKING if is_new else below:
+        if method := getattr(BaseChatModel, name, None):
+            setattr(BaseChatModel, name, _wrap(below[name](method) if name in below else method))

@@ -259,18 +259,20 @@ class Journal:
         self._writer.run_now(sql.make_job([reserved, settled]))
 
     async def list_replies(self, scope: Scope) -> list[tuple[str, str, str]]:
-        """List node, hash of the request and reply as JSON of each model call at a place, whatever its node, in order.
+        """List node, hash of the request and reply as JSON of the model calls at a place, in order."""
+        return [(node, request, reply) for _, node, request, reply in await self._select_replies(scope)]
 
-        Replies that may be asked for again are left out.
-        """
+    async def _select_replies(self, scope: Scope) -> list[tuple[str, str, str, str]]:
         statement = "SELECT key, scope, node, request, reply FROM calls WHERE kind = 'model' AND state = 'settled'"
         where, values = sql.make_condition({name: getattr(scope, name) for name in ("iteration", "phase", "task")})
         found = await self._read(f"{statement} AND {where} ORDER BY rowid", *values)
-        return [
-            tuple(row)
-            for key, place, *row in found
-            if key not in self._retryable and place == scope.at(node=row[0]).key
-        ]
+        return [(key, *row) for key, place, *row in found if place == scope.at(node=row[0]).key]  # type: ignore[misc]
+
+    async def retry_replies(self, scope: Scope) -> bool:
+        """Forget the replies of a place as `retry_call` does; return whether there were any."""
+        keys = [key for key, *_ in await self._select_replies(scope) if key in self._retryable]
+        await self._forget(*keys)
+        return bool(keys)
 
     async def _replay(self, key: str) -> CallResult:
         statement = f"SELECT reply, {sql.USAGE} FROM calls WHERE key = ?"
@@ -283,7 +285,7 @@ class Journal:
             self._spend.add(usage)
 
     def retry_failed(self) -> None:
-        """Allow `retry_call` for all calls that are settled now."""
+        """Allow `retry_call` and `retry_replies` for all calls that are settled now."""
         self._retryable = {*self._settled}
 
     async def retry_call(self, kind: Kind, scope: Scope, request: Any, *, share: bool = False) -> bool:
@@ -295,11 +297,14 @@ class Journal:
         key, _ = make_key(kind, scope, request, share=share)
         if key not in self._retryable:
             return False
-        self._retryable.discard(key)
-        self._open[key] = 0
-        await self._write((sql.FAIL, (0, "its reply was of no use", key)))
-        self._settled.discard(key)
+        await self._forget(key)
         return True
+
+    async def _forget(self, *keys: str) -> None:
+        self._retryable.difference_update(keys)
+        self._open.update(dict.fromkeys(keys, 0))
+        await self._write(*((sql.FAIL, (0, "its reply was of no use", key)) for key in keys))
+        self._settled.difference_update(keys)
 
     def merge(self, path: Path, spent: Usage) -> None:
         """Merge the state of another journal, whose rows have been copied into this journal's file.
@@ -435,6 +440,10 @@ class Recorder(Protocol):
         """List the recorded replies at a place; see `Journal.list_replies`."""
         ...
 
+    async def retry_replies(self, scope: Scope) -> bool:
+        """Forget the recorded replies at a place, so that their calls are sent again; see `Journal.retry_replies`."""
+        ...
+
     async def put_note(self, name: str, value: object) -> None:
         """Set a note about the run."""
         ...
@@ -473,6 +482,10 @@ class NullRecorder:
     async def list_replies(self, scope: Scope) -> list[tuple[str, str, str]]:
         """Return nothing, as no call is recorded."""
         return []
+
+    async def retry_replies(self, scope: Scope) -> bool:
+        """Return False, as no call is recorded."""
+        return False
 
     async def put_note(self, name: str, value: object) -> None:
         """Do nothing."""

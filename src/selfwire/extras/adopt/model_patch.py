@@ -70,6 +70,7 @@ class ModelFinder:
         gone = {name for removal in edges.removals for name in removal.agents}
         self.prompts = [text for text in list_texts(target) if text.is_prompt and text.name not in gone]
         self.beside = {f"node {found.beside}": found.agent for found, _ in edges.specialists}
+        self.behind = {f"node {found.after}" for found, _ in edges.inserted}
         self.made, self.read = dict[Any, Traced](), set[ast.AST]()
         self.named = list[tuple[ast.Name, Surroundings, frozenset[str], frozenset[Any]]]()
         self.asked = self._list_asked({f"node {removal.node}" for removal in edges.removals})
@@ -166,7 +167,7 @@ class ModelFinder:
         if others:
             raise ConfigError(
                 f"{place} makes the model that {text.name!r} asks, and {others[0]} asks it too; give {text.name!r} one "
-                f"of its own: {self._show_copy(made, value, name)}"
+                f"of its own: {_show_copy(made, name)}"
             )
         if value is None or not is_text(value.node):
             raise ConfigError(
@@ -179,7 +180,8 @@ class ModelFinder:
         """Write a copy of the statement that makes a model, which a prompt's node or agent alone asks.
 
         Returns:
-            () if the statement is no `NAME = ...` of a module, or others ask the model by the same words.
+            () if the statement is no `NAME = ...` of a module, or others ask the model by the same words, as does an
+            agent that is inserted behind the node.
         """
         statement, file = self.graphs.program.parents.get(made.node), made.at.file
         is_inside = any(part is value.node for part in ast.walk(made.node))
@@ -189,11 +191,12 @@ class ModelFinder:
         own = {*(agents if len(agents) == 1 else text.users)}
         used = [found for found in self.named if made.node in found[3] and own & found[2]]
         shared = [other for other in self.prompts if other is not text and own & {*other.users}]
-        beside = any(label in self.beside for label in text.users)
+        joined = any(label in self.beside or label in self.behind for label in text.users)
+        joined |= any(agents and made.node in self.asked.get(label, ()) for label in self.behind)
         if (
             len(own) > 1
             or shared
-            or beside
+            or joined
             or not used
             or len(statement.targets) > 1
             or not isinstance(target, ast.Name)
@@ -227,9 +230,7 @@ class ModelFinder:
         if is_text(made.node):
             is_direct = isinstance(self.graphs.program.parents.get(made.node), ast.Call | ast.keyword)
             return made if is_direct or made.node in self.fields else None
-        given = [keyword.value for keyword in made.node.keywords if keyword.arg in MODELS]
-        if not given and get_last_name(made.node.func) == "init_chat_model":
-            given = made.node.args[:1]
+        given = _list_names(made.node)
         if len(given) != 1:
             return None
         if is_text(given[0]):
@@ -237,19 +238,29 @@ class ModelFinder:
         traced = self.graphs.program.trace(given[0], made.at)
         return traced[0] if len(traced) == 1 and traced[0].node in self.fields else None
 
-    def _show_copy(self, made: Any, value: Traced | None, name: str) -> str:
-        """Show the call that makes a model, with another name in it."""
-        if is_text(made):
-            return repr(name)
-        call = deepcopy(made)
-        for old, new in zip(ast.walk(made), ast.walk(call), strict=True):
-            if value is not None and old is value.node and isinstance(new, ast.Constant):
-                new.value = name
-        return ast.unparse(call)
-
     def _show_place(self, node: Any, found: Traced | None = None) -> str:
         found = found or self.made[node]
         return f"{show_path(found.at.file.path)}:{node.lineno}"
+
+
+def _list_names(call: ast.Call) -> list[ast.expr]:
+    """List what a call that makes a model takes as its name."""
+    given = [keyword.value for keyword in call.keywords if keyword.arg in MODELS]
+    return given or (call.args[:1] if get_last_name(call.func) == "init_chat_model" else [])
+
+
+def _show_copy(made: Any, name: str) -> str:
+    """Show the call that makes a model, with another name in it."""
+    if is_text(made):
+        return repr(name)
+    call, value = deepcopy(made), ast.Constant(name)
+    for keyword in call.keywords:
+        keyword.value = value if keyword.arg in MODELS else keyword.value
+    if not _list_names(made):
+        call.keywords.append(ast.keyword("model", value))
+    elif value not in [keyword.value for keyword in call.keywords]:
+        call.args[0] = value
+    return ast.unparse(call)
 
 
 def _quote(old: Traced, name: str) -> str:

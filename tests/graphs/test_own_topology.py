@@ -74,6 +74,46 @@ EDGES = {
     "billing->close", "tech->close", "close->graph",
 }  # fmt: skip
 
+CALLS = """
+from typing import TypedDict
+
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, StateGraph
+
+model = ChatOpenAI(model="mine", api_key="k")
+
+
+class Desk(TypedDict):
+    question: str
+    notes: str
+    answer: str
+
+
+def research(state: Desk) -> dict:
+    return {"notes": model.invoke([("system", "You research the question."), ("user", state["question"])]).text}
+
+
+def draft(state: Desk) -> dict:
+    return {"answer": model.invoke([("system", "You draft the answer."), ("user", state["notes"])]).text}
+
+
+first = StateGraph(Desk).add_node(research).add_edge(START, "research").add_edge("research", END).compile()
+second = StateGraph(Desk).add_node(draft).add_edge(START, "draft").add_edge("draft", END).compile()
+
+
+def work(state: Desk) -> dict:
+    found = first.invoke(state)
+    return {"answer": second.invoke(found)["answer"]}
+
+
+def check(state: Desk) -> dict:
+    return {"answer": model.invoke([("system", "You check the answer."), ("user", state["answer"])]).text}
+
+
+builder = StateGraph(Desk).add_node(work).add_node(check)
+graph = builder.add_edge(START, "work").add_edge("work", "check").add_edge("check", END).compile()
+"""
+
 
 class Shop:
     """The model behind everything; as a critic it blames all, and asks for an agent behind `tech`."""
@@ -180,3 +220,16 @@ def test_programs_of_every_sort_show_what_follows(
     prompts = [text for text in list_texts(GRAPHS[program]) if text.is_prompt]
     assert {text.name: {*text.leads_to} for text in prompts} == edges
     assert {text.name for text in prompts if text.is_first} == (first or edges.keys())
+
+
+def test_graphs_that_a_node_calls_follow_each_other_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("calls_app.py").write_text(CALLS)
+    topology = OwnGraph("calls_app:graph", {}).seed().topology
+    assert topology.entry == "first-research"
+    found = {*map(str, topology.edges)}
+    assert {"first-research->second-draft", "second-draft->check", "check->graph"} <= found
+    assert not {"second-draft->first-research", "check->first-research"} & found

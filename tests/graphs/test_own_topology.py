@@ -210,7 +210,15 @@ def test_an_inserted_agent_stands_where_the_program_has_it(home: Path, shop: Sho
             {"write": {"", "checker-check-claim"}, "checker-check-claim": {""}},
             {"write"},
         ),
-        ("functional", {"compose-essay": {""}, "compose-essay-2": {""}, "shorten": {""}}, None),
+        (
+            "functional",
+            {
+                "compose-essay": {"", "shorten"},
+                "compose-essay-2": {"", "shorten"},
+                "shorten": {"", "compose-essay", "compose-essay-2"},
+            },
+            None,
+        ),
     ],
 )
 def test_programs_of_every_sort_show_what_follows(
@@ -233,3 +241,14 @@ def test_graphs_that_a_node_calls_follow_each_other_in_their_order(
     found = {*map(str, topology.edges)}
     assert {"first-research->second-draft", "second-draft->check", "check->graph"} <= found
     assert not {"second-draft->first-research", "check->first-research"} & found
+
+
+def test_a_router_whose_ends_the_source_does_not_show_leads_to_every_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_MODEL", "http://127.0.0.1:9")
+    Path("opaque_app.py").write_text(APP.replace('log", choose)', "log\", lambda state: state['notes'])"))
+    topology = OwnGraph("opaque_app.py:graph", {}).seed().topology
+    assert {*topology.successors["lead"]} == {"billing", "tech", "close", "graph"}
+    assert {*topology.successors["tech"]} == {"close"}

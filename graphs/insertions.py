@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from copy import copy
+from enum import Enum
 from inspect import isfunction
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, NotRequired, Required, Union, get_args, get_origin
@@ -566,20 +567,18 @@ class UpdateReader(BaseCallbackHandler):
         if parent_run_id in self._nodes and FIRST not in (tags or ()):
             self._returned[parent_run_id] = outputs  # routers are the last that a node runs
         node, state = self._nodes.pop(run_id, ("", None))
+        returned = self._returned.pop(run_id, ())
         update = outputs.update if isinstance(outputs, Command) else outputs
-        if node and isinstance(update, Mapping):
+        update = update if isinstance(update, Mapping) else {}  # a visit that writes nothing counts
+        if node:
             known = self.fields.setdefault(node, {})
             for field, value in update.items():
                 known[str(field)] = known.get(str(field), True) and _is_answer(field, value)
-            if isinstance(returned := self._returned.pop(run_id, ()), list | tuple):
-                texts, keys = [], [*map(str, returned)]  # several nodes run at once
-            else:
-                texts, keys = (
-                    [str(field) for field, value in update.items() if _is_answer(field, value)],
-                    [str(returned)],
-                )
-            led = self.led.setdefault(node, {})
-            for key in keys:
+        if node and returned is not outputs:  # else it is the last step of what the node is, and there is no router
+            is_several = isinstance(returned, list | tuple)  # which run at once
+            texts = [] if is_several else [str(field) for field, value in update.items() if _is_answer(field, value)]
+            for key in map(_name_returned, returned if is_several else [returned]):
+                led = self.led.setdefault(node, {})
                 led[key] = [field for field in texts if field in led.get(key, texts)]
         if node:
             stood = isinstance(outputs, Mapping) and all(_stands(state, *pair) for pair in outputs.items())
@@ -594,6 +593,11 @@ def _stands(state: Any, field: Any, new: Any) -> bool:
     """Whether a text that a node writes takes the place of one that the state has."""
     old = state.get(field) if isinstance(state, Mapping) else getattr(state, str(field), None)
     return bool(old) and _is_answer(field, old) and _is_answer(field, new)
+
+
+def _name_returned(value: Any) -> str:
+    """Name what a router returns, or a key of its mapping; a member of an Enum is its value."""
+    return str(value.value if isinstance(value, Enum) else value)
 
 
 def _is_node(tags: Sequence[str] | None) -> bool:
@@ -882,7 +886,9 @@ def list_conditional_edges(builder: StateGraph[Any, Any, Any, Any]) -> dict[tupl
             continue
         for end in dict.fromkeys((mappings[0] or {}).values()):
             if end == END or not has_fork or sum(end in targets for targets in ways.values()) == 1:
-                found[node, end] = tuple(str(key) for key, target in (mappings[0] or {}).items() if target == end)
+                found[node, end] = tuple(
+                    _name_returned(key) for key, target in (mappings[0] or {}).items() if target == end
+                )
     return found
 
 

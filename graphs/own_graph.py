@@ -503,7 +503,8 @@ class OwnGraph(Method[OwnGraphConfig]):
         }
         ways = {name: [end for source, end in edges if source == name] for name in (*prompts, AGENT)}
         edges |= {(name, AGENT) for name in prompts if AGENT not in find_reachable(ways, [name])}
-        entry = next((name for name, text in prompts.items() if text.is_first), next(iter(prompts), AGENT))
+        first = [name for name, text in prompts.items() if text.is_first] or [*prompts, AGENT][:1]
+        entry = next((name for name in first if {*first} <= find_reachable(ways, [name])), first[0])
         agents = [
             Agent(
                 id=name,

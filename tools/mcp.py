@@ -222,9 +222,6 @@ class McpTool:
         return "".join(str(block["text"]) for block in blocks)
 
     def _check(self, arguments: Mapping[str, Any]) -> None:
-        from jsonschema import SchemaError
-        from referencing.exceptions import Unresolvable
-
         try:
             faults = [
                 f"{'.'.join(map(str, fault.absolute_path)) or 'arguments'}: {fault.message}"
@@ -232,8 +229,8 @@ class McpTool:
                     to_plain_json(arguments)
                 )
             ]
-        except (SchemaError, Unresolvable, re.error, RecursionError):
-            return  # the schema is no schema, or takes too long; the server checks for itself
+        except Exception:  # noqa: BLE001 - a stranger's schema may be anything
+            return  # it is no schema, or takes too long; the server checks for itself
         if faults:
             raise ToolError(f"{self.spec.name} refused its input: {cut_result('; '.join(faults[:5]))}")
 
@@ -241,8 +238,9 @@ class McpTool:
 def _make_validator(schema: dict[str, Any]) -> Any:
     """Make a validator of a stranger's schema, which fetches nothing and ends soon.
 
-    It leaves out patterns, as matching one can take for ever, and raises a RecursionError after `MOST_REFS` references,
-    without which the time that it takes is bounded by the sizes of schema and arguments.
+    It leaves out patterns, as matching one can take for ever, and `unevaluatedItems`, whose check doubles with each
+    level. It raises a RecursionError after `MOST_REFS` references, without which the time that it takes is bounded by
+    the sizes of schema and arguments. A `$schema` inside the schema changes none of this.
     """
     from jsonschema import validators
     from referencing import Registry
@@ -263,13 +261,19 @@ def _make_validator(schema: dict[str, Any]) -> Any:
         return () if "patternProperties" in whole else check(validator, value, instance, whole)
 
     refs = {name: follow(check) for name, check in kind.VALIDATORS.items() if name.lower().endswith("ref")}
-    left_out: dict[str, Any] = dict.fromkeys(MATCHING, lambda *_: ())
-    checks = {**refs, **left_out, "additionalProperties": check_others}
-    return validators.extend(kind, checks)(schema, registry=Registry())
+    left_out: dict[str, Any] = dict.fromkeys(LEFT_OUT, lambda *_: ())
+    bounded: Any = validators.extend(kind, {**refs, **left_out, "additionalProperties": check_others})
+
+    def evolve(validator: Any, **changes: Any) -> Any:
+        fields = [field for field in bounded.__attrs_attrs__ if field.init]
+        return bounded(**{field.alias: getattr(validator, field.name) for field in fields} | changes)
+
+    bounded.evolve = evolve
+    return bounded(schema, registry=Registry())
 
 
-MATCHING = ("pattern", "patternProperties", "unevaluatedProperties")
-"""Keywords of a schema whose check matches patterns; `additionalProperties` does beside `patternProperties` only."""
+LEFT_OUT = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems")
+"""Keywords of a schema that are not checked; `additionalProperties` is not beside `patternProperties`."""
 MOST_REFS = 10_000
 """References that are followed in the check of a call's arguments."""
 MOST_TOOLS = 256
@@ -629,7 +633,7 @@ async def _load_tools(path: Path, handles: Mapping[str, ServerHandle]) -> "list[
                 'have it list fewer, or set "disabled": true'
             )
         for tool in found:
-            if (length := len(json.dumps(tool.args_schema))) > LONGEST_SCHEMA:
+            if (length := len(json.dumps(tool.args_schema, ensure_ascii=False))) > LONGEST_SCHEMA:
                 raise ConfigError(
                     f"{path}: the schema of tool {_to_name(tool.name)!r} of the server {name!r} has {length:,} "
                     f"characters, and {LONGEST_SCHEMA:,} at most are sent with each request; shorten it, or set "

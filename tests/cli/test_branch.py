@@ -261,6 +261,30 @@ def test_git_starts_no_program_that_a_repository_names(home: Path, tmp_path: Pat
     assert ("fetch" in kind) == (git("branch", "--list", "better") == "")
 
 
+def test_a_file_that_only_a_filter_has_changed_is_refused_with_the_way_out(home: Path) -> None:
+    save(home, {"check": "You check it twice."})
+    git("config", "filter.tidy.clean", "sed 's/ *$//'")
+    Path("..", ".git", "info", "attributes").write_text("*.py filter=tidy\n", encoding="utf-8")
+    Path("plans.py").write_text(f"# more  \n{APP}", encoding="utf-8")
+    git("commit", "--quiet", "-am", "second")
+    assert git("status", "--porcelain", ".") == ""
+    os.utime("plans.py", (1, 1))  # so that git compares its text
+    refused = " ".join(export(home, "more", "--as", "pr", code=2).stderr.split())
+    assert "perhaps by the repository's filter 'tidy' alone, which is not run here" in refused
+    assert "--as patch" in refused
+    export(home, "more.patch", "--as", "patch")
+    assert "+" in Path("more.patch").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("count", ["x", "-1"])
+def test_a_number_of_settings_of_git_that_is_none_is_refused_by_name(
+    home: Path, monkeypatch: pytest.MonkeyPatch, count: str
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_COUNT", count)
+    with pytest.raises(ConfigError, match=f"GIT_CONFIG_COUNT is '{count}', which is no number; unset it"):
+        write_branch("plans.py:graph", [], "better", force=False)
+
+
 def test_a_repository_inside_a_clone_is_not_taken_for_ones_own(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,7 @@
 """`selfwire run`: what a budget stops is not lost."""
 
+import io
+import json
 import re
 import shlex
 from pathlib import Path
@@ -10,7 +12,7 @@ from typer.testing import Result
 
 import selfwire
 from selfwire.cli.commands import STOPPED, WRONG
-from selfwire.cli.json_output import print_text
+from selfwire.cli.json_output import print_error, print_text
 from selfwire.cli.output import print_or_write
 from selfwire.core.errors import ConfigError
 from selfwire.evals.benchmarks.catalogue import load_benchmark
@@ -193,3 +195,10 @@ def test_another_program_gets_an_answer_as_it_is_and_a_terminal_nothing_that_act
     assert capsys.readouterr().out == r"\x1b[31mred \x1b]0;title\x07 \u202eback\u2028line" + "\n"
     assert not print_or_write(Path("-"), f"{answer}\n", "the patch", kind="team", force=False)
     assert capsys.readouterr().out == r"\x1b[31mred \x1b]0;title\x07 \u202eback\u2028line" + "\n"
+
+
+def test_json_for_another_program_is_utf_8_in_every_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="latin-1"))
+    print_error("caf\u00e9 \u2192 here", ["run", "--json"], ["run"])
+    assert json.loads(written.getvalue().decode()) == {"command": "run", "error": "caf\u00e9 \u2192 here"}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, Literal
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import FakeListChatModel, ParrotFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -297,6 +299,51 @@ def test_an_agent_comes_before_one_end_of_a_router_where_it_was_a_text_that_led_
     assert list_conditional_edges(graph.builder) == {("read", "ask"): ("ask",), ("read", END): ("__end__",)}
     once_not = noted.replace(notes={LED: {"read": {"__end__": []}}})
     assert not find_places(graph, [noted, once_not], "")
+
+
+def test_a_visit_that_writes_nothing_counts_where_a_router_leads_on() -> None:
+    def write(state: Desk) -> dict[str, str] | None:
+        return {"answer": "a text"} if state["question"] == "a" else None
+
+    builder = StateGraph(Desk).add_node(write).add_node("ask", read).add_edge(START, "write").add_edge("ask", END)
+    graph, noted = builder.add_conditional_edges("write", lambda state: "ask", ["ask", END]).compile(), []
+    for question, fields in (("a", ["answer"]), ("b", [])):
+        reader = UpdateReader()
+        graph.invoke({"question": question}, {"callbacks": [reader]})
+        assert reader.led == {"write": {"ask": fields}}
+        noted.append(Trajectory(question=Question(id="1", input="x"), workflow="x", notes={LED: reader.led}))
+    assert [*find_places(graph, noted[:1], "")] == ["write.answer to ask"]
+    assert not find_places(graph, noted, "")
+
+
+def test_steps_of_a_sequence_are_no_routers() -> None:
+    steps: Any = (
+        RunnableLambda(lambda state: "a long reply") | (lambda text: text.upper()) | (lambda text: {"answer": text})
+    )
+    builder = StateGraph(Desk).add_node("write", steps).add_node(read).add_edge(START, "write")
+    alone, reader = builder.add_edge("write", "read").compile(), UpdateReader()
+    alone.invoke({"question": "it"}, {"callbacks": [reader]})
+    assert (reader.led, reader.list_texts()) == ({}, {"write": ["answer"], "read": ["answer"]})
+    routed = StateGraph(Desk).add_node("write", steps).add_node(read).add_edge(START, "write")
+    routed.add_conditional_edges("write", lambda state: "read", ["read", END]).compile().invoke(
+        {"question": "it"}, {"callbacks": [reader := UpdateReader()]}
+    )
+    assert reader.led == {"write": {"read": ["answer"]}}
+
+
+class Verdict(str, Enum):  # noqa: UP042 - as many programs have it
+    """What a router returns as a member of an Enum."""
+
+    OPEN = "open"
+    DONE = "done"
+
+
+@pytest.mark.parametrize("ends", [{"open": "ask", "done": END}, {Verdict.OPEN: "ask", Verdict.DONE: END}])
+def test_a_router_may_return_members_of_an_enum(ends: dict[Any, str]) -> None:
+    graph, reader = make_looped(lambda state: Verdict.DONE, ends), UpdateReader()
+    graph.invoke({"question": "it"}, {"callbacks": [reader]})
+    noted = Trajectory(question=Question(id="1", input="x"), workflow="x", notes={LED: reader.led})
+    assert [*find_places(graph, [noted], "")] == ["read.answer to END"]
 
 
 def test_a_router_that_leads_to_several_at_once_gives_no_places() -> None:

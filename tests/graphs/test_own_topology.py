@@ -74,6 +74,46 @@ EDGES = {
     "billing->close", "tech->close", "close->graph",
 }  # fmt: skip
 
+CALLS = """
+from typing import TypedDict
+
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, StateGraph
+
+model = ChatOpenAI(model="mine", api_key="k")
+
+
+class Desk(TypedDict):
+    question: str
+    notes: str
+    answer: str
+
+
+def research(state: Desk) -> dict:
+    return {"notes": model.invoke([("system", "You research the question."), ("user", state["question"])]).text}
+
+
+def draft(state: Desk) -> dict:
+    return {"answer": model.invoke([("system", "You draft the answer."), ("user", state["notes"])]).text}
+
+
+first = StateGraph(Desk).add_node(research).add_edge(START, "research").add_edge("research", END).compile()
+second = StateGraph(Desk).add_node(draft).add_edge(START, "draft").add_edge("draft", END).compile()
+
+
+def work(state: Desk) -> dict:
+    found = first.invoke(state)
+    return {"answer": second.invoke(found)["answer"]}
+
+
+def check(state: Desk) -> dict:
+    return {"answer": model.invoke([("system", "You check the answer."), ("user", state["answer"])]).text}
+
+
+builder = StateGraph(Desk).add_node(work).add_node(check)
+graph = builder.add_edge(START, "work").add_edge("work", "check").add_edge("check", END).compile()
+"""
+
 
 class Shop:
     """The model behind everything; as a critic it blames all, and asks for an agent behind `tech`."""
@@ -170,7 +210,15 @@ def test_an_inserted_agent_stands_where_the_program_has_it(home: Path, shop: Sho
             {"write": {"", "checker-check-claim"}, "checker-check-claim": {""}},
             {"write"},
         ),
-        ("functional", {"compose-essay": {""}, "compose-essay-2": {""}, "shorten": {""}}, None),
+        (
+            "functional",
+            {
+                "compose-essay": {"", "shorten"},
+                "compose-essay-2": {"", "shorten"},
+                "shorten": {"", "compose-essay", "compose-essay-2"},
+            },
+            None,
+        ),
     ],
 )
 def test_programs_of_every_sort_show_what_follows(
@@ -180,3 +228,27 @@ def test_programs_of_every_sort_show_what_follows(
     prompts = [text for text in list_texts(GRAPHS[program]) if text.is_prompt]
     assert {text.name: {*text.leads_to} for text in prompts} == edges
     assert {text.name for text in prompts if text.is_first} == (first or edges.keys())
+
+
+def test_graphs_that_a_node_calls_follow_each_other_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("calls_app.py").write_text(CALLS)
+    topology = OwnGraph("calls_app:graph", {}).seed().topology
+    assert topology.entry == "first-research"
+    found = {*map(str, topology.edges)}
+    assert {"first-research->second-draft", "second-draft->check", "check->graph"} <= found
+    assert not {"second-draft->first-research", "check->first-research"} & found
+
+
+def test_a_router_whose_ends_the_source_does_not_show_leads_to_every_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_MODEL", "http://127.0.0.1:9")
+    Path("opaque_app.py").write_text(APP.replace('log", choose)', "log\", lambda state: state['notes'])"))
+    topology = OwnGraph("opaque_app.py:graph", {}).seed().topology
+    assert {*topology.successors["lead"]} == {"billing", "tech", "close", "graph"}
+    assert {*topology.successors["tech"]} == {"close"}

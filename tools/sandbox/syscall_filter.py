@@ -34,9 +34,13 @@ _REFUSED = {
     "open_tree": (428, 428),
 }
 """Numbers of the refused calls on x86_64 and on aarch64."""
+_SOCKET = (41, 198)
+"""Numbers of the call that makes a socket."""
+_NETWORKS = (2, 10, 16)
+"""Families of sockets of a network: IPv4, IPv6 and netlink."""
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """Architectures as the kernel numbers them (AUDIT_ARCH)."""
-_NUMBER, _ARCHITECTURE = 0, 4
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 """Offsets in the kernel's seccomp_data."""
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 """Operations of the classic BPF."""
@@ -58,6 +62,30 @@ def make_filter(machine: str = platform.machine()) -> bytes:
         (_LOAD, 0, 0, _NUMBER),
         (_AT_LEAST, len(numbers) + 1, 0, _OTHER_CALLS),
         *((_EQUAL, away, 0, number) for away, number in zip(left, numbers, strict=True)),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _REFUSE),
+    ]
+    return b"".join(struct.pack("HBBI", *step) for step in steps)
+
+
+@cache
+def make_socket_filter(machine: str = platform.machine()) -> bytes:
+    """Make a filter that refuses sockets of no network, such as those in the file system, where a program may listen.
+
+    It is empty on a machine whose call numbers are unknown. Pairs of sockets stay.
+    """
+    if machine not in _MACHINES:
+        return b""
+    at = [*_MACHINES].index(machine)
+    steps = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 0, 9, _MACHINES[machine]),
+        (_LOAD, 0, 0, _NUMBER),
+        (_AT_LEAST, 7, 0, _OTHER_CALLS),
+        (_EQUAL, 6, 0, _REFUSED["io_uring_setup"][at]),
+        (_EQUAL, 0, 4, _SOCKET[at]),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        *((_EQUAL, 2 - number, number // 2, family) for number, family in enumerate(_NETWORKS)),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _REFUSE),
     ]

@@ -231,16 +231,14 @@ def _check_committed(file: str) -> None:
     if Path(file).is_absolute():
         raise ConfigError(f"{file} lies outside this folder; change to the folder of the repository that has it")
     _git("ls-files", "--error-unmatch", file, why=f"{file} is not in the repository; commit it")
-    _git(
-        "diff",
-        "--quiet",
-        "--no-ext-diff",
-        "--no-textconv",
-        "HEAD",
-        "--",
-        file,
-        why=f"{file} has changes that are not committed; commit or stash them",
-    )
+    why = f"{file} has changes that are not committed; commit or stash them"
+    driver = _git("check-attr", "-z", "filter", "--", file).split("\0")[2]
+    if (f"filter.{driver}.clean", "") in _find_filters(None):
+        why = (
+            f"{file} differs from what is committed, perhaps by the repository's filter {driver!r} alone, which is not "
+            "run here; commit or stash what has changed, or export a patch with --as patch"
+        )
+    _git("diff", "--quiet", "--no-ext-diff", "--no-textconv", "HEAD", "--", file, why=why)
 
 
 def _git(
@@ -272,8 +270,15 @@ def _find_filters(top: Path | None) -> tuple[tuple[str, str], ...]:
 
 
 def _set_config(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The variables that give git settings, behind those that the environment gives it already."""
-    begin = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    """The variables that give git settings, behind those that the environment gives it already.
+
+    Raises:
+        ConfigError: the environment's number of settings is none.
+    """
+    given = os.environ.get("GIT_CONFIG_COUNT") or "0"
+    if not given.isdecimal():
+        raise ConfigError(f"the environment variable GIT_CONFIG_COUNT is {given!r}, which is no number; unset it")
+    begin = int(given)
     pairs = {
         f"GIT_CONFIG_{kind}_{number}": part
         for number, setting in enumerate(settings, begin)

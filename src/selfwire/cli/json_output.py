@@ -115,7 +115,11 @@ def print_error(error: str, given: Sequence[str], commands: Collection[str]) -> 
 
 
 def _print(found: Mapping[str, Any]) -> None:
-    print_text(to_json(found, indent=2, inf_nan_mode="null", fallback=to_plain_json).decode())
+    text = to_json(found, indent=2, inf_nan_mode="null", fallback=to_plain_json)
+    if sys.stdout.isatty():
+        print_text(text.decode())
+    else:
+        typer.echo(text)  # UTF-8, whatever the encoding of the locale
 
 
 def print_text(text: str) -> None:

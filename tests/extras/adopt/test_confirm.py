@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -334,6 +335,36 @@ def test_the_kernel_refuses_what_no_hook_of_python_sees(tmp_path: Path, call: st
     done = subprocess.run([*command, sys.executable, "-c", program], capture_output=True, text=True, cwd=folder)
     assert (folder / "own").exists(), done.stderr
     assert (list(outside.iterdir()), done.stdout) == ([], "")
+
+
+REACH = """
+import ctypes, pathlib, socket, struct
+from selfwire.extras.adopt.guard import restrict
+restrict(pathlib.Path.cwd(), print)
+ours, theirs = socket.socketpair()
+socket.socket(socket.AF_INET).close()
+libc = ctypes.CDLL(None)
+address = struct.pack("H", socket.AF_UNIX) + b"outside.sock\\0"
+made = libc.socket(socket.AF_UNIX, 1, 0)
+print(made, libc.connect(made, address, len(address)), libc.send(made, b"hello", 5, 0), libc.socket(40, 1, 0))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux refuses it")
+@pytest.mark.parametrize("is_enclosed", [True, False])
+def test_no_program_that_listens_in_the_file_system_is_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_enclosed: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("outside.sock")
+        listener.listen()
+        command = confine(tmp_path) if is_enclosed else ()
+        done = subprocess.run([*command, sys.executable, "-c", REACH], capture_output=True, text=True, check=True)
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert done.stdout.split() == ["-1"] * 4
 
 
 def test_a_program_that_does_not_end_is_stopped(write: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,12 @@ begun = StateGraph(Desk).add_node(read).add_node(decide).add_edge(START, "read")
 builder = begun.add_edge("decide", END)
 graph = builder.compile()
 """,
+    "bracketed": """
+builder = StateGraph(Desk).add_sequence([(read), (decide)])
+builder.add_edge(START, "read")
+builder.add_edge("decide", END)
+graph = builder.compile()
+""",
     "sequence": """
 builder = StateGraph(Desk).add_sequence([read, decide])
 builder.add_edge(START, "read")
@@ -246,6 +252,8 @@ CONDITIONAL = {
     "literal": 'builder.add_conditional_edges("read", route)  # on\n' + MADE,
     "named": 'builder.add_conditional_edges(source="read", path=route)\n' + MADE,
     "wrapped": 'builder.add_conditional_edges(\n    "read",\n    route,\n)\n' + MADE,
+    "bracketed": 'builder.add_conditional_edges("read", (\n    route  # )\n))\n' + MADE,
+    "keyword_in_brackets": 'builder.add_conditional_edges("read", path=(route))\n' + MADE,
     "listed": 'builder.add_conditional_edges("read", name_next, ["decide", END])\n' + MADE,
     "mapped": 'builder.add_conditional_edges("read", is_open, {True: "decide", False: END})\n' + MADE,
     "keyword": 'builder.add_conditional_edges("read", is_open, path_map={True: "decide", False: END})\n' + MADE,
@@ -275,8 +283,20 @@ def test_the_ends_of_a_router_lead_to_new_nodes_in_every_form(
     assert source.count("add_conditional_edges") == 1
 
 
-def test_a_router_by_a_mapping_that_a_patch_cannot_change_is_named_with_what_to_do() -> None:
-    mapped = f'ENDS = {{True: "decide", False: END}}\nbuilder.add_conditional_edges("read", is_open, ENDS)\n{MADE}'
+@pytest.mark.parametrize(
+    ("ends", "router", "path_map"),
+    [
+        ('{True: "decide", False: END}', "is_open", "ENDS"),
+        ('["decide"]', "route", "[*ENDS, END]"),
+        ("{False: END}", "is_open", '{True: "decide", **ENDS}'),
+        ('["decide", END]', "is_open", '{True: "decide", False: ENDS[len(ENDS) - 1], None: END}'),
+    ],
+    ids=["name", "stars", "two stars", "several"],
+)
+def test_a_router_by_a_mapping_that_a_patch_cannot_change_is_named_with_what_to_do(
+    ends: str, router: str, path_map: str
+) -> None:
+    mapped = f'ENDS = {ends}\nbuilder.add_conditional_edges("read", {router}, {path_map})\n{MADE}'
     Path("kept.py").write_text(f"{HEAD}{ROUTED}{mapped}", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"kept.py:\d+ has the conditional edge of read in a form") as refusal:
         write_patch("kept.py:graph", ASIDE)
@@ -369,7 +389,7 @@ EXPERT = Specialist(
 )
 
 
-@pytest.mark.parametrize("name", sorted(BUILDERS.keys() - {"sequence"}))
+@pytest.mark.parametrize("name", sorted(BUILDERS.keys() - {"sequence", "bracketed"}))
 @pytest.mark.parametrize("edits", [(), (READER,), (FIRST,)], ids=["a", "b", "c"])
 def test_an_agent_beside_a_node_gets_a_field_of_its_own_in_every_form(name: str, edits: tuple[Edit, ...]) -> None:
     given = {"question": "When?", "notes": "Soon."}

@@ -1,4 +1,4 @@
-"""An MCP server whose tools answer, break off, hang or say too much: `python server_script.py [PORT] [many | long]`."""
+"""An MCP server whose tools answer, break off, hang or say too much: `server_script.py [PORT] [many | long | wide]`."""
 
 import asyncio
 import os
@@ -100,9 +100,9 @@ if __name__ == "__main__":
     if PIDS in os.environ:
         with Path(os.environ[PIDS]).open("a") as file:
             file.write(f"{os.getpid()}\n")
-    kind = sys.argv.pop() if sys.argv[-1] in ("many", "long") else ""
-    for number in range({"many": 300, "long": 1}.get(kind, 0)):
-        add_tool(number, "x" * (100_000 if kind == "long" else 1))
+    kind = sys.argv.pop() if sys.argv[-1] in ("many", "long", "wide") else ""
+    for number in range({"many": 300, "long": 1, "wide": 1}.get(kind, 0)):
+        add_tool(number, {"long": "x" * 100_000, "wide": "\u5b57" * 20_000}.get(kind, "x"))
     if len(sys.argv) > 1:
         server.settings.port = int(sys.argv[1])
     server.run("streamable-http" if len(sys.argv) > 1 else "stdio")

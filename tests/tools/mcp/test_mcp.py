@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +101,28 @@ async def test_a_name_that_another_tool_has_gets_the_servers_before_it(tools: Ma
 
 
 LAUGHS = {f"l{n}": {"allOf": [{"$ref": f"#/$defs/l{n + 1}"}] * 2} for n in range(40)} | {"l40": {"type": "string"}}
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+NESTED: dict[str, Any] = reduce(
+    lambda inner, _: {"anyOf": [inner], "unevaluatedItems": {"type": "integer"}}, range(40), {"contains": {"const": 1}}
+)
 HOSTILE = {
     "a pattern without end": {"properties": {"a": {"pattern": "^(a+)+$"}}},
     "a name without end": {"patternProperties": {"^(a+)+$": {"type": "integer"}}, "additionalProperties": False},
     "names without end": {"allOf": [{"patternProperties": {"^(a+)+$": {}}}], "unevaluatedProperties": False},
     "references without end": {"$defs": LAUGHS, "properties": {"a": {"$ref": "#/$defs/l0"}}},
+    "a pattern below another draft": {"properties": {"a": {"$schema": DRAFT, "pattern": "^(a+)+$"}}},
+    "references below another draft": {
+        "$defs": LAUGHS,
+        "properties": {"a": {"$schema": DRAFT, "allOf": [{"$ref": "#/$defs/l0"}]}},
+    },
+    "items without end": {"properties": {"b": NESTED}},
+    "an unknown type": {"properties": {"a": {"type": "strin"}}},
+    "a type that is none": {"properties": {"a": {"type": None}}},
+    "a bound that is a text": {"properties": {"a": {"minimum": "x"}, "b": {"minItems": "x"}}},
+    "a list of properties": {"properties": []},
+    "no list of names": {"required": 5},
+    "a division by nothing": {"properties": {"c": {"multipleOf": 0}}},
+    "a draft that is a list": {"$schema": ["x"]},
 }
 
 
@@ -119,9 +137,9 @@ McpTool(StructuredTool(name="a", description="A.", args_schema=schema, func=lamb
 
 @pytest.mark.parametrize("schema", HOSTILE.values(), ids=list(HOSTILE))
 def test_the_check_of_arguments_by_a_strangers_schema_ends(schema: dict[str, Any]) -> None:
-    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", **schema}
+    draft = {"$schema": DRAFT, "type": "object", **schema}
     text = f"{'a' * 40}!"
-    given = json.dumps([draft, {"a": text, text: 1}])
+    given = json.dumps([draft, {"a": text, text: 1, "b": [1, 2], "c": 1}])
     done = subprocess.run([sys.executable, "-c", CHECK, given], capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -132,6 +150,8 @@ def test_a_server_with_too_many_tools_or_too_long_a_schema_is_refused(tmp_path: 
         path = write_servers(tmp_path, big={"command": sys.executable, "args": [SCRIPT, kind]})
         with pytest.raises(ConfigError, match=told):
             load_tools(f"mcp:{path}")
+    wide = {"command": sys.executable, "args": [SCRIPT, "wide"]}  # the letters count, however they are sent
+    assert "tool0" in load_tools(f"mcp:{write_servers(tmp_path, big=wide)}")
 
 
 @pytest.mark.slow

@@ -42,6 +42,8 @@ SPLIT = ("add_edge", "set_entry_point", "set_finish_point", "add_sequence")
 """Methods of a builder whose calls are split."""
 MODEL_NAME = re.compile(r"\w*(model|llm)\w*", re.IGNORECASE)
 """Names of arguments that are a model."""
+CLOSED = re.compile(r"(?:(?:\s|#[^\n]*+\n)*+\))*+")
+"""Closing brackets, with white space and comments before each."""
 Loop = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -209,25 +211,26 @@ class EdgeWriter:
         known = self.graphs.open_conditional(call.node, call.at)
         assert known is not None, "it was found by its source"
         mapping, edits, left = known.mapping, list[SourceEdit](), {*mapped}
-
-        def find_end(part: ast.expr) -> str:
-            values = find_strings(self.program, part, call.at).values
-            left.difference_update(values)
-            return values[0] if len(values) == 1 else ""
-
+        parts = {ast.Dict: "values", ast.List: "elts"}.get(type(mapping))
+        values: list[ast.expr] = getattr(mapping, parts) if parts else []
+        shown = [(part, find_strings(self.program, part, call.at).values) for part in values]
+        if None in getattr(mapping, "keys", ()) or any(isinstance(part, ast.Starred) for part in values):
+            return []  # a mapping inside the mapping
+        if any(len(names) > 1 and left & {*names} for _, names in shown):
+            return []
+        ends = [(part, names[0] if names else "") for part, names in shown]
+        left.difference_update(end for _, end in ends)
         if isinstance(mapping, ast.Dict):
-            values = [(find_end(part), part) for part in mapping.values]
-            edits += [_replace(part, call, mapped[end]) for end, part in values if end in mapped]
+            edits += [_replace(part, call, mapped[end]) for part, end in ends if end in mapped]
         elif isinstance(mapping, ast.List):
-            shown = [(_show(call, part), find_end(part)) for part in mapping.elts]
-            pairs = [f"{text}: {mapped.get(end, text)}" for text, end in shown]
+            pairs = [f"{text}: {mapped.get(end, text)}" for part, end in ends for text in [_show(call, part)]]
             edits.append(_replace(mapping, call, f"{{{', '.join(pairs)}}}"))
         elif mapping is None:
-            ends = self.graphs.list_annotated(known.path, known.router)
-            left.difference_update(ends)
-            pairs = [f"{name}: {mapped.get(end, name)}" for end in ends for name in [self._quote_known(end)]]
+            annotated = self.graphs.list_annotated(known.path, known.router)
+            left.difference_update(annotated)
+            pairs = [f"{name}: {mapped.get(end, name)}" for end in annotated for name in [self._quote_known(end)]]
             given = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
-            at = max(find_span(call, part)[1] for part in given)
+            at = max(_find_closed(call, part, call.node) for part in given)
             named = "path_map=" if call.node.keywords else ""
             edits.append(SourceEdit(show_path(call.at.file.path), at, at, f", {named}{{{', '.join(pairs)}}}"))
         return [] if left else edits
@@ -759,6 +762,14 @@ def find_span(call: Traced, part: Any) -> tuple[int, int]:
     return _get_offset(text, part.lineno, part.col_offset), _get_offset(text, part.end_lineno, part.end_col_offset)
 
 
+def _find_closed(call: Traced, part: ast.expr, around: ast.expr) -> int:
+    """Find the end of a part, with brackets around it, of a call or a list."""
+    text, (_, end) = call.at.file.text, find_span(call, around)
+    closed = CLOSED.match(text, find_span(call, part)[1], end - 1)
+    assert closed is not None, "it matches nothing too"
+    return closed.end()
+
+
 def _replace(part: ast.expr, call: Traced, new: str) -> SourceEdit:
     return SourceEdit(show_path(call.at.file.path), *find_span(call, part), new)
 
@@ -768,12 +779,12 @@ def _drop_element(call: Traced, node: str) -> SourceEdit | None:
     parts = _list_elements(call)
     for number, (name, part) in enumerate(parts):
         if name == node and len(parts) > 1:
-            begin, end = find_span(call, part)
-            if number + 1 < len(parts):
-                end = find_span(call, parts[number + 1][1])[0]
-            else:
-                begin = find_span(call, parts[number - 1][1])[1]
-            return SourceEdit(show_path(call.at.file.path), begin, end, "")
+            around, text = call.node.args[0], call.at.file.text
+            end = _find_closed(call, part, around)
+            begin = _find_closed(call, parts[number - 1][1], around) if number else find_span(call, around)[0] + 1
+            comma = None if number else re.compile(r"\s*,[ \t]*").match(text, end)
+            if number or comma:
+                return SourceEdit(show_path(call.at.file.path), begin, comma.end() if comma else end, "")
     return None
 
 
@@ -792,7 +803,7 @@ def _split_sequence(call: Traced, source: str, names: Sequence[str]) -> SourceEd
     """Write new nodes behind one in the list of `add_sequence`."""
     for name, part in _list_elements(call):
         if name == source:
-            end = find_span(call, part)[1]
+            end = _find_closed(call, part, call.node.args[0])
             written = "".join(f', ("{new}", {new})' for new in names)
             return SourceEdit(show_path(call.at.file.path), end, end, written)
     return None

@@ -2,11 +2,13 @@
 
 An audit hook of Python refuses it, which code in Python cannot take off. It does not see native code that opens sockets
 or files by itself, nor calls of which Python tells it nothing; where bubblewrap works the kernel refuses those
-(`confirm`). On Linux the process leaves the network too, where the kernel lets it.
+(`confirm`). On Linux the process leaves the network too, and opens no socket in the file system, where the kernel lets
+it.
 """
 
 import ctypes
 import os
+import platform
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -14,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from selfwire.tools.sandbox.syscall_filter import make_socket_filter
 
 CONNECTING = {"socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname"}
 STARTING = {
@@ -41,6 +45,10 @@ MEMORY = 4 << 30
 """Most bytes of data of the process."""
 NEW_USER, NEW_NETWORK = 0x10000000, 0x40000000
 """Flags of the system call unshare."""
+NO_NEW_RIGHTS = 38
+"""Operation of prctl that a filter of system calls needs."""
+SECCOMP = {"x86_64": 317, "aarch64": 277}
+"""Numbers of the system call seccomp."""
 
 
 LIBRARY = Path(os.__file__).parent
@@ -86,7 +94,21 @@ def restrict(folder: Path, report: Callable[[str, str], None]) -> None:
     with suppress(AttributeError, OSError, TypeError):  # not Linux
         unshare = ctypes.CDLL(None).unshare
         _ = unshare(NEW_NETWORK) and unshare(NEW_USER | NEW_NETWORK)
+        _refuse_local_sockets()
     sys.addaudithook(refuse)
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = (("count", ctypes.c_ushort), ("steps", ctypes.c_char_p))
+
+
+def _refuse_local_sockets() -> None:
+    """Have Linux refuse sockets of no network in all threads, where it can."""
+    steps, libc, zero = make_socket_filter(), ctypes.CDLL(None), ctypes.c_ulong(0)
+    if steps and sys.maxsize > 1 << 32:
+        libc.prctl(NO_NEW_RIGHTS, ctypes.c_ulong(1), zero, zero, zero)
+        given = ctypes.byref(_Filter(len(steps) // 8, steps))
+        libc.syscall(ctypes.c_long(SECCOMP[platform.machine()]), ctypes.c_uint(1), ctypes.c_uint(1), given)
 
 
 def _format_address(given: tuple[Any, ...]) -> str:

@@ -64,10 +64,18 @@ def _follow_prompts(inventory: Inventory, texts: Collection[LayerText]) -> Itera
 
 
 def _list_ways(inventory: Inventory) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """List where each node of a program leads, with its graph: into the graphs inside it, and out of them behind it."""
+    """List where each node of a program leads, with its graph: into the graphs inside it, and out of them behind it.
+
+    Of several that its function calls, each leads to those that are called behind it. Where the source does not show
+    the ends of a router, it leads to every node; a task leads to the others that its function calls.
+    """
     ways = dict[tuple[str, str], list[tuple[str, str]]]()
     for edge in inventory.edges:
-        ways.setdefault((edge.graph, edge.source), []).extend((edge.graph, end) for end in edge.ends)
+        inside = [node.name for node in inventory.nodes if node.graph == edge.graph]
+        ends = edge.ends if edge.ends or edge.complete else (*inside, END)
+        ways.setdefault((edge.graph, edge.source), []).extend((edge.graph, end) for end in ends)
+        for task in edge.ends if edge.shown_by == "call" else ():
+            ways.setdefault((edge.graph, task), []).extend((edge.graph, end) for end in edge.ends if end != task)
     for graph in dict.fromkeys(node.graph for node in inventory.nodes):
         names = [node.name for node in inventory.nodes if node.graph == graph]
         ways.setdefault((graph, START), [(graph, names[0])])  # a function that calls the others
@@ -75,11 +83,14 @@ def _list_ways(inventory: Inventory) -> dict[tuple[str, str], list[tuple[str, st
             known = [edge for edge in inventory.edges if (edge.graph, edge.source) == (graph, name)]
             if all(edge.shown_by == "handoff" and edge.kind == "code" for edge in known):
                 ways.setdefault((graph, name), []).append((graph, END))  # it may also answer
-    for inner in inventory.subgraphs:
-        outer, begin = (inner.graph, inner.node), (inner.name, START)
-        ways.setdefault((inner.name, END), []).extend(ways.get(outer, ()))
-        if begin in ways:
-            ways[outer] = [begin, *(ways.get(outer, ()) if inner.kind == "call" else ())]
+    for outer in dict.fromkeys((inner.graph, inner.node) for inner in inventory.subgraphs):
+        behind = follows = ways.get(outer, [])
+        for inner in reversed([known for known in inventory.subgraphs if (known.graph, known.node) == outer]):
+            begin, is_call = (inner.name, START), inner.kind == "call"
+            ways.setdefault((inner.name, END), []).extend(follows if is_call else behind)
+            if begin in ways:
+                follows = [begin, *(follows if is_call else ())]  # a call may be left out
+        ways[outer] = follows
     return ways
 
 

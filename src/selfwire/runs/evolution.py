@@ -722,7 +722,8 @@ async def run_single_agent(run: OpenEvolution, tasks: Sequence[Task], calls: flo
 async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], calls: float) -> list[Trajectory]:
     """Ask the seed team several times and vote, at `calls` per task in the mean; its answers in the test are the first.
 
-    Nothing if three answers would cost more, as a second one decides nothing by itself.
+    Nothing if three answers would cost more, as a second one decides nothing by itself. A task of which a further answer
+    fails ends as an error: a vote of fewer answers would be another system.
     """
     scope = Scope(run=f"{run.run}/votes", seed=run.config.seed, phase="baseline")
     kept = {done.question.id: done for done in await load_graded(run.journal, scope)}
@@ -743,7 +744,9 @@ async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], calls: 
         return found
 
     async def answer(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-        return merge_samples(asked[question.id])
+        merged, further = merge_samples(asked[question.id]), asked[question.id][1:]
+        failed = next((done.error for done in further if done.error is not None), None)
+        return merged if failed is None else merged.as_failed(failed)
 
     await add_votes(asked, ask, calls * len(tasks) - spent)
     return await collect_rollouts(replace(run.rollout_context, runner=None), answer, run.seed_team, tasks, ctx)

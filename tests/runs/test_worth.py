@@ -79,6 +79,20 @@ def test_a_task_of_which_a_further_answer_fails_is_an_error_and_its_vote_is_aske
         assert mended == vote(run, 9.0)
 
 
+def test_a_seed_whose_calls_are_not_counted_has_no_votes_that_are_its_own_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(self: Method[Any], team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+        return Trajectory(question=question, workflow=team.fingerprint, answer="0")
+
+    monkeypatch.setattr(Method, "get_answer", answer)
+    request = REQUEST.replace(evolution=REQUEST.evolution.replace(iterations=0))
+    with start_evolution(request, tmp_path, run="r") as run:
+        run_sync(run.execute())
+        assert vote(run, 0.0) == vote(run, 2.9) == []
+        assert len(vote(run, 3.0)) == 4
+
+
 @pytest.mark.slow
 def test_the_seed_is_asked_as_often_as_the_evolved_team_and_the_page_says_what_that_shows(tmp_path: Path) -> None:
     sizes = "--iterations 5 --batch 8 --train 40 --gate-size 80 --test 40 --seed 6 --embedder hashing".split()

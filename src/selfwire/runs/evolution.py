@@ -731,7 +731,7 @@ async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], calls: 
         return [kept[task.id] for task in tasks]
     first = await get_test_trajectories(run, "before", tasks)
     spent = sum(done.usage.calls for done in first)
-    if calls * len(tasks) < 3 * spent - 1e-9:
+    if calls * len(tasks) < 3 * max(spent, len(tasks)) - 1e-9:  # `add_votes` counts a call an answer at the least
         return []
     asked = {done.question.id: [done.replace(feedback=None)] for done in first}
     questions, ctx = {task.id: task.question for task in tasks}, run.ctx.where(scope)

@@ -98,7 +98,10 @@ class GateOptions:
         ),
     ] = OBJECTIVE
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Run although there are too few gate tasks for any proof.")
+        bool,
+        typer.Option(
+            "--anyway", help="Run although there are too few gate tasks for any proof before the last iteration."
+        ),
     ] = False
     prune: Annotated[
         bool,

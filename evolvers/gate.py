@@ -216,18 +216,34 @@ class EvidenceRule(FrozenModel):
         """The weights of the bets."""
         return MIDDLE_BETS if self.gate == "better" else EQUAL_BETS
 
+    def find_bounds(self, *, saves: bool) -> tuple[float, float]:
+        """Find what the mean gain has to exceed, and the most that a task's gain less its price counts for.
+
+        Args:
+            saves: whether the change saves costs, so that it needs no gain.
+        """
+        most = SIMPLER_PRICE if self.simpler else 0.0 if saves or not self.objective.prices else MOST_PRICE
+        return -self.margin if saves else self.margin, 1.0 + most
+
+    def is_proof(self, gains: Sequence[float], *, saves: bool) -> bool:
+        """Whether gains less their price are a proof."""
+        least, bound = self.find_bounds(saves=saves)
+        return compute_log_evidence(gains, least=least, bound=bound, weights=self.weights) >= -math.log(self.error)
+
     def can_prove(self, tasks: int) -> bool:
-        """Whether so many tasks can prove anything: that nothing is lost, or else a gain on all of them."""
-        bound = 1 + SIMPLER_PRICE * self.simpler
-        score, least = (0.0, -self.margin) if self.proves_no_loss else (1.0, 0.0)
-        found = compute_log_evidence([score] * tasks, least=least, bound=bound, weights=self.weights)
-        return found >= -math.log(self.error)
+        """Whether so many tasks can prove anything: that nothing is lost, or else the most on all of them."""
+        saves = self.gate == "no-worse"
+        _, most = self.find_bounds(saves=saves)
+        return self.is_proof([0.0 if self.proves_no_loss else most] * tasks, saves=saves)
 
     def find_least_gain(self, tasks: int) -> float | None:
-        """The least share of tasks won, with none lost, that is proof on this many tasks; None if not even all are."""
+        """The least share of tasks won, with none lost, that is proof on this many tasks; None if not even all are.
+
+        A task won counts for the most that it may, as if it saved calls too, so that no smaller share is proof.
+        """
+        _, most = self.find_bounds(saves=False)
         for won in range(tasks + 1):
-            gains = [1.0] * won + [0.0] * (tasks - won)
-            if compute_log_evidence(gains, weights=self.weights) >= -math.log(self.error):
+            if self.is_proof([most] * won + [0.0] * (tasks - won), saves=False):
                 return won / tasks
         return None
 
@@ -293,15 +309,14 @@ def decide_by_evidence(
     saved = extra[rule.saves] if rule.saves else sum(prices) if objective.prices else extra["calls"]
     cheaper = saved < 0
     saves = rule.gate == "no-worse" and (rule.proves_no_loss or cheaper)
-    most = SIMPLER_PRICE if rule.simpler else 0.0 if saves or not objective.prices else MOST_PRICE
+    least, bound = rule.find_bounds(saves=saves)
     paid = [0.0] * len(pairs) if saves and not rule.simpler else prices
-    net = [max(-1.0 - most, min(1.0 + most, gain - price)) for gain, price in zip(gains, paid, strict=True)]
-    least, bound = -rule.margin if saves else rule.margin, 1.0 + most
+    net = [max(-bound, min(bound, gain - price)) for gain, price in zip(gains, paid, strict=True)]
     needed = -math.log(rule.error)
     log_evidence = compute_log_evidence(net, least=least, bound=bound, weights=rule.weights)
     dearer = not cheaper and (objective.cheapest or bool(rule.saves))
     accepted = log_evidence >= needed and not dearer
-    if not accepted and not dearer and left and _may_be_proved(net, least, bound, left, rule):
+    if not accepted and not dearer and left and _may_be_proved(net, left, rule, saves=saves):
         return None
     difference = sum(gains) / len(gains)
     after = ", calls paid for," if rule.simpler else " at a lower cost"
@@ -374,13 +389,13 @@ def format_extra(extra: Mapping[str, float]) -> str:
     return " and ".join(f"{amount:+,.{digits[name]}f} {name}" for name, amount in extra.items())
 
 
-def _may_be_proved(net: Sequence[float], least: float, bound: float, left: int, rule: EvidenceRule) -> bool:
+def _may_be_proved(net: Sequence[float], left: int, rule: EvidenceRule, *, saves: bool) -> bool:
     """Whether it would be if the tasks left went two standard errors better than those so far.
 
     A deviation of 1 is counted beside those seen, as a few equal tasks do not show that all are equal.
     """
     mean = sum(net) / len(net)
     spread = math.sqrt((sum((gain - mean) ** 2 for gain in net) + 1) / (len(net) + 1))
+    _, bound = rule.find_bounds(saves=saves)
     hoped = min(bound, mean + 2 * spread / math.sqrt(len(net)))
-    found = compute_log_evidence([*net, *[hoped] * left], least=least, bound=bound, weights=rule.weights)
-    return found >= -math.log(rule.error)
+    return rule.is_proof([*net, *[hoped] * left], saves=saves)

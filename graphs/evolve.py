@@ -81,7 +81,7 @@ class EvolutionConfig(FrozenModel):
             all of it where the rewritings need no proof.
         objective: of better and no-worse, the score less the price of a task's calls, tokens, dollars or seconds; or
             "cheapest", fewest calls at a loss of at most the margin of no-worse (`core.usage.Objective`).
-        anyway: whether to run although there are too few gate tasks for any proof, so that nothing will be accepted.
+        anyway: whether to run although there are too few gate tasks for any proof before the last iteration.
         pruning: how parts are taken out of the team after the iterations (`graphs.pruning`); None to leave them. A
             smaller team may make as many calls as before.
         patience: most candidates in a row that are accepted with an equal score and more calls, of mean.

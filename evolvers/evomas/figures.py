@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from selfwire.core.values import format_value
+from selfwire.core.values import format_count, format_value
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.stages import Stage, get_runnable_part
 from selfwire.evolvers.evomas.state import TaskState
@@ -46,7 +46,7 @@ def format_stage(stage: Stage) -> str:
     if stage.layered is not None:
         lines += format_layers(stage.layered)
         ran = get_runnable_part(stage.layered)
-        lines += [f"  early exit: layers that ran: {len(ran.layers)}"] if ran.exits else []
+        lines += [f"  early exit after {format_count(len(ran.layers), 'layer')}"] if ran.exits else []
     lines += [f"  nobody answered: {stage.error}"] if stage.error else []
     lines += [f"  no valid reply of the {name}; its safe default stands" for name in stage.fell_back]
     lines += [f"  the planner or the evaluator failed, and the run ends here: {stage.fault}"] if stage.fault else []
@@ -132,7 +132,7 @@ def _draw_probabilities(stage: Stage) -> Panel | None:
     names = [*stage.agents] or sorted({name for shares in layered.probabilities for name in shares})
     rows = [(name, *(_draw_share(layered, layer, name) for layer in range(len(layered.layers)))) for name in names]
     ran = get_runnable_part(layered)
-    exits = f" {EARLY_EXIT} was drawn: layers that ran: {len(ran.layers)}." if ran.exits else ""
+    exits = f" {EARLY_EXIT} was drawn after {format_count(len(ran.layers), 'layer')}." if ran.exits else ""
     return Table(
         title="Who was drawn, layer by layer",
         note=f"The router's probability of each agent; ✓ was drawn; empty could not be.{exits}",

@@ -47,7 +47,7 @@ async def make_chooser(team: Team, config: EvomasConfig, embedder: Embedder) -> 
         LibraryError: the weights' bytes have not been loaded.
     """
     if config.adapter == "random":
-        return RandomChooser(config.sampling)
+        return RandomChooser(config.sampling, config.head)
     if config.adapter == "fixed":
         plan = config.plan or to_layers(team.topology)
         if unknown := sorted({agent for layer in plan for agent in layer} - set(team.agents_by_id)):

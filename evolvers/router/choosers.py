@@ -11,7 +11,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.values import Id
-from selfwire.evolvers.router.config import EXIT_START, SamplingConfig
+from selfwire.evolvers.router.config import EXIT_START, HeadConfig, SamplingConfig
 from selfwire.evolvers.router.decisions import EXIT_KIND, LayeredWorkflow, candidates
 from selfwire.evolvers.router.heads import (
     Vectors,
@@ -258,8 +258,8 @@ class LearnedChooser:
     ) -> LayeredWorkflow:
         """Draw layers from the head's probabilities; see `LayerChooser`."""
         candidates(pool, masked | masked_first)
-        texts, apart = row_texts(rows, self.head.config), self.head.config.exit == "apart"
-        leave = _find_exit(pool, masked, masked_first, self.sampling.layers) if apart else None
+        texts = row_texts(rows, self.head.config)
+        leave = _find_exit(pool, masked, masked_first, self.sampling.layers, self.head.config)
         drawn = draw_layers(
             self.head,
             pad_rows([texts], await embed_texts(texts, self.embedder)),
@@ -273,10 +273,10 @@ class LearnedChooser:
 
 
 class RandomChooser:
-    """The ablation "random adapter": the same rule with a uniform p."""
+    """The ablation "random adapter": the same rule with a uniform p, and Early-exit as the head's config has it."""
 
-    def __init__(self, sampling: SamplingConfig) -> None:
-        self.sampling = sampling
+    def __init__(self, sampling: SamplingConfig, head: HeadConfig = HeadConfig()) -> None:
+        self.sampling, self.head = sampling, head
 
     async def __call__(
         self,
@@ -289,7 +289,7 @@ class RandomChooser:
     ) -> LayeredWorkflow:
         """Draw layers from a uniform p; see `LayerChooser`."""
         candidates(pool, masked | masked_first)
-        leave = _find_exit(pool, masked, masked_first, self.sampling.layers)
+        leave = _find_exit(pool, masked, masked_first, self.sampling.layers, self.head)
         free = _free(pool, masked, masked_first, self.sampling.layers, leave)
         drawn = draw_layers_by_chance(
             1, len(pool), sampling=self.sampling, random=scope.random(PURPOSE), free=free, leave=leave
@@ -384,8 +384,12 @@ def _free(
     return free
 
 
-def _find_exit(pool: Sequence[Agent], masked: frozenset[Id], masked_first: frozenset[Id], layers: int) -> Exit | None:
-    """Find Early-exit, if it may be drawn and each layer has another agent that may be."""
+def _find_exit(
+    pool: Sequence[Agent], masked: frozenset[Id], masked_first: frozenset[Id], layers: int, head: HeadConfig
+) -> Exit | None:
+    """Find Early-exit, if it is decided apart, may be drawn and each layer has another agent that may be."""
+    if head.exit == "agent":
+        return None
     free = _free(pool, masked, masked_first, layers)
     ends = [place for place, agent in enumerate(pool) if agent.kind == EXIT_KIND and free[:, place].any()]
     if not ends or not np.delete(free, ends[0], axis=1).any(axis=1).all():

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,9 @@ from selfwire.evolvers.router.decisions import agent_text, pool_fingerprint
 if TYPE_CHECKING:
     from selfwire.evolvers.router.head import RoutingHead
 
-SCHEMA = 2
+SCHEMA: Final = 2
+OLD_SCHEMA = 1
+"""The schema of weights from before Early-exit had its own: there it was always drawn as an agent."""
 NAMES = ("query", "key", "value", "exit")
 """Weights of a head: (d, d) each, and (d + 1) for Early-exit's, its constant last."""
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -43,7 +45,7 @@ class WeightsMetadata(FrozenModel):
         steps: Adam's steps; None without optimiser state.
     """
 
-    schema_number: int = SCHEMA
+    schema_number: Literal[2] = SCHEMA
     head: HeadConfig
     sampling: SamplingConfig
     embedder: str
@@ -87,7 +89,7 @@ def unpack_weights(data: bytes, where: str) -> Weights:
     """Weights from the bytes of a safetensors file; `where` names it in messages.
 
     Raises:
-        ConfigError: it is corrupt, foreign or of another schema, or a number is not finite.
+        ConfigError: it is corrupt, foreign or of a newer schema, or a number is not finite.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -96,8 +98,11 @@ def unpack_weights(data: bytes, where: str) -> Weights:
         # the metadata is read first, as the rest of a newer file may be unreadable here
         length = int.from_bytes(data[:8], "little")
         found = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["selfwire"])
-        _refuse_other_schema(found["schema_number"], where)
-        tensors, card = load(data), WeightsMetadata.model_validate(found)
+        _refuse_newer_schema(found["schema_number"], where)
+        tensors: Tensors = load(data)
+        if found["schema_number"] == OLD_SCHEMA:
+            found, tensors = _convert_old(found, tensors)
+        card = WeightsMetadata.model_validate(found)
     except (SafetensorError, KeyError, ValueError, ValidationError, TypeError, RecursionError) as error:
         why = " ".join(str(error).split())[:200]
         raise ConfigError(
@@ -166,13 +171,19 @@ def read_weights(path: Path) -> Weights:
     return unpack_weights(data, str(path))
 
 
-def _refuse_other_schema(number: Any, where: str) -> None:
-    if isinstance(number, int) and number != SCHEMA:
-        age, way = ("a newer", "upgrade selfwire") if number > SCHEMA else ("an older", "take the selfwire of then")
+def _refuse_newer_schema(number: Any, where: str) -> None:
+    if isinstance(number, int) and number > SCHEMA:
         raise ConfigError(
-            f"weights {where} were written by {age} selfwire (schema {number}, this one reads {SCHEMA}); "
-            f"{way}, or train again"
+            f"weights {where} were written by a newer selfwire (schema {number}, this one reads {OLD_SCHEMA} and "
+            f"{SCHEMA}); upgrade selfwire, or train again"
         )
+
+
+def _convert_old(found: Mapping[str, Any], tensors: Tensors) -> tuple[Mapping[str, Any], Tensors]:
+    """The metadata and tensors of `OLD_SCHEMA` as today's, which draw alike and are trained on alike."""
+    exits = ["exit", *(f"adam.{moment}.exit" for moment in MOMENTS if found["steps"] is not None)]
+    zeros = dict.fromkeys(exits, np.zeros(len(tensors["query"]) + 1, dtype=np.float32))
+    return {**found, "schema_number": SCHEMA, "head": {**found["head"], "exit": "agent"}}, {**zeros, **tensors}
 
 
 def _refuse_misfit(card: WeightsMetadata, tensors: Tensors, where: str) -> None:

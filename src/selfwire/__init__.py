@@ -234,7 +234,7 @@ async def aevolve(
             one that saves calls; mean one that does no worse in the mean, chance included; off every change.
         objective: of better and no-worse: the score less the price of a task's calls, tokens, dollars or seconds; or
             "cheapest", which keeps what saves calls and is shown to lose at most 0.02.
-        anyway: run although there are too few held-out tasks for any proof, so that nothing will be kept.
+        anyway: run although there are too few held-out tasks for any proof before the last iteration.
         prune: at the end take out agents, edges, tools and sentences of prompts that the team does no worse without, as
             `prune` does; it has the last 240 of `valset` for itself.
         freeze: parts of the team that stay as they are: "edges", "prompts", "tools", "models", or "agent:NAME".

@@ -102,11 +102,20 @@ def refused(home: Path, *arguments: str) -> str:
         ),
         (
             (*EVOLVE, "--objective", "cheapest", "--gate-size", "60"),
-            "with 60 gate tasks a loss of 0.02 cannot be ruled out, even if no answer changes; give 3",
+            "with 60 gate tasks a loss of 0.02 cannot be ruled out, even if no answer changes; give 2",
         ),
         (
             (*EVOLVE, "--gate", "better", "--gate-size", "6"),
             "--gate better cannot accept anything with 6 gate tasks: at an error of 0.05 over 10 iterations a proof",
+        ),
+        (
+            (*EVOLVE, "--gate", "better", "--gate-size", "8", "--iterations", "5"),
+            "cannot accept anything before the last iteration with 8 gate tasks: at an error of 0.05 over 5 iterations "
+            "a proof before the last iteration needs at least 9, all of them won; give 45 or more",
+        ),
+        (
+            (*EVOLVE, "--gate", "better", "--gate-size", "9", "--iterations", "5", "--margin", "0.5"),
+            "cannot accept anything with 9 gate tasks: at an error of 0.05 over 5 iterations a proof needs at least",
         ),
         ((*EVOLVE, "--gate", "maybe"), "--gate must be 'better', 'no-worse', 'mean' or 'off', not 'maybe'"),
         ((*EVOLVE, "--gate-tasks", "0"), "--gate-tasks must be 1 or more, not 0"),

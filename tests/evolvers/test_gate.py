@@ -196,6 +196,30 @@ def test_how_small_a_gain_so_many_tasks_can_prove() -> None:
     assert rule.find_least_gain(5) is None
 
 
+@pytest.mark.parametrize("objective", ["score", "score - 0.01*calls"])
+@pytest.mark.parametrize("margin", [0.0, 0.1, 0.5])
+def test_what_tasks_can_prove_is_what_the_decision_on_them_accepts(margin: float, objective: str) -> None:
+    rule = EvidenceRule(error=0.02, margin=margin, objective=Objective.parse(objective))
+    extra = -30 if rule.objective.prices else 0  # calls saved, so that a task won counts for the most
+
+    def accepts(won: int, tasks: int) -> bool:
+        costs = [Usage(calls=100 + extra)] * won + [Usage(calls=100)] * (tasks - won)
+        scores = [1.0] * won + [0.0] * (tasks - won)
+        found = decide_by_evidence([0.0] * tasks, scores, [Usage(calls=100)] * tasks, costs, rule)
+        return found is not None and found.accepted
+
+    assert [rule.can_prove(tasks) for tasks in range(1, 60)] == [accepts(tasks, tasks) for tasks in range(1, 60)]
+    least = rule.find_least_gain(40)
+    assert least == next(won / 40 for won in range(41) if accepts(won, 40))
+
+
+def test_a_large_loss_that_does_not_count_is_ruled_out_by_few_tasks_which_cost_less() -> None:
+    rule = EvidenceRule(gate="no-worse", margin=0.5)
+    few = next(tasks for tasks in range(1, 20) if rule.can_prove(tasks))
+    found = [proved([1.0] * tasks, rule, extra=-1) for tasks in (few - 1, few)]
+    assert [verdict is not None and verdict.accepted for verdict in found] == [False, True]
+
+
 def test_tokens_have_a_price_too_and_a_single_dear_task_counts_for_no_more_than_the_bound() -> None:
     gains, cheap, dear = [0.0, 1.0] * 30, Usage(calls=1, input_tokens=100), Usage(calls=1, input_tokens=60_100)
     rule, old = EvidenceRule(objective=Objective.parse("score - tokens/100000")), [0.0] * 60

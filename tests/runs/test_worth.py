@@ -2,13 +2,24 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from selfwire.core.errors import ModelError
+from selfwire.core.task import Question
+from selfwire.core.team import Team
+from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.evals.table import SystemInfo, SystemSummary
 from selfwire.extras.pages.reading import read_report
+from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.method import Method
+from selfwire.models.sync import run_sync
+from selfwire.runs.evolution import OpenEvolution, run_seed_with_votes, start_evolution
 from selfwire.runs.results import describe_worth
+from selfwire.runs.spec import EvolveSpec, Sizes
 from tests.commands import call
 
 
@@ -30,6 +41,56 @@ def test_it_is_worth_it_only_if_the_best_at_as_many_calls_is_beaten() -> None:
     assert told.startswith("not shown to be worth it: +0.03 [")
     assert told.endswith("over the single agent with votes, at 6.0 calls per task against 6.0")
     assert describe_worth(evolved, [SEED]) == describe_worth(None, [SEED, weak]) == ""
+
+
+REQUEST = EvolveSpec(
+    benchmark="archive",
+    sizes=Sizes(train=2, gate=2, test=4),
+    evolution=EvolutionConfig(name="voted", iterations=1, batch=2, gate="mean", gate_tasks=2),
+)
+
+
+def vote(run: OpenEvolution, calls: float) -> list[Trajectory]:
+    return run_sync(run_seed_with_votes(run, run.splits.test, calls))
+
+
+def test_a_task_of_which_a_further_answer_fails_is_an_error_and_its_vote_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, down = Method.get_answer, set[str]()
+
+    async def answer(self: Method[Any], team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+        if "/votes" in ctx.at.run and question.id in down:
+            raise ModelError("503 from the provider")
+        return await real(self, team, question, ctx)
+
+    monkeypatch.setattr(Method, "get_answer", answer)
+    with start_evolution(REQUEST, tmp_path, run="r") as run:
+        run_sync(run.execute())
+        tasks = [task.id for task in run.splits.test]
+        down.update(tasks)
+        with pytest.raises(ModelError, match=r"4 of 4 runs of phase 'baseline' ended as errors, the first with: .*503"):
+            vote(run, 9.0)
+        down.intersection_update(tasks[1:2])
+        assert [done.error is not None for done in vote(run, 9.0)] == [False, True, False, False]
+        down.clear()
+        mended = vote(run, 9.0)
+        assert all(done.error is None and done.feedback is not None for done in mended)
+        assert mended == vote(run, 9.0)
+
+
+def test_a_seed_whose_calls_are_not_counted_has_no_votes_that_are_its_own_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(self: Method[Any], team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+        return Trajectory(question=question, workflow=team.fingerprint, answer="0")
+
+    monkeypatch.setattr(Method, "get_answer", answer)
+    request = REQUEST.replace(evolution=REQUEST.evolution.replace(iterations=0))
+    with start_evolution(request, tmp_path, run="r") as run:
+        run_sync(run.execute())
+        assert vote(run, 0.0) == vote(run, 2.9) == []
+        assert len(vote(run, 3.0)) == 4
 
 
 @pytest.mark.slow

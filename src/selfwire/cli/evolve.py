@@ -98,7 +98,10 @@ class GateOptions:
         ),
     ] = OBJECTIVE
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Run although there are too few gate tasks for any proof.")
+        bool,
+        typer.Option(
+            "--anyway", help="Run although there are too few gate tasks for any proof before the last iteration."
+        ),
     ] = False
     prune: Annotated[
         bool,
@@ -483,8 +486,9 @@ def show_measures(home: str | None, run: str, *, details: bool) -> None:
     out, places = output.make_console(), list(read_trajectories(home, run))
     if (decided := sum_decisions(done.decisions for _, done in places)) and not decided.is_vacuous:
         out.print(f"\nfree decisions of the router in the whole run: {decided}; in the others it had no choice")
-        if (regret := decided.mean_regret) is not None:
-            out.print(f"regret of these by its own beliefs: {regret:.0%}; at 0% it always took what it believes best")
+        if regret := decided.format_regret():
+            best = "; it always took what it believes best" if decided.mean_regret == 0 else ""
+            out.print(f"regret of these by its own beliefs: {regret}{best}")
     found = [done for place, done in places if place.endswith(TRAIN)]
     if not any("topology" in done.notes for done in found):
         return

@@ -107,6 +107,12 @@ class DecisionCount(FrozenModel):
         """The mean regret of a free decision, from 0 for the best by the router's beliefs to 1; None without any."""
         return None if self.regret is None or not self.free else self.regret / self.free
 
+    def format_regret(self) -> str:
+        """Format the mean regret in per cent, as 0% only where every choice was the best; "" without any."""
+        if self.mean_regret is None:
+            return ""
+        return "below 1%" if 0 < self.mean_regret < 0.01 else f"{self.mean_regret:.0%}"
+
     def __str__(self) -> str:
         return f"{self.free:,} of {self.made:,}"
 

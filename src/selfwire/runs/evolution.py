@@ -507,10 +507,10 @@ def refuse_unpriced_objective(request: EvolveSpec, models: Iterable[str], prices
 
 
 def refuse_hopeless_gate(request: EvolveSpec) -> None:
-    """Refuse an evolution whose gate could accept nothing, whatever the team wins.
+    """Refuse an evolution whose gate could accept nothing before the last iteration, whatever the team wins.
 
     Raises:
-        ConfigError: so many gate tasks prove nothing, or a pruning leaves none for the rewritings.
+        ConfigError: so many gate tasks prove nothing there, or a pruning leaves none for the rewritings.
     """
     settings, rule, pruning = request.evolution, request.evolution.rule, request.evolution.pruning_rule
     tasks, kept = map(len, settings.deal_gate_tasks(range(request.sizes.gate)))
@@ -522,27 +522,33 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
     if settings.anyway:
         return
     if pruning and not pruning.can_prove(kept):
-        _refuse_few(kept, pruning, 0, "or leave --prune out" if settings.iterations else "or a larger --margin")
+        _refuse_few(kept, pruning, "or leave --prune out" if settings.iterations else "or a larger --margin")
     if rule is None or not settings.iterations or rule.can_prove(tasks):
         return
+    when = _name_hopeless_part(settings, rule, tasks)
     if rule.proves_no_loss:
-        _refuse_few(tasks, rule, kept, "a larger --margin, or fewer --iterations")
+        _refuse_few(tasks, rule, "a larger --margin, or fewer --iterations", beside=kept, when=when)
     needed = next(filter(rule.can_prove, count(tasks + 1)))
     beside = f", the {kept} of the pruning among them," if kept else ""
     raise ConfigError(
-        f"--gate {rule.gate} cannot accept anything with {format_count(tasks, 'gate task')}: at an error of "
-        f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof needs at least {needed}, "
-        f"all of them won; give {5 * needed + kept} or more{beside} (--gate-size), fewer "
-        "--iterations, or --gate mean, which takes chance for a gain; --anyway runs and accepts nothing"
+        f"--gate {rule.gate} cannot accept anything{when} with {format_count(tasks, 'gate task')}: at an error of "
+        f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof{when} needs at least "
+        f"{needed}, all of them won; give {5 * needed + kept} or more{beside} (--gate-size), fewer --iterations, or "
+        f"--gate mean, which takes chance for a gain; --anyway runs and accepts nothing{when}"
     )
 
 
-def _refuse_few(tasks: int, rule: EvidenceRule, beside: int, instead: str) -> NoReturn:
+def _name_hopeless_part(settings: EvolutionConfig, rule: EvidenceRule, tasks: int) -> str:
+    """Name the part of a run that can prove nothing: "" for all of it, as its last proof may have all of the error."""
+    return " before the last iteration" if rule.replace(error=settings.rewriting_error).can_prove(tasks) else ""
+
+
+def _refuse_few(tasks: int, rule: EvidenceRule, instead: str, *, beside: int = 0, when: str = "") -> NoReturn:
     """Refuse gate tasks that cannot rule out a loss; there are so many beside them."""
     needed = next(filter(rule.can_prove, count(tasks + 1))) + beside
     raise ConfigError(
-        f"with {format_count(tasks, 'gate task')} a loss of {rule.margin:g} cannot be ruled out, even if no answer "
-        f"changes; give {needed} or more (--gate-size), {instead}"
+        f"with {format_count(tasks, 'gate task')} a loss of {rule.margin:g} cannot be ruled out{when}, even if no "
+        f"answer changes; give {needed} or more (--gate-size), {instead}"
     )
 
 
@@ -562,9 +568,13 @@ def _describe_proof(settings: EvolutionConfig, rule: EvidenceRule, tasks: int) -
     if rule.objective.cheapest:
         return f"what saves calls is kept where it is shown, {of}, to lose at most {rule.margin:g} of the score"
     if least is None:
-        return f"{of} no gain can be told from chance, so nothing will be accepted"
+        return f"{of} no gain can be told from chance{_name_hopeless_part(settings, rule, tasks)}, so none is accepted"
     over = f"an error of {settings.rewriting_error:g} over {format_count(settings.iterations, 'iteration')}"
-    return f"{of}, gains below {least:.2f} cannot be told from chance, even if nothing is lost ({over})"
+    share = f"{rule.error:.2g} of " if settings.iterations > 1 else ""
+    return (
+        f"{of}, gains below {least:.2f} cannot be told from chance by the first proof, even if nothing is lost "
+        f"(it has {share}{over})"
+    )
 
 
 def load_tasks(request: EvolveSpec, given: Given = Given()) -> tuple[Benchmark, Splits]:
@@ -722,7 +732,8 @@ async def run_single_agent(run: OpenEvolution, tasks: Sequence[Task], calls: flo
 async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], calls: float) -> list[Trajectory]:
     """Ask the seed team several times and vote, at `calls` per task in the mean; its answers in the test are the first.
 
-    Nothing if three answers would cost more, as a second one decides nothing by itself.
+    Nothing if three answers would cost more, as a second one decides nothing by itself. A task of which a further
+    answer fails ends as an error: a vote of fewer answers would be another system.
     """
     scope = Scope(run=f"{run.run}/votes", seed=run.config.seed, phase="baseline")
     kept = {done.question.id: done for done in await load_graded(run.journal, scope)}
@@ -730,7 +741,7 @@ async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], calls: 
         return [kept[task.id] for task in tasks]
     first = await get_test_trajectories(run, "before", tasks)
     spent = sum(done.usage.calls for done in first)
-    if calls * len(tasks) < 3 * spent - 1e-9:
+    if calls * len(tasks) < 3 * max(spent, len(tasks)) - 1e-9:  # `add_votes` counts a call an answer at the least
         return []
     asked = {done.question.id: [done.replace(feedback=None)] for done in first}
     questions, ctx = {task.id: task.question for task in tasks}, run.ctx.where(scope)
@@ -743,7 +754,9 @@ async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], calls: 
         return found
 
     async def answer(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-        return merge_samples(asked[question.id])
+        merged, further = merge_samples(asked[question.id]), asked[question.id][1:]
+        failed = next((done.error for done in further if done.error is not None), None)
+        return merged if failed is None else merged.as_failed(failed)
 
     await add_votes(asked, ask, calls * len(tasks) - spent)
     return await collect_rollouts(replace(run.rollout_context, runner=None), answer, run.seed_team, tasks, ctx)

@@ -5,7 +5,9 @@ from typing import Literal
 import pytest
 
 from selfwire.core.agent import Agent
+from selfwire.core.values import format_count
 from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.figures import format_stage
 from selfwire.evolvers.evomas.pool import EARLY_EXIT, FOUR, SEVEN, find_browsing_tools, make_initial_team, to_layers
 from selfwire.evolvers.evomas.stages import (
     Stage,
@@ -58,8 +60,12 @@ def stage(number: int = 0, *layers: tuple[str, ...], verdict: str = "success", a
         ((("io",), (EARLY_EXIT,), ("ensemble",)), (("io",),), True),
     ],
 )
-def test_early_exit_lets_its_layer_finish_and_skips_the_rest(layers: object, ran: object, exits: bool) -> None:
-    assert get_runnable_part(LayeredWorkflow.model_validate({"layers": layers})) == (ran, exits)
+def test_early_exit_lets_its_layer_finish_and_skips_the_rest(
+    layers: tuple[tuple[str, ...], ...], ran: tuple[tuple[str, ...], ...], exits: bool
+) -> None:
+    assert get_runnable_part(LayeredWorkflow(layers=layers)) == (ran, exits)
+    told = f"  early exit after {format_count(len(ran), 'layer')}\n"
+    assert (told in format_stage(stage(0, *layers))) is exits
 
 
 def pool(*tools: str, size: Literal[4, 7] = 7) -> tuple[Agent, ...]:

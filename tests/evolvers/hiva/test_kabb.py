@@ -254,6 +254,13 @@ def test_the_regret_of_a_run_is_the_mean_over_its_free_decisions() -> None:
     assert "regret" not in f"{without.model_dump()} {told.model_dump()}"  # as in records without beliefs
 
 
+@pytest.mark.parametrize(
+    ("regret", "text"), [(None, ""), (0.0, "0%"), (0.8, "below 1%"), (1.99, "below 1%"), (2.0, "1%"), (32.0, "16%")]
+)
+def test_a_regret_is_printed_as_0_only_where_the_best_was_always_taken(regret: float | None, text: str) -> None:
+    assert DecisionCount(made=200, free=200, regret=regret).format_regret() == text
+
+
 def test_an_edge_to_the_aggregator_alone_is_a_forced_decision_and_a_rule_decides_nothing() -> None:
     alone = make_kabb_router(FORK, HivaMemory(), TaskMatch(), KabbConfig())("a", ("end",), known("a"))
     assert alone.free is False

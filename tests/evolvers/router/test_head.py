@@ -12,6 +12,10 @@ from torch.nn import functional
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
+from selfwire.core.team import Team
+from selfwire.core.topology import make_chain
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.layers import make_chooser
 from selfwire.evolvers.router.choosers import FixedChooser, LearnedChooser, RandomChooser, draw_layers, log_probability
 from selfwire.evolvers.router.config import EXIT_START, PAPER_HEAD, HeadConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, LayerChooser
@@ -222,8 +226,11 @@ async def test_d28_by_chance_and_untrained_early_exit_ends_one_layer_in_ten() ->
         assert (alone.layers[0], alone.exit) == (("leave",), None)  # nobody else is there
 
 
-async def test_d28_the_paper_draws_early_exit_among_the_agents() -> None:
-    chooser = LearnedChooser(head(HeadConfig(exit="agent")), SamplingConfig(), HashingEmbedder(D))
+@pytest.mark.parametrize("adapter", ["frozen", "random"])
+async def test_d28_the_paper_draws_early_exit_among_the_agents(adapter: Literal["frozen", "random"]) -> None:
+    config = EvomasConfig(adapter=adapter, head=HeadConfig(exit="agent"))
+    team = Team(method="evomas", agents=(*POOL, LEAVE), topology=make_chain("sort", "leave"))
+    chooser = await make_chooser(team, config, HashingEmbedder(D))
     drawn = [await chooser(ROWS, (*POOL, LEAVE), masked=frozenset(), scope=Scope(seed=seed)) for seed in range(20)]
     assert any({"leave"} < set(layer) for one in drawn for layer in one.layers)
     assert {one.exit for one in drawn} == {None}

@@ -1,7 +1,9 @@
 """Weights as files: exact, atomic, checked, and for which pools."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from safetensors.numpy import load, save
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
+from selfwire.core.values import FrozenMap
 from selfwire.evolvers.router.config import HeadConfig, TrainConfig
 from selfwire.evolvers.router.head import RoutingHead
 from selfwire.evolvers.router.reinforce import Learner, get_weights
@@ -128,19 +131,39 @@ def test_a_corrupt_file_is_refused(kind: str, tmp_path: Path) -> None:
         read_weights(path)
 
 
-@pytest.mark.parametrize(
-    ("number", "more", "told"),
-    [
-        (3, ',"heads":4', r"written by a newer selfwire \(schema 3, this one reads 2\); upgrade selfwire, or train"),
-        (1, "", r"written by an older selfwire \(schema 1, this one reads 2\); take the selfwire of then, or train"),
-    ],
-)
-def test_weights_of_another_schema_say_so_and_the_way_out(number: int, more: str, told: str) -> None:
-    good = get_weights(trained(1), POOL, "e").packed
-    card = json.loads(json.loads(good[8 : 8 + int.from_bytes(good[:8], "little")])["__metadata__"]["selfwire"])
-    text = json.dumps({**card, "schema_number": number})[:-1] + more + "}"
+def repack(data: bytes, number: int, *, fields: Mapping[str, Any] = FrozenMap(), old: bool = False) -> bytes:
+    """Pack weights as another schema would, that of before without Early-exit's."""
+    card = json.loads(json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]["selfwire"])
+    tensors = {name: array for name, array in load(data).items() if not (old and name.endswith("exit"))}
+    if old:
+        del card["head"]["exit"]
+    return save(tensors, metadata={"selfwire": json.dumps({**card, "schema_number": number, **fields})})
+
+
+def test_weights_of_a_newer_schema_say_so_and_the_way_out() -> None:
+    told = r"written by a newer selfwire \(schema 3, this one reads 1 and 2\); upgrade selfwire, or train"
     with pytest.raises(ConfigError, match=told):
-        unpack_weights(save(load(good), metadata={"selfwire": text}), "here")
+        unpack_weights(repack(get_weights(trained(1), POOL, "e").packed, 3, fields={"heads": 4}), "here")
+    with pytest.raises(ConfigError, match="here are corrupt or not selfwire's"):
+        unpack_weights(repack(get_weights(trained(1), POOL, "e").packed, 0), "here")
+
+
+def test_d28_weights_from_before_early_exit_had_its_own_draw_it_as_an_agent_and_are_trained_on() -> None:
+    config = HeadConfig(exit="agent")
+
+    def train(learner: Learner) -> Learner:
+        for _ in range(3):
+            learner.update(BATCH, AGENTS, ROWS)
+        return learner
+
+    learner = train(Learner(RoutingHead(head().dimensions, config), TrainConfig(), SAMPLING))
+    saved = get_weights(learner, POOL, "e")
+    for weights in (saved, saved.without_optimiser()):
+        found = unpack_weights(repack(weights.packed, 1, old=True), "here")
+        assert found.card.head == config
+        assert found.packed == weights.packed
+    resumed = train(restored(unpack_weights(repack(saved.packed, 1, old=True), "here")))
+    assert get_weights(resumed, POOL, "e").packed == get_weights(train(learner), POOL, "e").packed
 
 
 def test_d10_weights_serve_their_pool_a_grown_one_and_others_on_request() -> None:

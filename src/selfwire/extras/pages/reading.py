@@ -135,11 +135,8 @@ def _describe_decisions(places: Iterable[Place]) -> tuple[tuple[str, str], ...]:
     decided = sum_decisions(done.decisions for place in places for done in place.trails)
     if decided is None or decided.is_vacuous:
         return ()
-    regret = decided.mean_regret
-    return (
-        ("free decisions", str(decided)),
-        *([("regret by own beliefs", f"{regret:.0%}")] if regret is not None else ()),
-    )
+    regret = decided.format_regret()
+    return (("free decisions", str(decided)), *([("regret by own beliefs", regret)] if regret else ()))
 
 
 def _describe_gate(request: EvolveSpec) -> str:

@@ -12,7 +12,7 @@ from selfwire.cli.evaluate import parse_entry, run_command
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import CONTESTANTS, method_names
 from selfwire.core.values import to_plain_json
-from selfwire.evals.baselines import BASELINES
+from selfwire.evals.baselines import ANSWERS, BASELINES
 from selfwire.graphs.method import find_method
 from selfwire.runs.open import GROUPS
 from selfwire.runs.spec import PreEvolutionSpec, SystemSpec
@@ -36,7 +36,13 @@ Targets = Annotated[
     list[str] | None,
     typer.Argument(help="Methods, baselines, saved teams; or all, methods, baselines; NAME=TARGET gives one a name."),
 ]
-Cap = Annotated[int | None, typer.Option(help="Most model calls for a task, for every system.")]
+Cap = Annotated[
+    int | None,
+    typer.Option(
+        help=f"Most model calls for a task, for every system. {REFERENCE} votes on {ANSWERS} answers below it (--set "
+        f"{REFERENCE}.samples=N), {' and '.join(AT_CAP)} on as many as it allows."
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -173,6 +179,8 @@ def parse_systems(targets: list[str], config: Mapping[str, Any], without: list[s
         fields = to_plain_json(own)
         if known := AT_CAP.get(target):
             target, fields = f"{target}={known}", {"samples": None, **fields}
+        elif parse_entry(target, {}, []).target == REFERENCE:
+            fields = {"samples": ANSWERS, **fields}
         found.append(parse_entry(target, fields, parts.get(name, [])))
     names = {entry.name for entry in found}
     if strangers := sorted({*config, *parts} - names):

@@ -11,6 +11,7 @@ from selfwire.cli.commands import STOPPED
 from selfwire.cli.compare import parse_systems
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Budget, Usage
+from selfwire.evals.baselines import ANSWERS
 from selfwire.evals.statistics import compute_paired_interval
 from selfwire.evals.table import Column, SystemInfo, SystemSummary, build_table, compute_difference, read_results
 from selfwire.runs.evaluation import OpenEvaluation, load_request_tasks, validate_request
@@ -125,6 +126,8 @@ def test_names_words_config_fields_and_parts_of_systems() -> None:
     assert votes == {"direct-at-cap": ("direct", {"samples": None}), "cot-at-cap": ("cot", {"samples": None})}
     [alone] = parse_systems(["direct-at-cap"], {"direct-at-cap": {"samples": 4}}, [])
     assert (alone.name, alone.target, alone.config) == ("direct-at-cap", "direct", {"samples": 4})
+    lone = parse_systems(["single", "one=single", "more=single", "cot"], {"more": {"samples": 40}}, [])
+    assert [one.config for one in lone] == [{"samples": ANSWERS}, {"samples": ANSWERS}, {"samples": 40}, {}]
     with pytest.raises(ConfigError, match="'c' does not take part; systems are hiva"):
         parse_systems(["hiva"], {"c": {"k": 1}}, [])
     with pytest.raises(ConfigError, match=r"as hiva\.field=value"):

@@ -1,5 +1,6 @@
 """Several systems in one run: equal caps, evolution first, what was learned from is left out."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -234,3 +235,17 @@ def test_two_columns_of_one_name_keep_their_own_cells() -> None:
     table = build_table(columns, [1, 2])
     assert table.head == ("score", "score")
     assert table.rows == (("1", "10"), ("2", "20"))
+
+
+@pytest.mark.parametrize("seeds", ["1", "2"])
+def test_what_json_and_markdown_say_beside_votes_is_of_the_comparison(tmp_path: Path, seeds: str) -> None:
+    page, asked = tmp_path / "m.md", ("self-refine", "direct", "--benchmark", "archive", "--tasks", "2")
+    more = ("--votes", "single", "--seeds", seeds, "--json", "--markdown", str(page))
+    found = json.loads(call(tmp_path, "compare", *asked, *more).stdout)
+    assert [system["name"] for system in found["systems"]][-3:] == ["self-refine", "direct", "best-of-1"]
+    assert found["against"] == "self-refine"
+    assert not found["run"].endswith("-votes")
+    assert [len(votes) > 3 for votes in found["votes"]] == [True] * int(seeds)
+    text = page.read_text()
+    assert "difference [95 %]" in text
+    assert "difference from votes" in text

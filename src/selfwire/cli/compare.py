@@ -142,8 +142,8 @@ def compare(
     if evolving is None:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")
     against = against or next((entry.name for entry in entries if entry.name == REFERENCE), "")
+    refuse_names_of_votes(entry.name for entry in entries)
     if votes is not None:
-        refuse_names_of_votes(entries)
         entries = (*entries, make_voter(votes))
     run_command(ctx, entries, "compare", seeds=seeds, votes=votes is not None, against=against, evolving=evolving)
 

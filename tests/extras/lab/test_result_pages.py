@@ -356,3 +356,11 @@ def test_scores_are_told_by_kind_of_task_over_all_seeds(tmp_path: Path) -> None:
     kept.write_text(kept.read_text().replace('"kinds":["single","bridge","bridge"]', '"kinds":[]'))
     with pytest.raises(ConfigError, match="does not name the kinds of its tasks"):
         fill_page(page)
+
+
+def test_only_best_of_and_a_number_is_the_name_of_votes(tmp_path: Path) -> None:
+    page, kept = tmp_path / "page.md", tmp_path / "kept.jsonl"
+    page.write_text("<!-- table: systems rows=kept.jsonl against=a -->\n<!-- end of table -->\n")
+    scores = {"rule": (0.0,) * 3, "a": (1.0, 0.0, 0.0), "best-of-breed": (1.0, 1.0, 0.0), "best-of-2": (1.0,) * 3}
+    keep_scores([write_results(tmp_path / "1.jsonl", scores, seed=0)], kept)
+    assert [row[2:].split(" | ")[0] for row in fill_page(page).splitlines()[3:-1]] == ["rule", "a", "best-of-breed"]

@@ -57,7 +57,7 @@ from selfwire.extras.lab.code_version import CodeVersion
 from selfwire.extras.lab.worlds.catalogue import World, load_world
 from selfwire.extras.lab.worlds.gains import Claim, WorldResult, list_claim_columns
 from selfwire.runs.proof import build_proof_table, read_proof
-from selfwire.runs.votes import BEST_OF, build_votes_table, get_votes
+from selfwire.runs.votes import build_votes_table, get_votes, is_of_votes
 
 END = "<!-- end of table -->"
 TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
@@ -168,7 +168,7 @@ def _read_seeds(path: Path) -> list[dict[str, SystemSummary]]:
     first: KeptHead | None = None
     for head, lines in read_kept_runs(path):
         first = first or head
-        voting = all(line.info.name.startswith((BEST_OF, TRIVIAL)) for line in lines)
+        voting = all(line.info.name == TRIVIAL or is_of_votes(line.info.name) for line in lines)
         for what in ("benchmark", "model", *(() if voting else ("calls_per_task",))):
             if getattr(head, what) != getattr(first, what):
                 raise ConfigError(f"{path} holds runs of {what} {getattr(first, what)} and {getattr(head, what)}")
@@ -178,7 +178,7 @@ def _read_seeds(path: Path) -> list[dict[str, SystemSummary]]:
         if twice := sorted(whole.keys() & own.keys() - {TRIVIAL}):
             raise ConfigError(f"{path} holds two runs of {twice[0]} with seed {head.seed}; keep one of each")
         whole.update({name: line for name, line in own.items() if name not in whole})
-    named = [[name for name in lines if not name.startswith(BEST_OF)] for lines in seeds.values()]
+    named = [[name for name in lines if not is_of_votes(name)] for lines in seeds.values()]
     for seed, names in zip(seeds, named, strict=True):
         if names != named[0]:
             raise ConfigError(f"{path} holds runs of different systems, in seeds {next(iter(seeds))} and {seed}")
@@ -187,7 +187,7 @@ def _read_seeds(path: Path) -> list[dict[str, SystemSummary]]:
 
 def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:
     """Sum up the systems of a file over its seeds, without votes, whose number differs by seed."""
-    seeds = [[line for name, line in lines.items() if not name.startswith(BEST_OF)] for lines in _read_seeds(path)]
+    seeds = [[line for name, line in lines.items() if not is_of_votes(name)] for lines in _read_seeds(path)]
     return summarise_seeds(seeds, against)
 
 

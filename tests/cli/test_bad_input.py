@@ -196,6 +196,10 @@ def refused(home: Path, *arguments: str) -> str:
             "--votes names a baseline whose answers vote, single, cot, direct, and not 'hiva'",
         ),
         (
+            ("compare", "cot", "more=single", "--benchmark", "archive", "--votes", "cot"),
+            "--votes are beside systems that are not one agent which votes itself",
+        ),
+        (
             ("compare", "best-of-3=cot", "--benchmark", "archive"),
             "'best-of-3' is the name of votes at a system's price; give the system another",
         ),

@@ -16,7 +16,7 @@ from selfwire.evals.baselines import ANSWERS, BASELINES
 from selfwire.graphs.method import find_method
 from selfwire.runs.open import GROUPS
 from selfwire.runs.spec import PreEvolutionSpec, SystemSpec
-from selfwire.runs.votes import ONE, refuse_names_of_votes
+from selfwire.runs.votes import ONE, list_lone, refuse_names_of_votes
 
 METHODS = tuple(name for name in method_names() if name not in CONTESTANTS)
 AT_CAP = {"direct-at-cap": "direct", "cot-at-cap": "cot"}
@@ -144,7 +144,12 @@ def compare(
     against = against or next((entry.name for entry in entries if entry.name == REFERENCE), "")
     refuse_names_of_votes(entry.name for entry in entries)
     if votes is not None:
-        entries = (*entries, make_voter(votes))
+        voter = make_voter(votes)
+        if len(list_lone(entries)) == len(entries):
+            raise ConfigError(
+                "--votes are beside systems that are not one agent which votes itself; name one"
+            )
+        entries = (*entries, voter)
     run_command(ctx, entries, "compare", seeds=seeds, votes=votes is not None, against=against, evolving=evolving)
 
 

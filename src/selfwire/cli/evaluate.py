@@ -49,7 +49,7 @@ from selfwire.runs.record import compute_code_hash, compute_config_hash, shorten
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.systems import switch_off
 from selfwire.runs.training import describe_router
-from selfwire.runs.votes import ONE, build_votes_table, make_votes_request
+from selfwire.runs.votes import ONE, build_votes_table, list_lone, make_votes_request
 from selfwire.store.library import format_home_option
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
@@ -187,7 +187,7 @@ def _compare_seeds(
         found.append(systems)
         if votes:
             lines = {line.info.name: line for line in systems}
-            asked = make_votes_request(seeded, lines, ONE)
+            asked = make_votes_request(seeded, lines, ONE, list_lone(seeded.entries))
             with keep_results():  # what `--json` prints is of the comparison
                 more = run(asked, f"-s{seed}-votes")[0] if asked else ()
             priced.append({**{line.info.name: line for line in more}, **lines})

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from selfwire.core.errors import ConfigError
+from selfwire.evals.baselines import BASELINES, SingleAgent
 from selfwire.evals.table import (
     Column,
     ResultTable,
@@ -21,6 +22,8 @@ BEST_OF = "best-of-"
 ONE = f"{BEST_OF}1"
 """Name of a single answer, by whose price the others are counted."""
 MOST_SAMPLES = 1000
+LONE = frozenset(name for name, baseline in BASELINES.items() if issubclass(baseline, SingleAgent))
+"""Baselines of one agent, which vote themselves: no votes are asked for at their price."""
 
 
 def is_of_votes(name: str) -> bool:
@@ -33,6 +36,11 @@ def refuse_names_of_votes(names: Iterable[str]) -> None:
     for name in names:
         if is_of_votes(name):
             raise ConfigError(f"{name!r} is the name of votes at a system's price; give the system another")
+
+
+def list_lone(entries: Iterable[SystemSpec]) -> list[str]:
+    """List the names of baselines of one agent."""
+    return [entry.name for entry in entries if entry.target in LONE]
 
 
 def count_samples(line: SystemSummary, voter: SystemSummary) -> int:
@@ -100,7 +108,11 @@ def build_votes_table(seeds: Sequence[Mapping[str, SystemSummary]], chosen: Sequ
     Raises:
         KeyError: votes were not measured.
     """
-    there = [name for name in seeds[0] if not is_of_votes(name) and seeds[0][name].spend.calls]
+    there = [
+        name
+        for name, line in seeds[0].items()
+        if not is_of_votes(name) and line.info.target not in LONE and line.spend.calls
+    ]
     names = [*(chosen or there)]
     votes = {name: tuple(get_votes(lines, name) for lines in seeds) for name in names}
     own = {name: tuple(lines[name] for lines in seeds) for name in names}

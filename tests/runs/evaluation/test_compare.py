@@ -239,13 +239,15 @@ def test_two_columns_of_one_name_keep_their_own_cells() -> None:
 
 @pytest.mark.parametrize("seeds", ["1", "2"])
 def test_what_json_and_markdown_say_beside_votes_is_of_the_comparison(tmp_path: Path, seeds: str) -> None:
-    page, asked = tmp_path / "m.md", ("self-refine", "direct", "--benchmark", "archive", "--tasks", "2")
+    page, asked = tmp_path / "m.md", ("self-refine", "single", "--benchmark", "archive", "--tasks", "2")
     more = ("--votes", "single", "--seeds", seeds, "--json", "--markdown", str(page))
     found = json.loads(call(tmp_path, "compare", *asked, *more).stdout)
-    assert [system["name"] for system in found["systems"]][-3:] == ["self-refine", "direct", "best-of-1"]
-    assert found["against"] == "self-refine"
+    assert [system["name"] for system in found["systems"]][-3:] == ["self-refine", "single", "best-of-1"]
+    assert found["against"] == "single"
     assert not found["run"].endswith("-votes")
     assert [len(votes) > 3 for votes in found["votes"]] == [True] * int(seeds)
+    priced = [[name for name in votes if name.startswith("best-of-")] for votes in found["votes"]]
+    assert all(len(names) == 2 for names in priced), "votes at the price of votes"
     text = page.read_text()
     assert "difference [95 %]" in text
     assert "difference from votes" in text

@@ -209,7 +209,8 @@ def summarise(found: Sequence[Mapping[str, Mapping[str, Measured]]]) -> list[Row
         cells = dict[str, str | float]()
         for setting in found[0]:
             scores, least, most = ([seed[setting][name].score for seed in found] for name in (system, CHANCE, BEST))
-            gained = (compute_mean(scores) - compute_mean(least)) / (compute_mean(most) - compute_mean(least))
+            whole = compute_mean(most) - compute_mean(least)
+            gained = (compute_mean(scores) - compute_mean(least)) / whole if whole else "-"
             cells[f"{setting} [95 %]"] = str(compute_student_interval(scores).clip(0, 1))
             cells[f"{setting}, share of the gain"] = gained
         every = [seed[setting][system] for seed in found for setting in seed]

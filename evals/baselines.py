@@ -132,6 +132,10 @@ class VotingConfig(BaselineConfig):
     samples: int | None = Field(default=None, ge=1, le=1000)
 
 
+ANSWERS = 15
+"""Answers of `single` in a comparison that sets no other number: for as many, of two calls each, 30 calls have room."""
+
+
 class OneCallConfig(VotingConfig):
     """Config of an agent that is asked once by default."""
 

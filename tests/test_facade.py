@@ -255,6 +255,8 @@ def test_teams_are_compared_under_one_cap_of_calls() -> None:
         selfwire.compare(["cot", "cot"], SUMS[:4], grade)
     with pytest.raises(selfwire.errors.ConfigError, match="not 'one agent'"):
         selfwire.compare({"one agent": "single"}, SUMS[:4], grade)
+    with pytest.raises(selfwire.errors.ConfigError, match="'best-of-3' is the name of votes"):
+        selfwire.compare({"best-of-3": "cot"}, SUMS[:4], grade)
 
 
 def test_models_may_be_objects_and_a_saved_team_remembers_the_name_of_its_own() -> None:

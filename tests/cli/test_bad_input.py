@@ -205,8 +205,12 @@ def refused(home: Path, *arguments: str) -> str:
             "--votes names a baseline whose answers vote, single, cot, direct, and not 'hiva'",
         ),
         (
-            ("compare", "best-of-3=cot", "--benchmark", "archive", "--votes", "cot"),
-            "'best-of-3' is the name of a baseline that is measured too",
+            ("compare", "cot", "more=single", "--benchmark", "archive", "--votes", "cot"),
+            "--votes are beside systems that are not one agent which votes itself",
+        ),
+        (
+            ("compare", "best-of-3=cot", "--benchmark", "archive"),
+            "'best-of-3' is the name of votes at a system's price; give the system another",
         ),
         (
             ("compare", "cot", "--benchmark", "archive", "--set", "cot=3"),

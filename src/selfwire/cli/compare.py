@@ -12,11 +12,11 @@ from selfwire.cli.evaluate import parse_entry, run_command
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import CONTESTANTS, method_names
 from selfwire.core.values import to_plain_json
-from selfwire.evals.baselines import BASELINES
+from selfwire.evals.baselines import ANSWERS, BASELINES
 from selfwire.graphs.method import find_method
 from selfwire.runs.open import GROUPS
 from selfwire.runs.spec import PreEvolutionSpec, SystemSpec
-from selfwire.runs.votes import ONE, refuse_names_of_votes
+from selfwire.runs.votes import ONE, list_lone, refuse_names_of_votes
 
 METHODS = tuple(name for name in method_names() if name not in CONTESTANTS)
 AT_CAP = {"direct-at-cap": "direct", "cot-at-cap": "cot"}
@@ -36,7 +36,13 @@ Targets = Annotated[
     list[str] | None,
     typer.Argument(help="Methods, baselines, saved teams; or all, methods, baselines; NAME=TARGET gives one a name."),
 ]
-Cap = Annotated[int | None, typer.Option(help="Most model calls for a task, for every system.")]
+Cap = Annotated[
+    int | None,
+    typer.Option(
+        help=f"Most model calls for a task, for every system. {REFERENCE} votes on {ANSWERS} answers below it (--set "
+        f"{REFERENCE}.samples=N), {' and '.join(AT_CAP)} on as many as it allows."
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -136,9 +142,14 @@ def compare(
     if evolving is None:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")
     against = against or next((entry.name for entry in entries if entry.name == REFERENCE), "")
+    refuse_names_of_votes(entry.name for entry in entries)
     if votes is not None:
-        refuse_names_of_votes(entries)
-        entries = (*entries, make_voter(votes))
+        voter = make_voter(votes)
+        if len(list_lone(entries)) == len(entries):
+            raise ConfigError(
+                "--votes are beside systems that are not one agent which votes itself; name one"
+            )
+        entries = (*entries, voter)
     run_command(ctx, entries, "compare", seeds=seeds, votes=votes is not None, against=against, evolving=evolving)
 
 
@@ -173,6 +184,8 @@ def parse_systems(targets: list[str], config: Mapping[str, Any], without: list[s
         fields = to_plain_json(own)
         if known := AT_CAP.get(target):
             target, fields = f"{target}={known}", {"samples": None, **fields}
+        elif parse_entry(target, {}, []).target == REFERENCE:
+            fields = {"samples": ANSWERS, **fields}
         found.append(parse_entry(target, fields, parts.get(name, [])))
     names = {entry.name for entry in found}
     if strangers := sorted({*config, *parts} - names):

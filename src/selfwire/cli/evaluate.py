@@ -12,7 +12,7 @@ import typer
 from selfwire.cli import options, output
 from selfwire.cli.commands import FAILED
 from selfwire.cli.error_handling import print_before_exit
-from selfwire.cli.json_output import add_result
+from selfwire.cli.json_output import add_result, keep_results
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.trajectories import print_broken_tools
 from selfwire.core.errors import ConfigError
@@ -49,7 +49,7 @@ from selfwire.runs.record import compute_code_hash, compute_config_hash, shorten
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.systems import switch_off
 from selfwire.runs.training import describe_router
-from selfwire.runs.votes import ONE, build_votes_table, make_votes_request
+from selfwire.runs.votes import ONE, build_votes_table, list_lone, make_votes_request
 from selfwire.store.library import format_home_option
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
@@ -173,21 +173,23 @@ def _compare_seeds(
     name = f"{request.command}-{shorten_name(request.benchmark)}-{same[:6]}"
     spent, found, priced = Usage(), list[tuple[SystemSummary, ...]](), list[dict[str, SystemSummary]]()
 
-    def run(asked: EvaluateSpec, suffix: str) -> tuple[SystemSummary, ...]:
+    def run(asked: EvaluateSpec, suffix: str) -> tuple[tuple[SystemSummary, ...], ResultTable]:
         nonlocal spent
         left = compute_left(asked.budget, spent, Usage())
         with start_or_resume(asked.replace(budget=left), folder, f"{name}{suffix}", Given()) as opened:
             lines = run_and_report(opened, folder, {**given, "markdown": None}, AGAIN)
             spent += opened.spent
-        return lines
+            return lines, build_results_table(opened, lines)
 
     for seed in range(request.seed, request.seed + seeds):
         seeded = request.replace(seed=seed)
-        found.append(run(seeded, f"-s{seed}"))
+        systems, compared = run(seeded, f"-s{seed}")
+        found.append(systems)
         if votes:
-            lines = {line.info.name: line for line in found[-1]}
-            asked = make_votes_request(seeded, lines, ONE)
-            more = run(asked, f"-s{seed}-votes") if asked else ()
+            lines = {line.info.name: line for line in systems}
+            asked = make_votes_request(seeded, lines, ONE, list_lone(seeded.entries))
+            with keep_results():  # what `--json` prints is of the comparison
+                more = run(asked, f"-s{seed}-votes")[0] if asked else ()
             priced.append({**{line.info.name: line for line in more}, **lines})
     tables = [_describe_seeds(request, found, spent)] if seeds > 1 else []
     if votes:
@@ -196,7 +198,7 @@ def _compare_seeds(
     for table in tables:
         output.show_standings(table)
     if given["markdown"]:
-        output.write_markdown(tables, given["markdown"])
+        output.write_markdown(tables if seeds > 1 else [compared, *tables], given["markdown"])
     exit_on_errors([line for lines in found for line in lines[1:]], given["max_errors"], AGAIN)
 
 

@@ -5,8 +5,8 @@ fields. Nothing here imports a framework, so that commands which only read begin
 """
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from functools import wraps
 from inspect import Parameter, signature
@@ -98,6 +98,17 @@ def add_result(**fields: Any) -> None:
     found = _FOUND.get()
     if found is not None:
         found |= fields
+
+
+@contextmanager
+def keep_results() -> Iterator[None]:
+    """Take back what a block adds to the object that `--json` prints; what a failing block has added stays."""
+    found = _FOUND.get()
+    before = dict(found or {})
+    yield
+    if found is not None:
+        found.clear()
+        found |= before
 
 
 def print_error(error: str, given: Sequence[str], commands: Collection[str]) -> None:

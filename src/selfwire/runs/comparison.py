@@ -27,6 +27,7 @@ from selfwire.runs.open import MODEL, CallOptions, FoundTeam, Given, TaskSets, T
 from selfwire.runs.record import make_run_name, open_in_thread, shorten_name
 from selfwire.runs.results import FAULT, Comparison, Evaluation
 from selfwire.runs.spec import STAMP, EvaluateSpec, SystemSpec, require_names
+from selfwire.runs.votes import refuse_names_of_votes
 
 USUAL = {"eval": 100, "compare": 60}
 """Tasks by command, where their number is not given."""
@@ -82,6 +83,7 @@ async def compare_teams(
     if len(by_name) < len(found):
         raise ConfigError("two teams are called alike; give a mapping with a name for each")
     require_names("a team", by_name)
+    refuse_names_of_votes(by_name)
     fields = {**config, "command": "compare"}
     manager = await asyncio.to_thread(open_evaluation, by_name, tasks, options, fields)
     async with open_in_thread(manager) as opened:

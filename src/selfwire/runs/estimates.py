@@ -26,7 +26,7 @@ from selfwire.runs.proof import ALWAYS
 from selfwire.runs.record import get_runs_folder
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, SystemSpec
 from selfwire.runs.training import describe_router
-from selfwire.runs.votes import ONE
+from selfwire.runs.votes import ONE, list_lone
 
 AnyRequest = TypeVar("AnyRequest", EvolveSpec, EvaluateSpec)
 
@@ -142,8 +142,9 @@ def estimate_evaluation(
         asked_for = evolution.evolve_request.replace(models=models)
         found += _estimate_evolution(asked_for, home, validate_evolution(evolution.evolve_request, home))
     if votes:
-        found += _estimate_votes(request, home, (ONE,))
-    title = f"dry run of {', '.join(request.targets)} on {request.benchmark}{f', {seeds} seeds' if seeds > 1 else ''}"
+        found += _estimate_votes(request, home, list_lone(request.entries))
+    names = [*(entry.target for entry in request.entries if entry.name != ONE), *["votes at their price"] * votes]
+    title = f"dry run of {', '.join(names)} on {request.benchmark}{f', {seeds} seeds' if seeds > 1 else ''}"
     assumes = (
         f"{len(plan.tasks)} tasks, of methods what they take offline, {WITHIN}, or all their rounds, of baselines 1 "
         f"to {2 * LOOP:g} calls per agent with tools; set --calls-per-task, {BINDING}"
@@ -154,6 +155,8 @@ def estimate_evaluation(
 def _estimate_votes(request: EvaluateSpec, home: Path | None, singles: Sequence[str]) -> CostEstimate:
     """Estimate votes that cost as much as the answers of the systems but `singles`."""
     priced = tuple(entry for entry in request.entries if entry.name not in singles)
+    if not priced:
+        return CostEstimate()
     return estimate_evaluation(request.replace(evolving=None, entries=priced, against=""), home)
 
 

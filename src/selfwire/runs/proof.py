@@ -138,7 +138,7 @@ def make_entries(systems: Sequence[SystemSpec]) -> tuple[SystemSpec, ...]:
     for entry in others:
         if entry.name in ALWAYS:
             raise ConfigError(f"{entry.name!r} is the name of a baseline of every proof; give the system another")
-    refuse_names_of_votes(others)
+    refuse_names_of_votes(entry.name for entry in others)
     if not others:
         raise ConfigError(f"a proof needs a system beside {' and '.join(ALWAYS)}; name some with --systems")
     singles = (SystemSpec(name=name, target=name) for name in ALWAYS)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from selfwire.core.errors import ConfigError
+from selfwire.evals.baselines import BASELINES, SingleAgent
 from selfwire.evals.table import (
     Column,
     ResultTable,
@@ -21,13 +22,25 @@ BEST_OF = "best-of-"
 ONE = f"{BEST_OF}1"
 """Name of a single answer, by whose price the others are counted."""
 MOST_SAMPLES = 1000
+LONE = frozenset(name for name, baseline in BASELINES.items() if issubclass(baseline, SingleAgent))
+"""Baselines of one agent, which vote themselves: no votes are asked for at their price."""
 
 
-def refuse_names_of_votes(entries: Iterable[SystemSpec]) -> None:
+def is_of_votes(name: str) -> bool:
+    """Whether a name is that of votes: `BEST_OF` and a number."""
+    return re.fullmatch(rf"{BEST_OF}\d+", name) is not None
+
+
+def refuse_names_of_votes(names: Iterable[str]) -> None:
     """Raise a ConfigError if a system has the name of votes."""
-    for entry in entries:
-        if re.fullmatch(rf"{BEST_OF}\d+", entry.name):
-            raise ConfigError(f"{entry.name!r} is the name of a baseline that is measured too; give the system another")
+    for name in names:
+        if is_of_votes(name):
+            raise ConfigError(f"{name!r} is the name of votes at a system's price; give the system another")
+
+
+def list_lone(entries: Iterable[SystemSpec]) -> list[str]:
+    """List the names of baselines of one agent."""
+    return [entry.name for entry in entries if entry.target in LONE]
 
 
 def count_samples(line: SystemSummary, voter: SystemSummary) -> int:
@@ -82,7 +95,7 @@ def get_votes(lines: Mapping[str, SystemSummary], system: str, voter: str = ONE)
 def count_answers(line: SystemSummary) -> str:
     """The number of answers that votes were made of, by their name; 1 for a single answer of another name."""
     name = line.info.name
-    return name.removeprefix(BEST_OF) if name.startswith(BEST_OF) else "1"
+    return name.removeprefix(BEST_OF) if is_of_votes(name) else "1"
 
 
 def build_votes_table(seeds: Sequence[Mapping[str, SystemSummary]], chosen: Sequence[str] = ()) -> ResultTable:
@@ -95,7 +108,11 @@ def build_votes_table(seeds: Sequence[Mapping[str, SystemSummary]], chosen: Sequ
     Raises:
         KeyError: votes were not measured.
     """
-    there = [name for name in seeds[0] if not name.startswith(BEST_OF) and seeds[0][name].spend.calls]
+    there = [
+        name
+        for name, line in seeds[0].items()
+        if not is_of_votes(name) and line.info.target not in LONE and line.spend.calls
+    ]
     names = [*(chosen or there)]
     votes = {name: tuple(get_votes(lines, name) for lines in seeds) for name in names}
     own = {name: tuple(lines[name] for lines in seeds) for name in names}

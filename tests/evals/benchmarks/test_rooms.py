@@ -102,3 +102,9 @@ def test_the_table_shows_the_share_of_the_gain_from_chance_to_the_right_two() ->
         "0.75",
     ]
     assert lines[KABB]["calls/task"] == "7.00"
+
+
+def test_a_share_of_no_gain_is_none() -> None:
+    seed = {"4 agents, claims": dict.fromkeys(SYSTEMS, Measured(score=0.5, calls=3.0, agents=2.0))}
+    shares = [row for row in summarise([seed, seed]) if row.column.endswith("share of the gain")]
+    assert [row.note for row in shares] == ["-"] * len(SYSTEMS)

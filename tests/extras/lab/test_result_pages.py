@@ -287,6 +287,9 @@ def test_a_table_of_methods_has_a_row_for_each_with_what_it_was_before_its_contr
     assert cells["dytopo"]["before"] == "-"
     assert cells["dytopo"]["from self-refine"].startswith("+0.00 [")
     assert cells["hiva"]["calls/task"] == "1.5"
+    keep_scores(results[:2], tmp_path / "kept.jsonl")
+    [line] = [line for line in fill_page(page).splitlines() if line.startswith("| hiva |")]
+    assert line.split(" | ")[4:6] == ["-", "-"]
 
 
 def test_claims_say_which_stand_among_all_of_the_page(tmp_path: Path) -> None:
@@ -348,11 +351,28 @@ def test_scores_are_told_by_kind_of_task_over_all_seeds(tmp_path: Path) -> None:
     scores = ({"rule": (0.0,) * 3, "a": (1.0, 0.0, None), "c": (0.0, 0.5, 1.0)},) * 2
     keep_scores([write_results(tmp_path / f"{seed}.jsonl", found, seed) for seed, found in enumerate(scores)], kept)
     head, _, *rows = [line for line in fill_page(page).splitlines() if line.startswith("|")]
-    assert head == "| system | bridge, 2 tasks [95 %] | single, 2 tasks [95 %] |"
+    assert head == "| system | bridge, 4 tasks [95 %] | single, 2 tasks [95 %] |"
     assert rows[0].startswith("| a | 0.00 [")
     assert rows[1].startswith("| c | 0.75 [")
     assert " | 1.00 [" in rows[0]
     assert " | 0.00 [" in rows[1]
     kept.write_text(kept.read_text().replace('"kinds":["single","bridge","bridge"]', '"kinds":[]'))
     with pytest.raises(ConfigError, match="does not name the kinds of its tasks"):
+        fill_page(page)
+
+
+def test_only_best_of_and_a_number_is_the_name_of_votes(tmp_path: Path) -> None:
+    page, kept = tmp_path / "page.md", tmp_path / "kept.jsonl"
+    page.write_text("<!-- table: systems rows=kept.jsonl against=a -->\n<!-- end of table -->\n")
+    scores = {"rule": (0.0,) * 3, "a": (1.0, 0.0, 0.0), "best-of-breed": (1.0, 1.0, 0.0), "best-of-2": (1.0,) * 3}
+    keep_scores([write_results(tmp_path / "1.jsonl", scores, seed=0)], kept)
+    assert [row[2:].split(" | ")[0] for row in fill_page(page).splitlines()[3:-1]] == ["rule", "a", "best-of-breed"]
+
+
+def test_rows_of_votes_alone_are_no_comparison(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table: systems rows=kept.jsonl against=single -->\n<!-- end of table -->\n")
+    votes = write_results(tmp_path / "1.jsonl", {"trivial": (0.0,) * 3, "best-of-2": (1.0,) * 3}, seed=0)
+    keep_scores([votes], tmp_path / "kept.jsonl")
+    with pytest.raises(ConfigError, match="holds votes alone; keep the results of their comparison"):
         fill_page(page)

@@ -1,5 +1,6 @@
 """Several systems in one run: equal caps, evolution first, what was learned from is left out."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from selfwire.cli.commands import STOPPED
 from selfwire.cli.compare import parse_systems
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Budget, Usage
+from selfwire.evals.baselines import ANSWERS
 from selfwire.evals.statistics import compute_paired_interval
 from selfwire.evals.table import Column, SystemInfo, SystemSummary, build_table, compute_difference, read_results
 from selfwire.runs.evaluation import OpenEvaluation, load_request_tasks, validate_request
@@ -125,6 +127,8 @@ def test_names_words_config_fields_and_parts_of_systems() -> None:
     assert votes == {"direct-at-cap": ("direct", {"samples": None}), "cot-at-cap": ("cot", {"samples": None})}
     [alone] = parse_systems(["direct-at-cap"], {"direct-at-cap": {"samples": 4}}, [])
     assert (alone.name, alone.target, alone.config) == ("direct-at-cap", "direct", {"samples": 4})
+    lone = parse_systems(["single", "one=single", "more=single", "cot"], {"more": {"samples": 40}}, [])
+    assert [one.config for one in lone] == [{"samples": ANSWERS}, {"samples": ANSWERS}, {"samples": 40}, {}]
     with pytest.raises(ConfigError, match="'c' does not take part; systems are hiva"):
         parse_systems(["hiva"], {"c": {"k": 1}}, [])
     with pytest.raises(ConfigError, match=r"as hiva\.field=value"):
@@ -231,3 +235,19 @@ def test_two_columns_of_one_name_keep_their_own_cells() -> None:
     table = build_table(columns, [1, 2])
     assert table.head == ("score", "score")
     assert table.rows == (("1", "10"), ("2", "20"))
+
+
+@pytest.mark.parametrize("seeds", ["1", "2"])
+def test_what_json_and_markdown_say_beside_votes_is_of_the_comparison(tmp_path: Path, seeds: str) -> None:
+    page, asked = tmp_path / "m.md", ("self-refine", "single", "--benchmark", "archive", "--tasks", "2")
+    more = ("--votes", "single", "--seeds", seeds, "--json", "--markdown", str(page))
+    found = json.loads(call(tmp_path, "compare", *asked, *more).stdout)
+    assert [system["name"] for system in found["systems"]][-3:] == ["self-refine", "single", "best-of-1"]
+    assert found["against"] == "single"
+    assert not found["run"].endswith("-votes")
+    assert [len(votes) > 3 for votes in found["votes"]] == [True] * int(seeds)
+    priced = [[name for name in votes if name.startswith("best-of-")] for votes in found["votes"]]
+    assert all(len(names) == 2 for names in priced), "votes at the price of votes"
+    text = page.read_text()
+    assert "difference [95 %]" in text
+    assert "difference from votes" in text

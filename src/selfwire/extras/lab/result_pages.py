@@ -57,7 +57,7 @@ from selfwire.extras.lab.code_version import CodeVersion
 from selfwire.extras.lab.worlds.catalogue import World, load_world
 from selfwire.extras.lab.worlds.gains import Claim, WorldResult, list_claim_columns
 from selfwire.runs.proof import build_proof_table, read_proof
-from selfwire.runs.votes import BEST_OF, build_votes_table, get_votes
+from selfwire.runs.votes import ONE, build_votes_table, get_votes, is_of_votes
 
 END = "<!-- end of table -->"
 TABLE = re.compile(rf"(<!-- table: (\w+) ?([^\n]*?) ?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
@@ -168,7 +168,7 @@ def _read_seeds(path: Path) -> list[dict[str, SystemSummary]]:
     first: KeptHead | None = None
     for head, lines in read_kept_runs(path):
         first = first or head
-        voting = all(line.info.name.startswith((BEST_OF, TRIVIAL)) for line in lines)
+        voting = all(line.info.name == TRIVIAL or is_of_votes(line.info.name) for line in lines)
         for what in ("benchmark", "model", *(() if voting else ("calls_per_task",))):
             if getattr(head, what) != getattr(first, what):
                 raise ConfigError(f"{path} holds runs of {what} {getattr(first, what)} and {getattr(head, what)}")
@@ -178,7 +178,7 @@ def _read_seeds(path: Path) -> list[dict[str, SystemSummary]]:
         if twice := sorted(whole.keys() & own.keys() - {TRIVIAL}):
             raise ConfigError(f"{path} holds two runs of {twice[0]} with seed {head.seed}; keep one of each")
         whole.update({name: line for name, line in own.items() if name not in whole})
-    named = [[name for name in lines if not name.startswith(BEST_OF)] for lines in seeds.values()]
+    named = [[name for name in lines if not is_of_votes(name)] for lines in seeds.values()]
     for seed, names in zip(seeds, named, strict=True):
         if names != named[0]:
             raise ConfigError(f"{path} holds runs of different systems, in seeds {next(iter(seeds))} and {seed}")
@@ -187,7 +187,9 @@ def _read_seeds(path: Path) -> list[dict[str, SystemSummary]]:
 
 def _summarise(path: Path, against: str) -> tuple[SeedSummary, ...]:
     """Sum up the systems of a file over its seeds, without votes, whose number differs by seed."""
-    seeds = [[line for name, line in lines.items() if not name.startswith(BEST_OF)] for lines in _read_seeds(path)]
+    seeds = [[line for name, line in lines.items() if not is_of_votes(name)] for lines in _read_seeds(path)]
+    if any(not lines or lines[-1].info.name == TRIVIAL for lines in seeds):
+        raise ConfigError(f"{path} holds votes alone; keep the results of their comparison with them")
     return summarise_seeds(seeds, against)
 
 
@@ -263,7 +265,7 @@ def _format_methods(page: Path, given: Mapping[str, str]) -> str:
     votes = {
         name: SeedSummary(tuple(get_votes(lines, name) for lines in seeds), systems[name].lines)
         for name in named
-        if systems[name].whole.spend.calls
+        if systems[name].whole.spend.calls and all(ONE in lines for lines in seeds)
     }
 
     def show(end: str) -> Callable[[str], str]:
@@ -367,6 +369,7 @@ def _list_code_versions(path: Path) -> list[CodeVersion]:
 def _format_kinds(page: Path, given: Mapping[str, str]) -> str:
     path = page.parent / given["rows"]
     heads = [head for head, _ in read_kept_runs(path)]
+    by_seed = {head.seed: head for head in heads}  # runs of a seed have the same tasks
     if not all(head.kinds for head in heads):
         raise ConfigError(f"{path} does not name the kinds of its tasks; `selfwire results --keep` writes them today")
     by_task = {task: kind for head in heads for task, kind in zip(head.tasks, head.kinds, strict=True)}
@@ -378,7 +381,7 @@ def _format_kinds(page: Path, given: Mapping[str, str]) -> str:
 
     columns = [Column[str]("system", str)]
     for kind in sorted({*by_task.values()}):
-        title = f"{kind}, {len(list_scores(names[0], kind))} tasks [95 %]"
+        title = f"{kind}, {sum(head.kinds.count(kind) for head in by_seed.values())} tasks [95 %]"
         columns.append(Column(title, lambda name, kind=kind: str(compute_score_interval(list_scores(name, kind)))))  # type: ignore[misc]
     return build_table(columns, names).markdown
 

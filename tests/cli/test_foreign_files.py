@@ -43,14 +43,14 @@ SMALL = tuple("--gate mean --train 4 --gate-size 4 --gate-tasks 4 --batch 4 --te
 HARMLESS = {
     "against", "anyway", "approve", "as", "at", "baselines", "batch", "benchmark", "budget-calls", "budget-seconds",
     "budget-tokens", "budget-usd", "calls-per-task", "check", "checkpoint-every", "checks", "concurrency", "corpus",
-    "crossed", "curve", "data-split", "details", "device", "dry-run", "embedder", "error", "evolve", "executor", "feedback",
-    "freeze", "gate", "gate-size", "gate-tasks", "grading-timeout", "input-field", "iterations", "json",
+    "crossed", "curve", "data-split", "details", "device", "dry-run", "embedder", "error", "evolve", "executor",
+    "feedback", "freeze", "gate", "gate-size", "gate-tasks", "grading-timeout", "input-field", "iterations", "json",
     "judge-model", "least", "limit", "margin", "max-errors", "max-tokens", "mermaid", "meta-model", "method",
     "model", "models", "name", "objective", "open", "paper", "port", "price", "prices", "process-reward", "prune",
     "question", "reference-field", "requests-at-once", "requests-per-minute", "retries", "retriever", "router",
     "rubric", "seed", "seeds", "sentences", "set", "show", "split", "structured", "task", "tasks",
-    "team", "test", "timeout", "tokens-per-minute", "train", "training", "unrated", "updates", "variants", "votes", "window",
-    "without", "workers", "world", "worth",
+    "team", "test", "timeout", "tokens-per-minute", "train", "training", "unrated", "updates", "variants", "votes",
+    "window", "without", "workers", "world", "worth",
 }  # fmt: skip
 """Options that a file of the working directory may set: they run no code, and name no address, no home and no file that
 is written."""

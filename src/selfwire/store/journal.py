@@ -266,7 +266,7 @@ class Journal:
         statement = "SELECT key, scope, node, request, reply FROM calls WHERE kind = 'model' AND state = 'settled'"
         where, values = sql.make_condition({name: getattr(scope, name) for name in ("iteration", "phase", "task")})
         found = await self._read(f"{statement} AND {where} ORDER BY rowid", *values)
-        return [(key, *row) for key, place, *row in found if place == scope.at(node=row[0]).key]  # type: ignore[misc]
+        return [(key, *row) for key, place, *row in found if place == scope.at(node=row[0]).key]
 
     async def retry_replies(self, scope: Scope) -> bool:
         """Forget the replies of a place as `retry_call` does; return whether there were any."""

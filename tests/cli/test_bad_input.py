@@ -208,6 +208,7 @@ def refused(home: Path, *arguments: str) -> str:
             ("compare", "cot", "more=single", "--benchmark", "archive", "--votes", "cot"),
             "--votes are beside systems that are not one agent which votes itself",
         ),
+        (("measures", "x", "--curve", "--crossed"), "--curve and --crossed are two tables; ask for one of them"),
         (
             ("compare", "best-of-3=cot", "--benchmark", "archive"),
             "'best-of-3' is the name of votes at a system's price; give the system another",

@@ -146,9 +146,7 @@ def compare(
     if votes is not None:
         voter = make_voter(votes)
         if len(list_lone(entries)) == len(entries):
-            raise ConfigError(
-                "--votes are beside systems that are not one agent which votes itself; name one"
-            )
+            raise ConfigError("--votes are beside systems that are not one agent which votes itself; name one")
         entries = (*entries, voter)
     run_command(ctx, entries, "compare", seeds=seeds, votes=votes is not None, against=against, evolving=evolving)
 

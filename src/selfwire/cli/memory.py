@@ -327,6 +327,8 @@ def measures(
     home: options.Home = None,
 ) -> None:
     """Show the topology measures of a run's training, by quarter and by sort of question, or its learning curve."""
+    if curve and crossed:
+        raise ConfigError("--curve and --crossed are two tables; ask for one of them")
     found = [done for place, done in read_trajectories(home, run) if place.endswith(TRAIN)]
     if not found:
         raise ConfigError(f"run {run!r} has no trajectories of training yet; look with `selfwire show {run}`")

@@ -92,7 +92,7 @@ def test_the_same_command_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None
     more = json.loads(call(tmp_path, "compare", "direct", "cot", *SMALL, "--seeds", "4").stdout)
     assert more["systems"][1]["seeds"][:3] == first["systems"][1]["seeds"]
     refused = call(tmp_path, "compare", "direct", "cot", *SMALL, "--out", "x.jsonl", code=2)
-    assert "each seed is a run of its own" in refused.stderr
+    assert "seeds, and votes, are runs of their own" in refused.stderr
     stopped = call(tmp_path, "compare", "direct", "cot", *SMALL, "--tasks", "7", "--budget-calls", "10", code=3)
     assert "10 of 10 calls" in stopped.stderr
 

@@ -16,7 +16,7 @@ SMALL = ("prove", "--benchmark", "archive", "--systems", "self-refine", "--tasks
     [
         (("--systems", "direct"), "a proof needs a system beside direct and cot; name some with --systems"),
         (("--systems", "cot=hiva"), "'cot' is the name of a baseline of every proof; give the system another"),
-        (("--systems", "best-of-3=hiva"), "'best-of-3' is the name of a baseline"),
+        (("--systems", "best-of-3=hiva"), "'best-of-3' is the name of votes at a system's price"),
         (("--systems", "nobody"), "methods are"),
         (("--benchmark", "nothing"), "unknown benchmark 'nothing'"),
         (("--grader", "f1"), "--grader would do nothing: they are for tasks of your own"),

@@ -120,6 +120,19 @@ class Signing(BaseChatModel):
 signing = Signing()
 
 
+class Sealing(Signing):
+    """Seals without a server, and keeps a line for each call."""
+
+    def _generate(self, messages, stop=None, run_manager=None, **given):
+        with open("sealed.txt", "a") as sealed:
+            sealed.write("sealed\\n")
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("x", additional_kwargs={"seal": b"\\xff"}))])
+
+
+def seal(state: State):
+    return note(Sealing().invoke(write(state)).text)
+
+
 def ask_with_bytes(state: State):
     media = {"type": "media", "mime_type": "audio/mp3", "data": b"\\xff\\xfe"}
     reply = signing.invoke([("user", [{"type": "text", "text": write(state)}, media])])
@@ -209,6 +222,7 @@ def fail(state: State):
 
 
 failing = chain(ask, fail)
+sealed_and_failing = chain(seal, fail)
 
 
 def swallow(state: State):
@@ -403,6 +417,12 @@ def test_a_task_whose_program_fails_is_asked_again_only_by_request(home: Path, m
     assert len(model.asked) == 2 * TASKS
     call(home, "eval", "--resume", run_of(home), "--retry-failed", code=FAILED)
     assert len(model.asked) == 4 * TASKS
+
+
+def test_a_task_whose_replies_cannot_be_given_again_is_asked_again_once(home: Path, model: Samples) -> None:
+    call(home, *evaluate("sealed_and_failing"), code=FAILED)
+    call(home, "eval", "--resume", run_of(home), "--retry-failed", code=FAILED)
+    assert len(Path("sealed.txt").read_text().splitlines()) == 2 * TASKS
 
 
 def test_a_task_that_was_asked_again_goes_on_with_its_new_replies(home: Path, model: Samples) -> None:

@@ -230,12 +230,18 @@ def test_programs_of_every_sort_show_what_follows(
     assert {text.name for text in prompts if text.is_first} == (first or edges.keys())
 
 
+@pytest.mark.parametrize("written", ["    found = first.invoke(state)\n", ""])
 def test_graphs_that_a_node_calls_follow_each_other_in_their_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    Path("calls_app.py").write_text(CALLS)
+    calls = (
+        CALLS
+        if written
+        else CALLS.replace("    found = first.invoke(state)\n", "").replace("(found)", "(first.invoke(state))")
+    )
+    Path("calls_app.py").write_text(calls)
     topology = OwnGraph("calls_app:graph", {}).seed().topology
     assert topology.entry == "first-research"
     found = {*map(str, topology.edges)}

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, PrivateAttr, model_validator
 
 from selfwire.core.chat import ChatMessage, ToolSpec
 from selfwire.core.errors import ConfigError
@@ -115,3 +115,20 @@ def test_a_class_that_derives_a_text_from_its_models_name_is_refused_a_copy() ->
         rename_model(Addressed(model_name="dear", responses=[]), "own:cheap")
     made = rename_model(Addressed(model_name="dear", address="models/dear-2", responses=[]), "own:cheap")
     assert get_identity(made).name == "own:cheap"
+    made = rename_model(Addressed(model_name="dear", address="http://dear:8080/v1", responses=[]), "own:cheap")
+    assert get_identity(made).name == "own:cheap"
+
+
+class Hidden(Addressed):
+    """Keeps what it derives to itself."""
+
+    _url: str = PrivateAttr("")
+
+    def model_post_init(self, _: Any) -> None:
+        """Derive it."""
+        self._url = f"projects/p/models/{self.model_name}"
+
+
+def test_a_private_text_of_a_class_that_is_derived_from_its_models_name_is_seen() -> None:
+    with pytest.raises(ConfigError, match="own:dear by Hidden, which has the name in its '_url' too"):
+        rename_model(Hidden(model_name="dear", address="a", responses=[]), "own:cheap")

@@ -139,7 +139,7 @@ class CallMeter(BaseCallbackHandler):
     def __post_init__(self) -> None:
         self._under_way = dict[UUID, CallUnderWay]()
         self._replies = list[tuple[tuple[str, str], Reply]]()  # by node and hash of the request, in order
-        self._recalled = 0
+        self._has_sent = False
         self._left = dict[tuple[str, str], deque[Reply]]()
         self._replayable = set[UUID]()
 
@@ -149,7 +149,6 @@ class CallMeter(BaseCallbackHandler):
             reply = CallResult(text).parse(Reply.model_validate_json)
             if MESSAGE in reply.metadata:
                 self._replies.append(((node, digest), reply))
-        self._recalled = len(self._replies)
         _install()
 
     async def retry(self) -> bool:
@@ -158,8 +157,7 @@ class CallMeter(BaseCallbackHandler):
         Returns:
             False where a call was sent, and without `Journal.retry_failed`.
         """
-        is_sent = self.failed or len(self._replies) > self._recalled
-        return not is_sent and await self.journal.retry_replies(self.scope)
+        return not self._has_sent and await self.journal.retry_replies(self.scope)
 
     def begin(self) -> None:
         """Begin an attempt, whose calls get the replies so far, in their order, before any is sent."""
@@ -282,7 +280,7 @@ class CallMeter(BaseCallbackHandler):
         except BudgetError as error:
             self.refusal = self.refusal or error
             raise
-        self._under_way[run_id] = call._replace(reservation=reservation)
+        self._has_sent, self._under_way[run_id] = True, call._replace(reservation=reservation)
 
     def _record(self, call: CallUnderWay, text: str, usage: Usage, message: AIMessage | None) -> None:
         """Pay for a call and record its reply, with the message if another call may get it."""

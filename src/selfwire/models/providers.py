@@ -372,8 +372,9 @@ def rename_model(model: BaseChatModel, name: str) -> BaseChatModel:
             'prompt\'s model away with SetModel(PROMPT, ""), and choose it in the code'
         )
     word = re.compile(rf"(?<![\w-]){re.escape(known.model)}(?![\w-])")
-    texts = {key: value for key, value in vars(made).items() if isinstance(value, str) and key not in (field, "name")}
-    if derived := next((key for key, value in texts.items() if word.search(value)), ""):
+    held = {**vars(made), **(made.__pydantic_private__ or {})}
+    texts = {key: value for key, value in held.items() if isinstance(value, str) and key not in (field, "name")}
+    if derived := next((key for key, value in texts.items() if word.search(urlsplit(value).path)), ""):  # no host
         raise ConfigError(
             f"the program asks {known.name} by {kind.__name__}, which has the name in its {derived!r} too; take the "
             'prompt\'s model away with SetModel(PROMPT, ""), and choose it in the code'

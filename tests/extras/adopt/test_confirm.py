@@ -304,6 +304,12 @@ def test_a_program_changes_nothing_outside_by_an_open_folder(
     assert len(found.refused) >= 8
 
 
+def test_a_socket_in_the_file_system_is_listed_and_those_of_a_pair_are_let(write: Callable[[str], None]) -> None:
+    tried = "import socket\n[part.close() for part in socket.socketpair()]\ntry:\n    socket.socket(socket.AF_UNIX)\n"
+    write(f"{tried}except OSError:\n    pass\n{GRAPH}")
+    assert [*confirm().refused] == [("app.py:4", "opens a socket in the file system")]
+
+
 UNSEEN = (
     "os.close(os.open('made', os.O_WRONLY | os.O_CREAT, dir_fd=os.open(OUTSIDE, os.O_RDONLY)))",
     "os.mkfifo(OUTSIDE + '/made')",
@@ -311,7 +317,6 @@ UNSEEN = (
     "sqlite3.connect(':memory:').execute('attach ? as a', (OUTSIDE + '/made',)).execute('create table a.t (x)')",
     "ctypes.CDLL(None).open((OUTSIDE + '/made').encode(), os.O_WRONLY | os.O_CREAT, 0o600)",
     "ctypes.CDLL(None).system(('touch ' + OUTSIDE + '/made').encode())",
-    "socket.socket(socket.AF_UNIX).bind(OUTSIDE + '/made')",
     "signal.pidfd_send_signal(os.pidfd_open(PARENT), 0); print('sent')",
     "resource.prlimit(PARENT, resource.RLIMIT_CORE, (0, 0)); print('set')",
 )

@@ -1,10 +1,12 @@
 """Inserted agents in a patch: in every form of a builder, applied by git, and asked as the evolved graph asks."""
 
+import ast
 import asyncio
 import importlib
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from selfwire.core.edits import AddAgent, Rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
+from selfwire.extras.adopt.edge_patch import _drop_element
 from selfwire.extras.adopt.patch import make_patch
 from selfwire.graphs.insertions import (
     BESIDE,
@@ -603,3 +606,20 @@ def test_a_program_of_long_sums_gets_a_patch_or_a_sentence() -> None:
     assert "+def date_checker(state: Desk) -> dict:" in write_patch("long.py:graph", CHECK)
     with pytest.raises(ConfigError, match=r"longer\.py:graph is nested too deeply to be read"):
         write_patch("longer.py:graph", CHECK)
+
+
+@pytest.mark.parametrize(
+    ("node", "left"),
+    [
+        ("a", "[\n    c,  # second\n    d,\n]"),
+        ("c", "[\n    a,  # first\n    d,\n]"),
+        ("d", "[\n    a,  # first\n    c,  # second\n]"),
+    ],
+)
+def test_a_node_on_a_line_of_its_own_goes_with_its_comment(node: str, left: str) -> None:
+    text = "b.add_sequence([\n    a,  # first\n    c,  # second\n    d,\n])"
+    made: Any = ast.parse(text).body[0]
+    call: Any = SimpleNamespace(node=made.value, at=SimpleNamespace(file=SimpleNamespace(text=text, path=Path("x.py"))))
+    edit = _drop_element(call, node)
+    assert edit is not None
+    assert text[: edit.begin] + edit.text + text[edit.end :] == f"b.add_sequence({left})"

@@ -780,7 +780,10 @@ def _drop_element(call: Traced, node: str) -> SourceEdit | None:
     for number, (name, part) in enumerate(parts):
         if name == node and len(parts) > 1:
             around, text = call.node.args[0], call.at.file.text
-            end = _find_closed(call, part, around)
+            end, line = _find_closed(call, part, around), text.rfind("\n", 0, find_span(call, part)[0]) + 1
+            own = re.compile(r"[ \t]*,[ \t]*(?:#[^\n]*)?\n").match(text, end)
+            if own and not text[line : find_span(call, part)[0]].strip():  # on a line of its own, with its comment
+                return SourceEdit(show_path(call.at.file.path), line, own.end(), "")
             begin = _find_closed(call, parts[number - 1][1], around) if number else find_span(call, around)[0] + 1
             comma = None if number else re.compile(r"\s*,[ \t]*").match(text, end)
             if number or comma:

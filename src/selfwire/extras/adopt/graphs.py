@@ -665,7 +665,7 @@ class GraphReader:
         for code in draft.code.list_reached() if draft.code is not None else ():
             for jump in list(code.jumps):
                 self._read_jump(draft, jump, code)
-            for found, call in list(code.graphs):
+            for found, call in sorted(code.graphs, key=lambda known: _find_end(known[1].node)):  # as they are called
                 if get_last_name(getattr(found.node, "func", None)) not in ("create_agent", "create_react_agent"):
                     self._read_subgraph(draft.name, "call", found, call.node, call.at, draft.graph)
                 elif (agent := self.makers.read_agent(found)) is not None:
@@ -951,3 +951,8 @@ def place_of(node: Any, at: Surroundings) -> dict[str, Any]:
     """The place of a node, as fields of `Placed`."""
     line = getattr(node, "lineno", 1)
     return {"file": show_path(at.file.path), "line": line, "end_line": getattr(node, "end_lineno", None) or line}
+
+
+def _find_end(node: Any) -> tuple[int, int]:
+    """Find where an expression ends; a call inside another one's arguments ends, and is made, before it."""
+    return getattr(node, "end_lineno", None) or 0, getattr(node, "end_col_offset", None) or 0

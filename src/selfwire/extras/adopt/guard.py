@@ -9,6 +9,7 @@ it.
 import ctypes
 import os
 import platform
+import socket
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -73,6 +74,8 @@ def restrict(folder: Path, report: Callable[[str, str], None]) -> None:
     def refuse(event: str, given: tuple[Any, ...]) -> None:
         if event in CONNECTING:
             _refuse(f"connects to {_format_address(given)}")
+        elif event == "socket.__new__" and _is_local(given[1]) and sys._getframe(1).f_locals.get("fileno") is None:
+            _refuse("opens a socket in the file system")  # those of a pair have a number
         elif event in STARTING:
             _refuse(f"starts another program ({event})")
         elif event in CHANGING:
@@ -96,6 +99,10 @@ def restrict(folder: Path, report: Callable[[str, str], None]) -> None:
         _ = unshare(NEW_NETWORK) and unshare(NEW_USER | NEW_NETWORK)
         _refuse_local_sockets()
     sys.addaudithook(refuse)
+
+
+def _is_local(family: int) -> bool:
+    return family == getattr(socket, "AF_UNIX", None)
 
 
 class _Filter(ctypes.Structure):

@@ -256,7 +256,10 @@ def _show_copy(made: Any, name: str) -> str:
     call, value = deepcopy(made), ast.Constant(name)
     for keyword in call.keywords:
         keyword.value = value if keyword.arg in MODELS else keyword.value
-    if not _list_names(made):
+    rest = next((keyword for keyword in call.keywords if keyword.arg is None), None)
+    if not _list_names(made) and rest is not None:  # which may have the name
+        rest.value = ast.Dict([None, ast.Constant("model")], [rest.value, value])
+    elif not _list_names(made):
         call.keywords.append(ast.keyword("model", value))
     elif value not in [keyword.value for keyword in call.keywords]:
         call.args[0] = value

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from selfwire.core.task import Task
-from selfwire.extras.offline.archive_language import find_question, find_value, options, parse_question, parts_of
+from selfwire.extras.offline.archive import find_question, find_value, options, parse_question, parts_of
 from selfwire.tools.search import Document
 
 

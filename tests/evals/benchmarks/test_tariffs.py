@@ -14,7 +14,7 @@ from selfwire.core.team import Team, diff_teams
 from selfwire.core.topology import make_chain
 from selfwire.evals.benchmarks.tariffs import FAULTY, TARIFFS, generate_tasks, grade, plant_fault, tariffs
 from selfwire.extras.lab.ablation.plan import Study
-from selfwire.extras.lab.ablation.variants import measure_evolution
+from selfwire.extras.lab.ablation.run import measure_evolution
 from selfwire.runs.evolution import run_single_agent, start_evolution, validate_request
 from selfwire.runs.spec import Sizes
 from selfwire.tools.own import SandboxedTool, give_tools

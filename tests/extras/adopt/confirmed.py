@@ -16,8 +16,7 @@ from contextlib import chdir
 from pathlib import Path
 
 from selfwire.core.errors import ConfigError
-from selfwire.extras.adopt.confirm import confirm_program
-from selfwire.extras.adopt.confirmation import Confirmation
+from selfwire.extras.adopt.confirm import Confirmation, confirm_program
 from selfwire.extras.adopt.reader import read_program
 from tests.extras.adopt.corpus import GRAPHS, find_folder
 

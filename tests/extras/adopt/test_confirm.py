@@ -16,8 +16,7 @@ from selfwire.cli.app import build
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt import confirm as confirming
 from selfwire.extras.adopt.canned import PLAIN, CannedReplies
-from selfwire.extras.adopt.confirm import confine, confirm_program
-from selfwire.extras.adopt.confirmation import Confirmation, tell_unreached
+from selfwire.extras.adopt.confirm import Confirmation, confine, confirm_program, tell_unreached
 from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.reader import read_program
 from selfwire.extras.adopt.sent_texts import RequestTexts, list_unknown

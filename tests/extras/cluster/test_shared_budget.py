@@ -12,7 +12,7 @@ import pytest
 
 from selfwire.core.errors import BudgetError, ConfigError, OutageError
 from selfwire.core.usage import Budget, Usage
-from selfwire.extras.cluster import pool_decisions, shared_pool
+from selfwire.extras.cluster import shared_pool
 from selfwire.extras.cluster.shared_ledger import SERVER, make_budget_address, open_ledger, share_ledger
 from selfwire.models import limits
 from tests import processes
@@ -86,7 +86,7 @@ def test_processes_together_send_no_more_tokens_a_minute_than_the_limit(
 async def test_kill_9_in_mid_call_gives_back_what_was_held_when_the_lease_ends(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_decisions, "LEASE", 1.0)
+    monkeypatch.setattr(shared_pool, "LEASE", 1.0)
     run = share_ledger(address, Budget(calls=5))
     with WireServer(text("hello there")) as wire:
         processes.wait_for(start(address, wire, "first", 2))

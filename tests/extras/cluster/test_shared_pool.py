@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from selfwire.core.errors import BudgetError, ConfigError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget, Usage
-from selfwire.extras.cluster import pool_decisions, shared_ledger, shared_pool
-from selfwire.extras.cluster.pool_decisions import PlaceAsk, Silence, has_place
+from selfwire.extras.cluster import shared_ledger, shared_pool
 from selfwire.extras.cluster.pool_store import AwayError, Holding, PoolStore, ProviderPlaces, SqlitePoolStore
 from selfwire.extras.cluster.shared_ledger import open_ledger, open_store, share_ledger
-from selfwire.extras.cluster.shared_pool import SharedPool
+from selfwire.extras.cluster.shared_pool import PlaceAsk, SharedPool, Silence, has_place
 from selfwire.models.budget import Ledger, Reservation, enforce_deadline
 from selfwire.models.limits import CallSettings, Rate, RateLimits, ResourceAmount, Throttle, get_throttle
 
@@ -195,14 +194,14 @@ async def test_seconds_that_are_over_end_the_calls_of_all_processes_within_one_m
     late = await asyncio.to_thread(open_ledger, address)
     beyond = await asyncio.gather(early, hang(opened(late)))
     assert 0 <= min(beyond)
-    assert max(beyond) <= 2 * pool_decisions.BEAT
+    assert max(beyond) <= 2 * shared_pool.BEAT
 
 
 async def test_a_dead_process_loses_what_it_holds_when_its_lease_ends(
     address: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_decisions, "LEASE", 0.3)
-    monkeypatch.setattr(pool_decisions, "BEAT", 0.1)
+    monkeypatch.setattr(shared_pool, "LEASE", 0.3)
+    monkeypatch.setattr(shared_pool, "BEAT", 0.1)
     run = opened(share_ledger(address, Budget(calls=2)))
     dead = open_ledger(address)
     dead.reserve(CALL, "a").settle(CALL)
@@ -219,11 +218,11 @@ async def test_a_dead_process_loses_what_it_holds_when_its_lease_ends(
 def test_a_process_that_only_seemed_dead_has_its_holds_again(
     address: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_decisions, "LEASE", 0.0)
+    monkeypatch.setattr(shared_pool, "LEASE", 0.0)
     run = opened(share_ledger(address, Budget(calls=1)))
     slow = opened(open_ledger(address))
     hold = slow.reserve(CALL, "a")
-    monkeypatch.setattr(pool_decisions, "LEASE", 60.0)
+    monkeypatch.setattr(shared_pool, "LEASE", 60.0)
     get_pool(slow)._exchange()
     with pytest.raises(BudgetError, match="1 held"):
         run.reserve(CALL, "b")
@@ -375,7 +374,7 @@ async def test_a_request_that_is_cancelled_before_its_start_takes_no_tokens(addr
 async def test_a_process_whose_calls_follow_each_other_lets_others_have_the_only_place(
     address: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_decisions, "TURN", 0.2)
+    monkeypatch.setattr(shared_pool, "TURN", 0.2)
     ledgers, order = [opened(share_ledger(address, Budget())), opened(open_ledger(address))], list[int]()
 
     async def request(number: int) -> None:
@@ -446,7 +445,7 @@ def test_a_pause_of_this_process_or_a_clock_that_jumps_takes_nobody_for_dead() -
     while not (dead := silence.find_dead({"a": held, "b": held._replace(beat=looks)})):
         now, looks = now + 0.4, looks + 1
     assert dead == {"a": held._replace(held=ResourceAmount())}
-    assert pool_decisions.LEASE - 3 < 0.4 * looks < pool_decisions.LEASE + 1
+    assert shared_pool.LEASE - 3 < 0.4 * looks < shared_pool.LEASE + 1
 
 
 DONE = st.sampled_from(("hold", "settle", "fail", "leave", "die"))

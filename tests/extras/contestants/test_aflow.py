@@ -14,8 +14,7 @@ from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evals.baselines import make_pair
-from selfwire.extras.contestants.aflow.method import Aflow
-from selfwire.extras.contestants.aflow.tree import TeamEdit, choose_parent, to_rewiring
+from selfwire.extras.contestants.aflow.method import Aflow, TeamEdit, choose_parent, to_rewiring
 from selfwire.extras.offline.vocabulary import active_skills
 from selfwire.graphs.method import EvolveResult
 from selfwire.models.embeddings import HashingEmbedder

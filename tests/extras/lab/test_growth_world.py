@@ -15,10 +15,10 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.trajectory_text import get_score
 from selfwire.extras.lab.worlds.crafts import ANSWERER, PARTIAL, Reading, ScriptedModel, describe_check, describe_skill
 from selfwire.extras.lab.worlds.hiva import growth
-from selfwire.extras.lab.worlds.hiva.critics import SCRIPT
 from selfwire.extras.lab.worlds.hiva.growth import (
     MAIN,
     ORACLE,
+    SCRIPT,
     START,
     SYSTEMS,
     GrowthStudy,

@@ -10,12 +10,12 @@ from selfwire.evolvers.hera.rules import Prompt
 from selfwire.evolvers.trajectory_text import get_score
 from selfwire.extras.lab.worlds.crafts import CHECKS, PARTIAL, SKILLS, ScriptedModel, describe_check, grade, work
 from selfwire.extras.lab.worlds.hera import procedures
-from selfwire.extras.lab.worlds.hera.orchestrator import SCRIPT
 from selfwire.extras.lab.worlds.hera.procedures import (
     KINDS,
     MAIN,
     ORACLE,
     POOL,
+    SCRIPT,
     START,
     SYSTEMS,
     Procedures,

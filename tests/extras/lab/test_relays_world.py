@@ -7,7 +7,6 @@ import pytest
 
 from selfwire.evolvers.router.config import HeadConfig
 from selfwire.extras.lab.worlds.evomas import heads, relays, taught
-from selfwire.extras.lab.worlds.evomas.relay_runs import run_relays
 from selfwire.extras.lab.worlds.evomas.relay_tasks import (
     IDS,
     KINDS,
@@ -31,6 +30,7 @@ from selfwire.extras.lab.worlds.evomas.relays import (
     make_oracle,
     make_world,
     measure,
+    run_relays,
     run_routers,
     run_seed,
     run_system,

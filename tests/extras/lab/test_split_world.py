@@ -5,7 +5,6 @@ from itertools import pairwise
 from selfwire.core.scope import Scope
 from selfwire.evolvers.dytopo.agents import render_memory
 from selfwire.evolvers.dytopo.delivery import Memory
-from selfwire.extras.lab.worlds.dytopo.parts import SplitModel, SplitParameters, make_task
 from selfwire.extras.lab.worlds.dytopo.split import (
     KEPT,
     MAIN,
@@ -15,6 +14,9 @@ from selfwire.extras.lab.worlds.dytopo.split import (
     SINGLE,
     WORLD,
     KnowingEmbedder,
+    SplitModel,
+    SplitParameters,
+    make_task,
     run_seed,
     run_systems,
     run_task,

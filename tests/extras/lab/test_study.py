@@ -15,9 +15,8 @@ from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.lab.ablation.plan import Operations, Study
 from selfwire.extras.lab.ablation.record import NoteRow, RecordedStudy
 from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows, read_study
-from selfwire.extras.lab.ablation.run import run_ablation
+from selfwire.extras.lab.ablation.run import count_outcomes, measure_evaluation, measure_evolution, run_ablation
 from selfwire.extras.lab.ablation.table import build_table, compute_difference, compute_gain
-from selfwire.extras.lab.ablation.variants import count_outcomes, measure_evaluation, measure_evolution
 from selfwire.graphs.method import FULL, RANDOM, find_method
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.runs.estimates import estimate_ablation

@@ -10,8 +10,8 @@ from selfwire.core.task import Task
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT, load_tasks
 from selfwire.evals.instructions import paraphrases
 from selfwire.extras.offline import crafting
+from selfwire.extras.offline.crafting import CraftingLayout, ShortageError
 from selfwire.extras.offline.crafting_language import Need, find_recipes, parse_noted_recipe, parse_notes, parse_slots
-from selfwire.extras.offline.crafting_layout import CraftingLayout, ShortageError
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.extras.offline.skills import CriticView, OfferedTool, SkillInput, SkillOutput, ToolResult
 from selfwire.extras.offline.vocabulary import active_skills, family_of

@@ -5,8 +5,8 @@ from pydantic import TypeAdapter
 from selfwire.evals.instructions import paraphrases
 from selfwire.evolvers.hiva import schemas
 from selfwire.extras.offline import critics
+from selfwire.extras.offline.critics import neutral
 from selfwire.extras.offline.hiva import DROP_CUE, PROMPT_CUE, TEAM_CUE
-from selfwire.extras.offline.neutral import neutral
 from selfwire.extras.offline.vocabulary import FED_BACK, VOCABULARY, active_skills
 from selfwire.extras.offline.worker import PlainMessage
 from tests.extras.offline.replies import replied

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from selfwire.core.chat import ReplySchema
 from selfwire.evals.judge import RubricScore
 from selfwire.evolvers.dytopo.schemas import turn_schema
-from selfwire.extras.contestants.aflow.tree import TeamEdit
+from selfwire.extras.contestants.aflow.method import TeamEdit
 from selfwire.extras.offline import critics
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.nodes.ensemble import EnsembleChoice

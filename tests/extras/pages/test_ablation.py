@@ -8,10 +8,10 @@ from typer.testing import CliRunner, Result
 from selfwire.cli.app import build
 from selfwire.extras.lab.ablation.plan import Study
 from selfwire.extras.lab.ablation.rows import EvolutionRow, read_study
-from selfwire.extras.pages.ablation import describe_study
 from selfwire.extras.pages.comparison_charts import draw_differences, draw_seeds
 from selfwire.extras.pages.data import RunReport
 from selfwire.extras.pages.page import render_page
+from selfwire.extras.pages.studies import describe_study
 from tests.extras.pages.stored_runs import HOSTILE, assert_harmless, make_row, store_study
 
 

@@ -22,7 +22,7 @@ from selfwire.core.topology import make_chain
 from selfwire.core.usage import Usage
 from selfwire.extras.pages.journal_follower import GradedPhase, JournalFollower
 from selfwire.extras.pages.view.server import ViewServer
-from selfwire.extras.pages.view.watching import WatchedRun
+from selfwire.extras.pages.view.site import WatchedRun
 from selfwire.models.sync import run_sync
 from selfwire.runs.record import JOURNAL, REQUEST, SUMMARY, get_runs_folder, list_run_names, make_summary, remove_run
 from selfwire.runs.spec import EvaluateSpec, SystemSpec

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from selfwire.cli.app import build
 from selfwire.core.errors import ConfigError
-from selfwire.extras.pages.view.access import Access
-from selfwire.extras.pages.view.server import CONNECTIONS, READERS, ViewServer
+from selfwire.extras.pages.view.server import CONNECTIONS, READERS, Access, ViewServer
 from tests.extras.pages.test_view import TOKEN, ask, serving
 
 

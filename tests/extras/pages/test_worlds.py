@@ -11,12 +11,11 @@ from selfwire.extras.lab.ablation.plan import Study, WorldStudy
 from selfwire.extras.lab.ablation.record import NoteRow, RecordedStudy, record_study
 from selfwire.extras.lab.worlds.catalogue import load_world
 from selfwire.extras.lab.worlds.gains import WorldResult
-from selfwire.extras.pages.ablation import describe_study
 from selfwire.extras.pages.comparison_charts import draw_mechanisms
 from selfwire.extras.pages.page import render_page
 from selfwire.extras.pages.reading import read_report
+from selfwire.extras.pages.studies import describe_study, describe_world
 from selfwire.extras.pages.view.site import Site, describe_live
-from selfwire.extras.pages.worlds import describe_world
 from selfwire.graphs.method import FULL
 from tests.commands import call
 from tests.extras.pages.stored_runs import HOSTILE, assert_harmless, make_row
@@ -111,7 +110,7 @@ def test_the_commands_of_worlds_put_them_on_record_and_write_their_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = replace(load_world("hiva", "growth"), run=lambda study, seed: make_results(seed + 1)[seed])
-    monkeypatch.setattr("selfwire.extras.lab.seeds.load_world", lambda method, name: quick)
+    monkeypatch.setattr("selfwire.extras.lab.ablate.load_world", lambda method, name: quick)
     out, page, home = tmp_path / "rows.jsonl", tmp_path / "page.html", tmp_path / "home"
     given = ("--world", "growth", "--workers", "1", "--out", str(out))
     call(home, "ablate", "hiva", *given, "--seeds", "2", "--report", str(page))

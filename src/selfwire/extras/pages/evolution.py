@@ -1,10 +1,12 @@
 """Reads an evolution from its journal and the versions that it has saved."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from selfwire.core.edits import ReplaceAgent, Rewiring, RewritePrompt, format_edit
 from selfwire.core.task import Feedback
 from selfwire.core.team import Team
+from selfwire.core.text import compare_lines
 from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.core.values import format_value, to_plain_json
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
@@ -13,6 +15,8 @@ from selfwire.evolvers.gate import name_outcome
 from selfwire.evolvers.hera.library import get_library, rank_insights
 from selfwire.extras.pages.data import (
     AgentCard,
+    EditGroup,
+    EditLine,
     LearnedInsight,
     Link,
     Outcome,
@@ -20,13 +24,54 @@ from selfwire.extras.pages.data import (
     SystemLine,
     TeamVersion,
 )
-from selfwire.extras.pages.edit_texts import describe_edits
 from selfwire.extras.pages.pictures import draw_learning, find_drawing_method
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.runs.front import FrontEntry, FrontLine, collect_entries, compute_front, find_version, read_phases
 from selfwire.runs.results import EVOLVED, SEED_TEAM, SEED_VOTES, SINGLE, describe_worth
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Version
+
+
+def describe_edits(parent: Team, applied: Sequence[object], refused: Sequence[object]) -> tuple[EditGroup, ...]:
+    """The rewirings that a version has on record, applied ones first, as JSON."""
+    prompts = {agent.id: agent.prompt for agent in parent.agents}
+    groups = [_describe(Rewiring.model_validate(to_plain_json(rewiring)), prompts) for rewiring in applied]
+    for refusal in refused:
+        found = to_plain_json(refusal)
+        groups.append(_describe(Rewiring.model_validate(found["rewiring"]), dict(prompts), found["reason"]))
+    return tuple(groups)
+
+
+def _describe(rewiring: Rewiring, prompts: dict[str, str], refused: str = "") -> EditGroup:
+    """Describe a rewiring; `prompts` is updated with the prompts that it writes."""
+    lines = tuple(line for edit in rewiring.edits for line in _describe_edit(edit, prompts))
+    return EditGroup(operation=rewiring.operation, by=rewiring.by, why=rewiring.why, lines=lines, refused=refused)
+
+
+def _describe_edit(edit: object, prompts: dict[str, str]) -> Iterator[EditLine]:
+    match edit:
+        case RewritePrompt():
+            yield EditLine(sign=" ", text=f"RewritePrompt({edit.agent})")
+            yield from diff_lines(prompts.get(edit.agent, ""), edit.prompt)
+            prompts[edit.agent] = edit.prompt
+        case ReplaceAgent():
+            yield EditLine(sign=" ", text=f"ReplaceAgent({edit.agent}, {edit.replacement.id})")
+            yield from diff_lines(prompts.get(edit.agent, ""), edit.replacement.prompt)
+            prompts[edit.replacement.id] = edit.replacement.prompt
+        case _:
+            yield EditLine(sign=" ", text=format_edit(edit))  # type: ignore[arg-type]
+            if (agent := getattr(edit, "agent", None)) is not None and hasattr(agent, "prompt"):
+                prompts[agent.id] = agent.prompt
+                yield from diff_lines("", agent.prompt)
+
+
+def diff_lines(before: str, after: str) -> Iterator[EditLine]:
+    """Lines that differ, and those that stay."""
+    signs = {"-": "-", "+": "+", " ": "="}
+    for line in compare_lines(before, after):
+        if line[0] in signs:
+            yield EditLine(sign=signs[line[0]], text=line[2:])
+
 
 _SPLITS = {"rollout": "train", "draft": "draft", "gate": "gate", "test": "test", "baseline": "baseline"}
 _SYSTEMS = {

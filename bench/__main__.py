@@ -32,9 +32,8 @@ from bench import (
     worth,
     wrapper,
 )
-from bench.measuring import Row, map_in_processes
+from bench.measuring import Row, keep_lines, map_in_processes, print_table
 from bench.models import CannedChatModel
-from bench.tables import keep_lines, print_table
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import Journal
 

@@ -22,8 +22,7 @@ from langchain_core.messages import AIMessage
 from rich.console import Console
 
 import selfwire
-from bench.measuring import Row, map_in_processes
-from bench.tables import print_table
+from bench.measuring import Row, map_in_processes, print_table
 from selfwire.core.task import Task
 from selfwire.evolvers.gate import Gate
 from selfwire.extras.demo_server import DemoHandler

@@ -19,8 +19,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from bench.calibrate import ASKED, MARK, WORDS, get_word, propose, serve
-from bench.measuring import Row, map_in_processes
-from bench.tables import print_table
+from bench.measuring import Row, map_in_processes, print_table
 from selfwire.cli.app import build
 from selfwire.evals.baselines import load_prompt
 from selfwire.evals.verdicts import ERROR, find_visible_gain

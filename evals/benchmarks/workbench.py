@@ -18,8 +18,9 @@ from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks.benchmark import Benchmark, RuleEnvironment, TrivialRule, make_disjoint_loader, reject
 from selfwire.evals.benchmarks.sources import find_source
 from selfwire.evals.graders import OPENING
-from selfwire.tools.workbench.calls import OPERATIONS, OperationCall, parse_call
+from selfwire.tools.workbench.calls import OperationCall, parse_call
 from selfwire.tools.workbench.desk import make_desk_tools
+from selfwire.tools.workbench.operations import OPERATIONS
 from selfwire.tools.workbench.tables import CHANGED, NOW, Row, Tables
 
 DOMAINS = ("analytics", "calendar", "customer_relationship_manager", "email", "project_management")

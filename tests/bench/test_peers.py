@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from bench import peers
-from bench.measuring import Row
+from bench.measuring import Row, keep_lines, make_lines
 from bench.peers.contest import open_contest
 from bench.peers.environments import InstallError, make_environment
 from bench.peers.worker import CHAIN, ENGINES, FAN, OPEN, PeerTeam
-from bench.tables import keep_lines, make_lines
 from selfwire.core.errors import ConfigError
 from selfwire.extras.lab.result_pages import fill_page
 from tests.wire.server import WireServer, text

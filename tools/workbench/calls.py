@@ -6,15 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from selfwire.core.errors import ToolError
-from selfwire.tools.workbench import customers, mail, meetings, projects, visits
-from selfwire.tools.workbench.tables import Operation, Tables
-
-OPERATIONS: Mapping[str, Operation] = {
-    operation.name: operation
-    for module in (meetings, mail, visits, projects, customers)
-    for operation in module.OPERATIONS
-}
-"""All 27 operations by name; 14 of them change tables."""
+from selfwire.tools.workbench.operations import OPERATIONS
+from selfwire.tools.workbench.tables import Tables
 
 LONGEST = 10_000
 """Most characters of a call."""

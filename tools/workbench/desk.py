@@ -15,7 +15,8 @@ from typing import Any
 from selfwire.core.chat import ToolSpec
 from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
-from selfwire.tools.workbench.calls import OPERATIONS, OperationCall, make_call
+from selfwire.tools.workbench.calls import OperationCall, make_call
+from selfwire.tools.workbench.operations import OPERATIONS
 from selfwire.tools.workbench.tables import Operation, Tables
 
 DESKS = 4096

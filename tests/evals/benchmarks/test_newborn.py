@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from bench.measuring import make_lines
 from bench.newborn import BORN, FULL, SYSTEMS, NewbornRun, add_newborns, summarise
-from bench.tables import make_lines
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task

@@ -2,6 +2,7 @@ from collections import Counter
 
 import pytest
 
+from bench.measuring import make_lines
 from bench.rooms import (
     BEST,
     CHANCE,
@@ -18,7 +19,6 @@ from bench.rooms import (
     summarise,
 )
 from bench.shelfmarks import CLOSES, OPENS
-from bench.tables import make_lines
 from selfwire.core.edits import AddEdge, Rewiring
 from selfwire.core.protocols import RouterInput
 from selfwire.core.scope import Scope

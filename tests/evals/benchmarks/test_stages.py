@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
+from bench.measuring import make_lines
 from bench.stages import SYSTEMS, TRAINED, know_clerks, summarise
-from bench.tables import make_lines
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task

@@ -13,7 +13,8 @@ from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks import workbench
 from selfwire.evals.benchmarks.benchmark import split_into_components
 from selfwire.evals.benchmarks.workbench import has_same_state, load_office, parse_calls
-from selfwire.tools.workbench.calls import OPERATIONS, parse_call
+from selfwire.tools.workbench.calls import parse_call
+from selfwire.tools.workbench.operations import OPERATIONS
 from selfwire.tools.workbench.tables import Tables
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import graded, solved, unsolved

@@ -4,8 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from bench.measuring import Row
-from bench.tables import keep_lines
+from bench.measuring import Row, keep_lines
 from selfwire.extras.lab.ablation.plan import Study, WorldStudy
 from selfwire.extras.lab.ablation.rows import keep_study, read_study
 from selfwire.extras.lab.code_version import find_code_version, find_commit

@@ -30,18 +30,23 @@ from selfwire.extras.lab.worlds.hiva.branching import (
     run_task,
 )
 from selfwire.extras.lab.worlds.hiva.kabb import (
+    FIXED,
     INDEXES,
     KABB,
+    MAIN,
+    ORACLE,
+    UNIFORM,
     IndexChooser,
     KabbChooser,
     KabbStudy,
     compute_bound,
     compute_bounds,
     compute_mean,
+    compute_share,
+    format_tables,
     play,
     run_seed,
 )
-from selfwire.extras.lab.worlds.hiva.regret import FIXED, MAIN, ORACLE, UNIFORM, compute_share, format_tables
 from selfwire.graphs.team import TeamContext, run_team
 from selfwire.models.embeddings import HashingEmbedder
 from tests.commands import call

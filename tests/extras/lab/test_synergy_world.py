@@ -5,7 +5,7 @@ import numpy as np
 from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.extras.lab.worlds.catalogue import load_world
 from selfwire.extras.lab.worlds.hiva.branching import LAYERS, make_world
-from selfwire.extras.lab.worlds.hiva.regret import ORACLE, UNIFORM
+from selfwire.extras.lab.worlds.hiva.kabb import ORACLE, UNIFORM
 from selfwire.extras.lab.worlds.hiva.synergy import (
     BLIND,
     KABB,

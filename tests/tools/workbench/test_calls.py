@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfwire.core.errors import ToolError
-from selfwire.tools.workbench.calls import OPERATIONS, OperationCall, make_call, parse_call
+from selfwire.tools.workbench.calls import OperationCall, make_call, parse_call
+from selfwire.tools.workbench.operations import OPERATIONS
 
 
 def test_there_are_27_operations_of_which_14_change_something() -> None:

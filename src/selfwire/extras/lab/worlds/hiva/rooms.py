@@ -28,8 +28,7 @@ from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.extras.lab.worlds.catalogue import World
 from selfwire.extras.lab.worlds.gains import SYSTEM, Scale, WorldResult, list_claim_columns
 from selfwire.extras.lab.worlds.hiva.branching import SINK, SOURCE, Run, judge_agent, record_run, route_task
-from selfwire.extras.lab.worlds.hiva.kabb import INDEXES, Chooser, KabbChooser, play
-from selfwire.extras.lab.worlds.hiva.regret import LAST, MAIN, ORACLE, UNIFORM
+from selfwire.extras.lab.worlds.hiva.kabb import INDEXES, LAST, MAIN, ORACLE, UNIFORM, Chooser, KabbChooser, play
 from selfwire.models.embeddings import HashingEmbedder
 
 ROOMS = "map music print coin photo poster stamp glass textile fossil medal clock".split()

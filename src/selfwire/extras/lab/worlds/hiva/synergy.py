@@ -28,8 +28,7 @@ from selfwire.extras.lab.worlds.hiva.branching import (
     make_world,
     run_task,
 )
-from selfwire.extras.lab.worlds.hiva.kabb import NO_DISTANCE, KabbChooser, compute_bounds, play
-from selfwire.extras.lab.worlds.hiva.regret import ORACLE, UNIFORM
+from selfwire.extras.lab.worlds.hiva.kabb import NO_DISTANCE, ORACLE, UNIFORM, KabbChooser, compute_bounds, play
 from selfwire.models.embeddings import HashingEmbedder
 
 PARAMETERS = BranchingParameters(special=(0.3, 0.5), other=(0.3, 0.5), paired=0.2, synergy=0.5, new=0)

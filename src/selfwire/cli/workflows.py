@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -315,180 +316,169 @@ def export(
     if models and wanted == "json":
         raise ConfigError("--models says which models are written, and a .json file has their names; leave it out")
     named = {**parse_models(str(version.facts.get("models", "")) if version else ""), **parse_models(models or "")}
-    if wanted == "patch":
-        _export_patch(ref, team, version, file, named, force=force, home=home)
-    elif wanted == "context":
-        _export_context(ref, team, version, file, named, force=force, home=home)
-    elif wanted == "pr":
-        _export_branch(ref, team, version, str(file), named, force=force, home=home)
-    elif wanted == "langgraph":
-        _export_langgraph(ref, team, version, file, tools=tools, models=named, force=force)
-    else:
-        _export_json(ref, team, file, force=force)
+    _Export(ref, team, version, file, tools, named, force, home).write(wanted)
 
 
-def _export_json(ref: str, team: Team, file: Path, *, force: bool) -> None:
-    if str(file) == "-":
-        add_result(team=team, fingerprint=team.fingerprint)
-        print_text(team.model_dump_json(indent=2))
-        if find_blob_references(team.memory):
-            typer.echo("its router's weights are not in this; export to a file to have them beside it", err=True)
-        return
-    if file.suffix != ".json":
-        raise ConfigError(f"export to a file that ends in .json, not to {file}, so that commands take it for one")
-    refuse_existing(file, "team", force=force)
-    beside = write_team(team, file)
-    add_result(files=[str(written) for written in (file, *beside)], fingerprint=team.fingerprint)
-    typer.echo(f"wrote {ref} ({team.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
+@dataclass(frozen=True)
+class _Export:
+    """A team that is exported: its reference, its version unless a file has it, and the options of the command."""
 
+    ref: str
+    team: Team
+    version: Version | None
+    file: Path
+    tools: str | None
+    models: Mapping[str, str]
+    force: bool
+    home: str | None
 
-def _export_langgraph(
-    ref: str,
-    team: Team,
-    version: Version | None,
-    file: Path,
-    *,
-    tools: str | None,
-    models: Mapping[str, str],
-    force: bool,
-) -> None:
-    """Write a team as a file of Python that builds its LangGraph without this package.
+    def write(self, form: str) -> None:
+        """Write the team in one of `FORMS`.
 
-    Raises:
-        ConfigError: its way to work is no graph of its agents, or an agent holds a tool or asks a model that is not
-            given.
-    """
-    if str(file) != "-":
-        refuse_existing(file, "team", force=force)
-    facts = version.facts if version else {}
-    name, model = version.ref if version else team.method, str(facts.get("model", ""))
-    source = load_plugin("selfwire.programs", "langgraph")(team, name, tools=tools, model=model, models=models)
-    add_result(fingerprint=team.fingerprint)
-    if not output.print_or_write(file, source, "the team", kind="team", force=force):
-        add_result(source=source)
-        return
-    add_result(files=[str(file)])
-    typer.echo(
-        f'wrote {ref} ({team.fingerprint}) to {file}; ask it with: python {shlex.quote(str(file))} "your question"'
-    )
+        Raises:
+            ConfigError: the file cannot be written, the team has no such form, or a model is not named.
+        """
+        write = {
+            "json": self._write_json,
+            "langgraph": self._write_langgraph,
+            "patch": self._write_patch,
+            "context": self._write_context,
+            "pr": self._write_branch,
+        }
+        write[form]()
 
+    def _write_json(self) -> None:
+        team, file = self.team, self.file
+        if str(file) == "-":
+            add_result(team=team, fingerprint=team.fingerprint)
+            print_text(team.model_dump_json(indent=2))
+            if find_blob_references(team.memory):
+                typer.echo("its router's weights are not in this; export to a file to have them beside it", err=True)
+            return
+        if file.suffix != ".json":
+            raise ConfigError(f"export to a file that ends in .json, not to {file}, so that commands take it for one")
+        refuse_existing(file, "team", force=self.force)
+        beside = write_team(team, file)
+        add_result(files=[str(written) for written in (file, *beside)], fingerprint=team.fingerprint)
+        typer.echo(f"wrote {self.ref} ({team.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
 
-def _export_patch(
-    ref: str,
-    team: Team,
-    version: Version | None,
-    file: Path,
-    models: Mapping[str, str],
-    *,
-    force: bool,
-    home: str | None,
-) -> None:
-    """Write the texts and models of a graph that have changed, and the agents that were inserted, as a patch.
+    def _write_langgraph(self) -> None:
+        """Write a team as a file of Python that builds its LangGraph without this package.
 
-    Raises:
-        ConfigError: as `_find_changed_texts`, a model is not named, or a change cannot be written.
-    """
-    _, changed, saved = _find_changed_texts(ref, team, version, home)
-    edits, asked = list_graph_edits(team), name_models(team, models)
-    names = sorted([*changed, *edits.names, *(f"model of {name}" for name in asked)])
-    reasons = _find_reasons(saved, names)
-    written = load_plugin("selfwire.programs", "patch")(team.method, changed, reasons, edits, asked)
-    add_result(patch=written, changed=names)
-    if output.print_or_write(file, written, "the patch", kind="team", force=force):
-        typer.echo(f"wrote {', '.join(names)} of {ref} to {file}; apply it with: git apply {file}")
+        Raises:
+            ConfigError: its way to work is no graph of its agents, or an agent holds a tool or asks a model that is not
+                given.
+        """
+        team, file = self.team, self.file
+        if str(file) != "-":
+            refuse_existing(file, "team", force=self.force)
+        facts = self.version.facts if self.version else {}
+        name, model = self.version.ref if self.version else team.method, str(facts.get("model", ""))
+        make = load_plugin("selfwire.programs", "langgraph")
+        source = make(team, name, tools=self.tools, model=model, models=self.models)
+        add_result(fingerprint=team.fingerprint)
+        if not self._print_or_write(source, "the team"):
+            add_result(source=source)
+            return
+        add_result(files=[str(file)])
+        ask = f'python {shlex.quote(str(file))} "your question"'
+        typer.echo(f"wrote {self.ref} ({team.fingerprint}) to {file}; ask it with: {ask}")
 
+    def _write_patch(self) -> None:
+        """Write the texts and models of a graph that have changed, and the agents that were inserted, as a patch.
 
-def _export_context(
-    ref: str,
-    team: Team,
-    version: Version | None,
-    file: Path,
-    models: Mapping[str, str],
-    *,
-    force: bool,
-    home: str | None,
-) -> None:
-    """Write the texts and models of a graph that have changed as the values of its context, in JSON.
+        Raises:
+            ConfigError: as `_find_changed_texts`, a model is not named, or a change cannot be written.
+        """
+        team, file = self.team, self.file
+        _, changed, saved = self._find_changed_texts()
+        edits, asked = list_graph_edits(team), name_models(team, self.models)
+        names = sorted([*changed, *edits.names, *(f"model of {name}" for name in asked)])
+        reasons = _find_reasons(saved, names)
+        written = load_plugin("selfwire.programs", "patch")(team.method, changed, reasons, edits, asked)
+        add_result(patch=written, changed=names)
+        if self._print_or_write(written, "the patch"):
+            typer.echo(f"wrote {', '.join(names)} of {self.ref} to {file}; apply it with: git apply {file}")
 
-    Raises:
-        ConfigError: as `_find_changed_texts`, a model is not named, or a text or a model is no field of the context.
-    """
-    _, changed, _ = _find_changed_texts(ref, team, version, home)
-    if names := list_graph_edits(team).names:
-        raise ConfigError(f"no context can insert or take out {names[0]!r}; export a patch")
-    values = load_plugin("selfwire.programs", "context")(team.method, changed, name_models(team, models))
-    add_result(context=values)
-    written = f"{json.dumps(values, ensure_ascii=False, indent=2)}\n"
-    if output.print_or_write(file, written, "the context", kind="team", force=force):
+    def _write_context(self) -> None:
+        """Write the texts and models of a graph that have changed as the values of its context, in JSON.
+
+        Raises:
+            ConfigError: as `_find_changed_texts`, a model is not named, or a text or a model is no field of the
+                context.
+        """
+        team, file = self.team, self.file
+        _, changed, _ = self._find_changed_texts()
+        if names := list_graph_edits(team).names:
+            raise ConfigError(f"no context can insert or take out {names[0]!r}; export a patch")
+        values = load_plugin("selfwire.programs", "context")(team.method, changed, name_models(team, self.models))
+        add_result(context=values)
+        if self._print_or_write(f"{json.dumps(values, ensure_ascii=False, indent=2)}\n", "the context"):
+            typer.echo(
+                f"wrote {', '.join(values)} of {self.ref} to {file}; pass it as the context of a run or of an "
+                f"assistant, as in graph.invoke(..., context=json.load(open({str(file)!r})))"
+            )
+
+    def _write_branch(self) -> None:
+        """Write what of a graph has changed as a branch with a commit for each change, and print the evidence.
+
+        Raises:
+            ConfigError: as `_find_changed_texts`; a model is not named; a change cannot be written; or git refuses.
+        """
+        team, version, branch = self.team, self.version, str(self.file)
+        texts, _, saved = self._find_changed_texts()
+        assert version is not None, "a graph's team in a file is refused"
+        teams = with_library(self.home, lambda library: load_run(library, saved, version))
+        changes = list_changes(texts, teams, self.models)
+        commits = write_branch(team.method, changes, branch, force=self.force)
+        try:
+            lines, notes = read_front(saved, self.home, "calls")
+            evidence = build_front_table(saved, lines, "calls", notes)
+        except (ConfigError, JournalError):  # no scores are kept here
+            evidence = None
+        page = format_page(team.method, version, list(zip(commits, changes, strict=True)), evidence)
+        add_result(branch=branch, commits=commits, page=page)
+        typer.echo(mask_controls(page))
         typer.echo(
-            f"wrote {', '.join(values)} of {ref} to {file}; pass it as the context of a run or of an assistant, as in "
-            f"graph.invoke(..., context=json.load(open({str(file)!r})))"
+            f"wrote {format_count(len(commits), 'commit')} to branch {branch}; look at it: git log -p {branch}",
+            err=True,
         )
 
+    def _print_or_write(self, text: str, what: str) -> bool:
+        return output.print_or_write(self.file, text, what, kind="team", force=self.force)
 
-def _export_branch(
-    ref: str,
-    team: Team,
-    version: Version | None,
-    branch: str,
-    models: Mapping[str, str],
-    *,
-    force: bool,
-    home: str | None,
-) -> None:
-    """Write what of a graph has changed as a branch with a commit for each change, and print the evidence.
+    def _find_changed_texts(self) -> tuple[Mapping[str, LayerText], dict[str, str], History]:
+        """Find the texts of a graph, those that a team would change, and the history of the team.
 
-    Raises:
-        ConfigError: as `_find_changed_texts`; a model is not named; a change cannot be written; or git refuses.
-    """
-    texts, _, saved = _find_changed_texts(ref, team, version, home)
-    assert version is not None, "a graph's team in a file is refused"
-    teams = with_library(home, lambda library: load_run(library, saved, version))
-    changes = list_changes(texts, teams, models)
-    commits = write_branch(team.method, changes, branch, force=force)
-    try:
-        lines, notes = read_front(saved, home, "calls")
-        evidence = build_front_table(saved, lines, "calls", notes)
-    except (ConfigError, JournalError):  # no scores are kept here
-        evidence = None
-    page = format_page(team.method, version, list(zip(commits, changes, strict=True)), evidence)
-    add_result(branch=branch, commits=commits, page=page)
-    typer.echo(mask_controls(page))
-    typer.echo(
-        f"wrote {format_count(len(commits), 'commit')} to branch {branch}; look at it: git log -p {branch}", err=True
-    )
-
-
-def _find_changed_texts(
-    ref: str, team: Team, version: Version | None, home: str | None
-) -> tuple[Mapping[str, LayerText], dict[str, str], History]:
-    """Find the texts of a graph, those that a team would change, and the history of the team.
-
-    Raises:
-        ConfigError: the team is no graph of the user's own, nothing has changed, the source has other texts than those
-            that were evolved, or a router chooses.
-    """
-    if not is_graph(team.method) or version is None:
-        raise ConfigError(
-            f"{ref} is a team of {team.method}, not a graph of your own; export it to a .json or a .py file"
-        )
-    if routes := list_graph_edits(team).routes:
-        raise ConfigError(
-            f"router {routes[0].agent!r} of {ref} chooses by what each question means, and no edges of a source can do "
-            f"that; ask it with `selfwire run {ref}`, or export a version from before it (`selfwire history {ref}`)"
-        )
-    texts, _ = read_texts(team.method)
-    changed = find_changed(team, texts)
-    if not (changed or any(list_graph_edits(team)) or any(agent.model for agent in team.agents)):
-        raise ConfigError(f"{ref} has the texts that stand in the source of {team.method}: there is nothing to write")
-    saved = with_library(home, lambda library: library.history(version.name))
-    known = with_library(home, lambda library: find_known_texts(library, saved))
-    if edited := [name for name in changed if name in texts and texts[name].shown not in known.get(name, ())]:
-        raise ConfigError(
-            f"{texts[edited[0]].place} has another text {edited[0]!r} than the one that was evolved, which would be "
-            "lost; evolve the graph anew, or put the old text back"
-        )
-    return texts, changed, saved
+        Raises:
+            ConfigError: the team is no graph of the user's own, nothing has changed, the source has other texts than
+                those that were evolved, or a router chooses.
+        """
+        ref, team, version = self.ref, self.team, self.version
+        if not is_graph(team.method) or version is None:
+            raise ConfigError(
+                f"{ref} is a team of {team.method}, not a graph of your own; export it to a .json or a .py file"
+            )
+        if routes := list_graph_edits(team).routes:
+            raise ConfigError(
+                f"router {routes[0].agent!r} of {ref} chooses by what each question means, and no edges of a source "
+                f"can do that; ask it with `selfwire run {ref}`, or export a version from before it (`selfwire "
+                f"history {ref}`)"
+            )
+        texts, _ = read_texts(team.method)
+        changed = find_changed(team, texts)
+        if not (changed or any(list_graph_edits(team)) or any(agent.model for agent in team.agents)):
+            raise ConfigError(
+                f"{ref} has the texts that stand in the source of {team.method}: there is nothing to write"
+            )
+        saved = with_library(self.home, lambda library: library.history(version.name))
+        known = with_library(self.home, lambda library: find_known_texts(library, saved))
+        if edited := [name for name in changed if name in texts and texts[name].shown not in known.get(name, ())]:
+            raise ConfigError(
+                f"{texts[edited[0]].place} has another text {edited[0]!r} than the one that was evolved, which would "
+                "be lost; evolve the graph anew, or put the old text back"
+            )
+        return texts, changed, saved
 
 
 def _find_reasons(saved: History, names: Sequence[str]) -> dict[str, str]:

@@ -1154,43 +1154,15 @@ class TextFinder:
         names += [known] if known else []
         if not names:
             names = [get_outside_maker(self.program, found) for found in self.program.trace(outer, at)]
-        foreign = next((name for name in names if is_foreign(name)), None)
         if isinstance(node, ast.Call) and get_last_name(node.func) in HUBS and names:
             what = ast.unparse(node.args[0]) if node.args else "a prompt"
-            self.note(
-                node,
-                at,
-                f"the prompt {what} is pulled from a hub",
-                "save its text in a file of the program and read it from there",
-            )
-        elif foreign:
-            self.note(
-                node,
-                at,
-                f"a text comes from another package: {shorten_source(node)}",
-                "copy the text into a constant or a file of the program",
-            )
-        elif any(name.startswith("configparser.") for name in names):
-            self.note(
-                node,
-                at,
-                f"a text comes from an INI file: {shorten_source(node)}",
-                "keep it under a key of a YAML, JSON or TOML file, or in a file of its own",
-            )
-        elif any(name.startswith(DATABASES) for name in names):
-            self.note(
-                node,
-                at,
-                f"a text comes from a database: {shorten_source(node)}",
-                "keep the text in a constant or a file of the program",
-            )
-        elif any(name.endswith("import_module") for name in names):
-            self.note(
-                node,
-                at,
-                f"a text comes from a module that is imported by a computed name: {shorten_source(node)}",
-                "import the module by a statement",
-            )
+            way_out = "save its text in a file of the program and read it from there"
+            self.note(node, at, f"the prompt {what} is pulled from a hub", way_out)
+            return
+        for is_such, origin, way_out in ORIGINS:
+            if any(map(is_such, names)):
+                self.note(node, at, f"a text comes from {origin}: {shorten_source(node)}", way_out)
+                return
 
 
 @end_circles(True)
@@ -1278,6 +1250,23 @@ def is_foreign(name: str) -> bool:
     """Whether a name belongs to a package that is neither Python's nor one of LangChain's."""
     package = name.partition(".")[0]
     return "." in name and package not in sys.stdlib_module_names and package not in FRAMEWORKS
+
+
+ORIGINS: tuple[tuple[Callable[[str], bool], str, str], ...] = (
+    (is_foreign, "another package", "copy the text into a constant or a file of the program"),
+    (
+        lambda name: name.startswith("configparser."),
+        "an INI file",
+        "keep it under a key of a YAML, JSON or TOML file, or in a file of its own",
+    ),
+    (lambda name: name.startswith(DATABASES), "a database", "keep the text in a constant or a file of the program"),
+    (
+        lambda name: name.endswith("import_module"),
+        "a module that is imported by a computed name",
+        "import the module by a statement",
+    ),
+)
+"""What makes a text that the source does not hold, by the maker's name; where it comes from, and the way out."""
 
 
 def shorten_source(node: ast.AST) -> str:

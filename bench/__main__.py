@@ -30,9 +30,8 @@ from bench import (
     team,
     workers,
     worth,
-    wrapper,
 )
-from bench.measuring import Row, keep_lines, map_in_processes, print_table
+from bench.measuring import Row, keep_lines, print_table
 from bench.models import CannedChatModel
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import Journal
@@ -72,10 +71,9 @@ def has_word(title: str, words: Sequence[str]) -> bool:
 
 def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
     """The title of every table and what measures its rows; those that take long only if they are named."""
-    yield "an evaluation", measure_evaluation  # first, as peaks of memory are inherited
+    yield "an evaluation", harness.measure_evaluation_harness
     yield "workers", workers.measure_workers
     yield "budgets that processes share", budgets.measure_budgets
-    yield "the wrapper around models", wrapper.measure_wrapper
     yield "a team, agents asking through the wrapper", measure_asking_team
     yield "a team, agents answering at once", team.measure_team
     yield dytopo.TITLE, dytopo.measure
@@ -99,12 +97,6 @@ def find_benches(*, by_name: bool = True, many: int = flat.MANY) -> Iterator[tup
         ):
             yield bench.TITLE, bench.measure
         yield flat.TITLE, partial(flat.measure, many)
-
-
-def measure_evaluation() -> list[Row]:
-    """The rows of the evaluation harness, measured in a fresh process."""
-    [rows] = map_in_processes(harness.measure_evaluation_harness, [harness.TASKS], workers=1)
-    return rows
 
 
 def measure_asking_team() -> list[Row]:

@@ -1,4 +1,4 @@
-"""The cost of an evaluation without its model: wall time against the ideal, CPU, and memory over many tasks.
+"""The cost of an evaluation without its model: wall time against the ideal, and CPU.
 
 Ideal is tasks x seconds of a call / concurrency: nothing but waiting. With 64 calls in flight of 50 ms each, the work
 around a call may take 0.8 ms of one core before it shows. The benchmark's trivial rule answers every task too, and a
@@ -23,7 +23,6 @@ from selfwire.evals.baselines import make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.graders import load_grader
 from selfwire.evals.table import SystemSummary
-from selfwire.extras.demo import measure_peak
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.limits import CallSettings
@@ -33,7 +32,7 @@ from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.systems import LoadedTeam, SystemParts
 from selfwire.store.journal import Journal
 
-TASKS, MANY, CONCURRENCY = 1000, 10_000, 64
+TASKS, CONCURRENCY = 1000, 64
 BARE = "a bare graph of one node"
 
 
@@ -50,9 +49,7 @@ class TimedEvaluation(OpenEvaluation):
         return lines
 
 
-def measure_evaluation_harness(
-    tasks: int = TASKS, many: int = MANY, delays: Sequence[float] = (0.05, 0.5), rounds: int = 3
-) -> list[Row]:
+def measure_evaluation_harness(tasks: int = TASKS, delays: Sequence[float] = (0.05, 0.5), rounds: int = 3) -> list[Row]:
     """Measure; one agent answers each task in one call."""
     rows = []
     for delay in delays:
@@ -69,15 +66,7 @@ def measure_evaluation_harness(
         if is_hardest:
             rows += [_row(tasks, "all", whole), _row(tasks, "results and table", results)]
             rows += [_ratio(BARE, bare, ideal), _row(tasks, BARE, bare)]
-    before = measure_peak() / 2**20
-    _run_evaluation(many, 0.0)
-    after = measure_peak() / 2**20
-    return [
-        *rows,
-        Row(what=f"most memory of the process, {tasks:,} tasks", value=before, unit="MB"),
-        Row(what=f"most memory of the process, {many:,} tasks", value=after, unit="MB"),
-        Row(what="memory per further task, itself among it", value=(after - before) / (many - tasks) * 1e3, unit="kB"),
-    ]
+    return rows
 
 
 def _ratio(what: str, took: Sequence[Elapsed], ideal: float, bound: float | None = None) -> Row:

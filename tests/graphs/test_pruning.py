@@ -13,7 +13,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 import selfwire
-from selfwire.cli.workflows import build_worth_table
+from selfwire.cli.teams import build_worth_table
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Grant, Rewiring, RewritePrompt, SetModel
 from selfwire.core.errors import BudgetError, ConfigError, EditError

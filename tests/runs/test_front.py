@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfwire.cli.commands import WRONG
-from selfwire.cli.workflows import build_front_table
+from selfwire.cli.teams import build_front_table
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Step, Trajectory

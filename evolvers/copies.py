@@ -1,10 +1,12 @@
 """Finds what a rewiring copies from train tasks: a reference, or a long run of a task's text. Method-free.
 
-A text is compared by its letters alone, so that case, accents, spaces, signs and digits do not hide a copy, and once
-more with its numbers, for tasks that differ by these. A reference is compared by its words and numbers, however they
-are spaced, with number words as digits, dates in one order and units by their signs. What code, pages and addresses
-write for a sign (`\\n`, `&nbsp;`, `%20`) is read as the sign. A run is `RUN` letters or more, about eight words. What a
-tenth of the tasks share, such as the wording of a benchmark, is no copy, and neither is what the team says already.
+A text is compared by its letters alone, so that case, accents, spaces, signs and digits do not hide a copy, and neither
+do letters of Cyrillic or Greek that look like Latin ones, nor invisible ones; and once more with its numbers, for tasks
+that differ by these. Each letter of a script without spaces between words, such as Chinese, is a word. A reference is
+compared by its words and numbers, however they are spaced, with number words as digits, dates in one order and units by
+their signs. What code, pages and addresses write for a sign (`\\n`, `&nbsp;`, `%20`) is read as the sign. A run is
+`RUN` letters or more, about eight words. What a tenth of the tasks share, such as the wording of a benchmark, is no
+copy, and neither is what the team says already.
 
 A short sentence of a task is no proof of a copy: `list_task_sentences` finds them for a person to read.
 """
@@ -60,9 +62,19 @@ _METRIC = re.compile(r"(kilo|centi|milli)?(gram|(?:met|lit)(?:re|er))s?")
 _TIMES = {"minute": "min", "minutes": "min", "mins": "min", "hour": "h", "hours": "h", "hr": "h", "hrs": "h"}
 _FILLERS = {"and", "an", "the"}
 _SIZES = {"word", "token", "character", "sentence", "line", "step"}
-_ESCAPE = re.compile(r"\\(?:[nrt]|u[0-9a-fA-F]{4})")
+_ESCAPE = re.compile(r"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})")
+_UNSPACED = "\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
+"""Thai, Korean by its decomposed syllables, Japanese and Chinese."""
+_HAN = re.compile("[\u3400-\u9fff\U00020000-\U0003ffff]")
+_HIDDEN = {"Cf", "Me", "Mn"}
+"""Categories of what is not seen by itself: invisible signs, and accents."""
+_LOOKALIKES = str.maketrans(
+    "авекмнорстухѕіјһԁԛԝѵαβεζηικμνορτυχᴀʙᴄᴅᴇғɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢıɑɡ",
+    "abekmhopctyxsijhdqwvabezhikmvoptuxabcdefghijklmnoprtuvwyziag",
+)
+"""Latin letters for those of Cyrillic and Greek, and small capitals, that look like them."""
 _WORD = re.compile(r"[^\W_]+")
-_PART = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)*")
+_PART = re.compile(rf"[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+|\d+(?:\.\d+)*")
 _ARTICLE = re.compile(r"\W*(an?|the)\s+", re.IGNORECASE)
 _GROUP = re.compile(r"(?<=\d)[ ,._](?=\d{3}\b)")
 _ZEROS = re.compile(r"(?<=\d)[.,]0+\b|(?<=\d)(?:st|nd|rd|th)\b")
@@ -96,7 +108,7 @@ class TaskTexts:
         most = max(1, int(SHARED * len(tasks)))
         runs = Counter(run for task in tasks for run in _collect_runs(task))
         mixed = (task.input for task in tasks if not task.input.islower())
-        ordinary = {word for text in mixed for word in _WORD.findall(text) if word.islower()}
+        ordinary = {_fold(word) for word in {word for text in mixed for word in _WORD.findall(text) if word.islower()}}
         references = Counter(words for task in tasks for words in {*_list_references(task.reference, ordinary)})
         return cls(
             frozenset(run for run, count in runs.items() if count <= most),
@@ -172,25 +184,31 @@ def _collect_runs(task: Task) -> set[str]:
     runs = set[str]()
     for text in (task.input, *iterate_texts(task.reference)):
         runs.update(_choose_runs(_find_letters(text)))
-        runs.update(run for run in _choose_runs("".join(_list_words(text))) if any(map(str.isdigit, run)))
+        runs.update(run for run in _choose_runs("".join(_list_words(text)).replace(".", "")) if re.search(r"\d", run))
     return runs
 
 
 def _decode(text: str) -> str:
     """Put the signs into a text for the escapes of code, pages and addresses."""
     text = html.unescape(unquote(text))
-    return _ESCAPE.sub(lambda found: chr(int(found[0][2:], 16)) if found[0][1] == "u" else " ", text)
+    return _ESCAPE.sub(lambda found: chr(int(found[0][2:], 16)) if found[0][1] in "ux" else " ", text)
 
 
 def _fold(text: str) -> str:
-    """A text in small letters without accents."""
-    letters = unicodedata.normalize("NFKD", _decode(text).casefold())
-    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+    """A text in small letters without accents and what is not seen, in Latin letters where they look like them."""
+    folded = _decode(text).casefold()
+    if folded.isascii():
+        return folded
+    letters = unicodedata.normalize("NFKD", folded).casefold()
+    return "".join(letter for letter in letters if unicodedata.category(letter) not in _HIDDEN).translate(_LOOKALIKES)
 
 
 def _find_letters(text: str, without_numbers: bool = True) -> str:
-    """The letters of a text in a row, without digits and, as `without_numbers` says, without words for numbers."""
-    words = _WORD.findall(_fold(text))
+    """The letters of a text in a row, without digits and, as `without_numbers` says, without words for numbers.
+
+    A Chinese letter counts as three, as it says about as much.
+    """
+    words = _WORD.findall(_HAN.sub(lambda found: found[0] * 3, _fold(text)))
     kept = (word for word in words if not without_numbers or word not in _NUMBER_WORDS)
     return "".join("".join(filter(str.isalpha, word)) for word in kept)
 
@@ -400,11 +418,14 @@ class _Words(NamedTuple):
 
     def find_run(self, runs: Collection[str], known: str) -> str:
         """Find the words of the first run that stands in them and not in a known text; "" if none does."""
-        hits = [at for at in range(len(self.joined) - RUN + 1) if self.joined[at : at + RUN] in runs]
-        own = "".join(_list_words(known)) if hits else ""
+        joined = self.joined.replace(".", "")  # a comma between two numbers may have no space behind it
+        hits = [at for at in range(len(joined) - RUN + 1) if joined[at : at + RUN] in runs]
+        own = "".join(_list_words(known)).replace(".", "") if hits else ""
         for at in hits:
-            if self.joined[at : at + RUN] not in own:
-                places = zip(self.spaced.split(), self.ends, self.ends[1:], strict=False)
+            if joined[at : at + RUN] not in own:
+                words = self.spaced.split()
+                ends = [0, *accumulate(len(word.replace(".", "")) for word in words)]
+                places = zip(words, ends, ends[1:], strict=False)
                 return " ".join(word for word, start, end in places if end > at and start < at + RUN)[:SHOWN]
         return ""
 

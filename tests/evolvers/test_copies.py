@@ -171,6 +171,17 @@ def test_what_a_tenth_of_the_tasks_share_is_no_copy(text: str) -> None:
         ("03/04/1999", "March 4th, 1999"),
         ("March 12", "12 March"),
         ("12 March", "Mar. 12th"),
+        ("Zürichsee", "\u200b".join("Zürichsee")),
+        ("Zürichsee", "Zürich\u00adsee"),
+        ("4417", "4\u200d4\u206017"),
+        ("Otherholm", "".join(f"{letter}\ufe0f" for letter in "Otherholm")),
+        ("Otherholm", "\u041e\u0442\u04bb\u0435rh\u043elm"),  # in Cyrillic
+        ("Otherholm", "\u039fth\u03b5rh\u03bflm"),  # in Greek
+        ("Otherholm", "ᴏᴛʜᴇʀʜᴏʟᴍ"),
+        ("Otherholm", "".join(chr(ord(letter) + 0xFEE0) for letter in "Otherholm")),  # full-width
+        ("Otherholm", "".join(f"\\x{ord(letter):02x}" for letter in "Otherholm")),
+        ("\u77f3\u5bb6\u5e84\u5b66", "\u662f\u77f3\u5bb6\u5e84\u5b66\u7684"),  # Chinese has no spaces
+        ("\uc11c\uc6b8\ub300\ud559\uad50", "\uc11c\uc6b8\ub300\ud559\uad50\ub294"),  # Korean, with a particle
     ],
 )
 def test_a_reference_is_found_however_its_words_and_numbers_are_written(reference: str, text: str) -> None:
@@ -231,6 +242,24 @@ def test_a_task_that_differs_from_others_by_its_numbers_is_found() -> None:
     assert "23 rows of books" in known.find_copy(f"Known: {several[23].upper()}")
     assert not known.find_copy("A shelf has 50 rows of books; a clerk brings 7 more.")
     assert not known.find_copy(f"Known: {several[23]}", known=several[23])
+
+
+def test_a_word_with_an_accent_that_tasks_write_small_is_no_name() -> None:
+    known = TaskTexts.of([Task(id="t", input="In which café was it?", reference="Café")])
+    assert not known.find_copy("Ask for the café.")
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        (f"Which is it: {', '.join(map(str, range(3011, 4000, 83)))}?", ",".join(map(str, range(3011, 4000, 83)))),
+        ("".join(map(chr, range(0x5200, 0x5220))), "".join(map(chr, range(0x5208, 0x5216)))),
+    ],
+)
+def test_a_run_is_found_in_numbers_without_spaces_and_in_fourteen_letters_of_chinese(task: str, text: str) -> None:
+    known = TaskTexts.of([Task(id="t", input=task, reference="?")])
+    assert known.find_copy(f"Known: {text}.")
+    assert not known.find_copy(f"Known: {text[::-1]}.")
 
 
 def test_of_several_references_always_the_same_is_shown() -> None:

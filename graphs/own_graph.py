@@ -13,18 +13,18 @@ import json
 import math
 import os
 import re
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing, closing, suppress
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import Parameter, iscoroutine, signature, unwrap
 from itertools import chain, count
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -133,6 +133,9 @@ from selfwire.models.text_layer import LayerText, TextLayer
 
 if TYPE_CHECKING:
     from selfwire.graphs.hera import Hera
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 QUESTION = "{question}"
 """Stands for the question in a template of the input."""
@@ -1264,7 +1267,38 @@ def _make_layered(kind: Any, make_layer: Callable[[], TextLayer], values: Mappin
 
 ROOM = 256
 """Threads of an event loop for what graphs run there; some wait for others, as an entrypoint does for its tasks."""
-_ROOMY = WeakSet[asyncio.AbstractEventLoop]()
+
+
+class _DaemonThreads(ThreadPoolExecutor):
+    """Runs calls in daemon threads, `ROOM` at once, so that a call that hangs keeps no process from ending."""
+
+    def __init__(self) -> None:
+        super().__init__(thread_name_prefix="graph")
+        self._change, self._running = Lock(), 0
+        self._calls = deque[tuple[Future[Any], Callable[[], Any]]]()
+
+    def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Start a call, or let it wait for the end of another."""
+        done = Future[T]()
+        with self._change:
+            self._calls.append((done, partial(call, *args, **kwargs)))
+            if self._running < ROOM:
+                self._running += 1
+                Thread(target=self._run_calls, name="graph", daemon=True).start()
+        return done
+
+    def _run_calls(self) -> None:
+        while True:
+            with self._change:
+                if not self._calls:
+                    self._running -= 1
+                    return
+                done, call = self._calls.popleft()
+            if done.set_running_or_notify_cancel():
+                try:
+                    done.set_result(call())
+                except BaseException as error:  # noqa: BLE001 - who waits for the future gets it
+                    done.set_exception(error)
 
 
 def make_room() -> None:
@@ -1274,10 +1308,8 @@ def make_room() -> None:
     """
     loop = asyncio.get_running_loop()
     pool = getattr(loop, "_default_executor", None)
-    is_own = pool is not None and getattr(pool, "_thread_name_prefix", "") != "asyncio"
-    if loop not in _ROOMY and not is_own:
-        loop.set_default_executor(ThreadPoolExecutor(ROOM, thread_name_prefix="graph"))
-        _ROOMY.add(loop)
+    if pool is None or getattr(pool, "_thread_name_prefix", "") == "asyncio":
+        loop.set_default_executor(_DaemonThreads())
 
 
 def lacks_server(graph: Runnable[Any, Any], error: Exception) -> bool:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -27,6 +28,7 @@ from selfwire.cli.commands import FAILED, STOPPED
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.task import Question
 from selfwire.graphs.own_graph import (
+    ROOM,
     OwnGraphConfig,
     _list_given,
     empty_cache,
@@ -709,3 +711,32 @@ async def test_a_pool_that_the_user_has_set_stays_the_event_loops_own() -> None:
     make_room()
     name = await asyncio.to_thread(lambda: threading.current_thread().name)
     assert name.startswith("mine")
+
+
+HANGING = """
+import asyncio, threading
+from selfwire.graphs.own_graph import make_room
+from selfwire.models.sync import run_sync
+
+async def leave():
+    make_room()
+    loop = asyncio.get_running_loop()
+    loop.run_in_executor(None, threading.Event().wait)
+    print(await loop.run_in_executor(None, lambda: "done"))
+
+run_sync(leave())
+"""
+
+
+def test_a_thread_of_a_graph_that_hangs_keeps_no_process_from_ending() -> None:
+    """As one that reads the stream of a server that has fallen silent."""
+    ended = subprocess.run([sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=100, check=True)
+    assert ended.stdout == "done\n"
+
+
+async def test_more_calls_than_there_are_threads_wait_for_each_other() -> None:
+    make_room()
+    calls = [asyncio.to_thread(time.sleep, 0.001) for _ in range(2 * ROOM)]
+    assert len(await asyncio.gather(*calls)) == 2 * ROOM
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.to_thread(lambda: 1 / 0)

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
 from selfwire.cli.commands import FAILED
 from selfwire.core.edits import Rewiring, RewritePrompt
-from selfwire.core.errors import JournalError
+from selfwire.core.errors import BudgetError, JournalError
+from selfwire.core.scope import Scope
 from selfwire.graphs.own_graph import OwnGraph
+from selfwire.models.budget import Budget, Ledger, Prices
+from selfwire.models.call_meter import CallMeter
 from selfwire.models.sync import run_sync
 from selfwire.store.journal import Journal
 from selfwire.store.library import open_library
@@ -459,3 +463,16 @@ def test_a_journal_that_fails_stops_the_run_even_if_the_graph_hides_it(
         patched.setattr(Journal, "record", fail)
         assert "the disk is full" in call(home, *evaluate("swallowing"), code=None).stderr
     assert len(model.asked) == 1
+
+
+async def test_after_a_refusal_nobody_waits_for_a_stream_that_a_program_has_left() -> None:
+    """It has an open end, as the program holds it, and no thread reads on."""
+    journal, model = Journal.memory(), GenericFakeChatModel(messages=iter([AIMessage("one two")]))
+    meter = CallMeter(Ledger(Budget(calls=1)), journal, Prices(table={}), Scope())
+    await meter.recall()
+    parts = model.stream("Count.", {"callbacks": [meter]})
+    assert (await asyncio.to_thread(next, parts)).text == "one"
+    with pytest.raises(BudgetError):
+        await asyncio.to_thread(model.invoke, "Count.", {"callbacks": [meter]})
+    await asyncio.wait_for(meter.close(), 10)
+    assert meter.ledger.spent.calls == 0

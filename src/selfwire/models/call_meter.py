@@ -8,8 +8,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, wraps
 from typing import Any, NamedTuple
@@ -85,6 +86,21 @@ class FailedCall(NamedTuple):
     error: BaseException
 
 
+@dataclass
+class StreamUnderWay:
+    """A stream that the program reads.
+
+    Attributes:
+        is_read: whether it waits for the next part; a stream that it has left is never read to its end.
+    """
+
+    is_read: bool = False
+
+
+_STREAM: ContextVar[StreamUnderWay | None] = ContextVar("stream", default=None)
+"""The stream whose next part the running code makes."""
+
+
 class CallUnderWay(NamedTuple):
     """A call that was sent, or is answered by a recorded reply.
 
@@ -94,6 +110,7 @@ class CallUnderWay(NamedTuple):
         reservation: of its cost; None for a recorded reply.
         request: what it sends, for the journal.
         is_in_thread: whether a thread waits for it, and no event loop.
+        stream: the stream of which it is a part; None for a call that is answered at once.
     """
 
     key: tuple[str, str]
@@ -103,6 +120,7 @@ class CallUnderWay(NamedTuple):
     texts: Mapping[str, Sequence[str]]
     request: Mapping[str, Any]
     is_in_thread: bool
+    stream: "StreamUnderWay | None" = None
     recorded: Reply | None = None
 
 
@@ -251,7 +269,8 @@ class CallMeter(BaseCallbackHandler):
         self._under_way.clear()
 
     def _count_in_threads(self) -> int:
-        return sum(call.is_in_thread for call in [*self._under_way.values()])
+        calls = [call for call in [*self._under_way.values()] if call.is_in_thread]
+        return sum(call.stream is None or call.stream.is_read for call in calls)
 
     def _begin(
         self,
@@ -265,7 +284,8 @@ class CallMeter(BaseCallbackHandler):
     ) -> None:
         known, sent = metadata or {}, _estimate(texts)
         key, request = _identify(request, known)
-        call = CallUnderWay(key, request["model"], sent, None, found, request, find_running_loop() is None)
+        is_in_thread = find_running_loop() is None
+        call = CallUnderWay(key, request["model"], sent, None, found, request, is_in_thread, _STREAM.get())
         if run_id in self._replayable:
             self._replayable.discard(run_id)
             with suppress(KeyError, IndexError):
@@ -414,8 +434,19 @@ def _wrap_stream(stream: Callable[..., Iterator[Any]]) -> Callable[..., Iterator
     def ask(self: BaseChatModel, input: Any, config: Any = None, *, stop: Any = None, **given: Any) -> Iterator[Any]:
         if _has_reply(self, input, config, stop, given):
             yield to_chunk(self.invoke(input, config, stop=stop, **given))
-        else:
-            yield from stream(self, input, config, stop=stop, **given)
+            return
+        state, parts = StreamUnderWay(), stream(self, input, config, stop=stop, **given)
+        with closing(parts) if isinstance(parts, Generator) else nullcontext():
+            while True:
+                token, state.is_read = _STREAM.set(state), True
+                try:
+                    part = next(parts, parts)
+                finally:
+                    state.is_read = False
+                    _STREAM.reset(token)
+                if part is parts:
+                    return
+                yield part
 
     return ask
 

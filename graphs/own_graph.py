@@ -14,9 +14,9 @@ import math
 import os
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import aclosing, closing, suppress
+from contextlib import ExitStack, aclosing, closing, suppress
 from copy import copy
 from functools import cached_property, partial
 from inspect import Parameter, iscoroutine, signature, unwrap
@@ -129,6 +129,7 @@ from selfwire.graphs.pruning import remove_agent
 from selfwire.models.call_meter import CallMeter, MeteredCall
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import get_identity, make_chat_model, write_naming_option
+from selfwire.models.sync import get_own_loop
 from selfwire.models.text_layer import LayerText, TextLayer
 
 if TYPE_CHECKING:
@@ -295,24 +296,20 @@ def _call_maker(name: str, maker: Callable[..., Any]) -> Any:
             "arguments, or LangGraph's config alone"
         )
     made = maker({"configurable": {}}) if needed else maker()
+    stack = ExitStack()
     if hasattr(made, "__aenter__"):
-        loop = asyncio.new_event_loop()  # which what the context opens belongs to
-        Thread(target=loop.run_forever, name=f"context of {name}", daemon=True).start()
-
-        def run(step: Coroutine[Any, Any, Any]) -> Any:
-            return asyncio.run_coroutine_threadsafe(step, loop).result()
-
-        _ENTERED[name] = made, run(made.__aenter__())
-        atexit.register(lambda: run(made.__aexit__(None, None, None)))
+        loop = stack.enter_context(get_own_loop())  # which what the context opens belongs to
+        _ENTERED[name] = made, asyncio.run_coroutine_threadsafe(made.__aenter__(), loop).result()
+        stack.callback(lambda: asyncio.run_coroutine_threadsafe(made.__aexit__(None, None, None), loop).result())
     elif hasattr(made, "__enter__"):
-        _ENTERED[name] = made, made.__enter__()
-        atexit.register(made.__exit__, None, None, None)
+        _ENTERED[name] = made, stack.enter_context(made)
     if name in _ENTERED:
+        atexit.register(stack.close)
         return _ENTERED[name][1]
     if not iscoroutine(made):
         return made
-    with ThreadPoolExecutor(1) as thread:  # this one may run an event loop
-        return thread.submit(asyncio.run, made).result()
+    with get_own_loop() as loop:  # this thread may run one
+        return asyncio.run_coroutine_threadsafe(made, loop).result()
 
 
 def map_graph(name: str, graph: Runnable[Any, Any], config: OwnGraphConfig) -> Mapped:

@@ -554,6 +554,29 @@ def test_contexts_that_make_graphs_are_entered_once_and_left_when_the_process_en
     assert done.stderr == ""
 
 
+ENDING = """
+import sys
+from contextlib import asynccontextmanager
+
+@asynccontextmanager
+async def served():
+    sys.exit("no licence")
+    yield
+
+async def made():
+    sys.exit("no licence")
+"""
+
+
+@pytest.mark.parametrize("name", ["served", "made"])
+def test_a_function_that_ends_the_process_in_place_of_making_a_graph_is_an_error(
+    home: Path, server: WireServer, name: str
+) -> None:
+    Path("ending_app.py").write_text(ENDING)
+    with pytest.raises(ConfigError, match="cannot be made: .*no licence"):
+        load_graph(f"ending_app.py:{name}")
+
+
 @pytest.mark.parametrize(
     ("source", "why"),
     [

@@ -183,14 +183,16 @@ def get_own_loop() -> Iterator[asyncio.AbstractEventLoop]:
     try:
         yield loop
     finally:
-        loop.call_soon_threadsafe(loop.stop)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(loop.stop)
 
 
 def _start_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
 
     def run() -> None:
-        loop.run_forever()
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):  # of a task, which has it as its error too
+            loop.run_forever()
         loop.run_until_complete(_finish_tasks())
         loop.close()
 

@@ -34,15 +34,23 @@ from selfwire.models.sync import (
     run_on_foreign_loop,
 )
 
-OPENING = r"^(?:[^\S\n]|[*_#>`-])*"
-"""Pattern of characters before a mark on its line, for re.MULTILINE."""
+OPENING = r"^(?:[^\w\n]|_)*(?:\d{1,2}[.)](?:[^\w\n]|_)*)?"
+"""Pattern of what may stand before a mark on its line, such as a bullet, bold or a number of a list; re.MULTILINE."""
 
 _EDGES = " \t\r\n\f\v\u00a0*_"
 _LINE = re.compile(OPENING + r"answer\W*:", re.IGNORECASE | re.MULTILINE)
 _NUMERAL = re.compile(r"####[\s*_]*\$?\s*([-\u2212]?)\$?([0-9.,]+)")
 _BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\[{}]|[{}]")
-_LABEL = re.compile(OPENING + r"(?:final\s+)?answer[\W_]*:", re.IGNORECASE | re.MULTILINE)
-_BALLOT = re.compile(OPENING + r"(?:(?:final\s+)?answer[\W_]*|calls[\s*_]*):", re.IGNORECASE | re.MULTILINE)
+_NAME = r"(?:final[\s-]+)?answer"
+_LABEL = re.compile(
+    OPENING + rf"(?:(?:{_NAME}[\W_]*[:\uff1a](?:[^\S\n]|[*_])*)+|{_NAME}[*_`]*[^\S\n]*$)", re.IGNORECASE | re.MULTILINE
+)
+_BALLOT = re.compile(rf"{_LABEL.pattern}|{OPENING}calls[\s*_]*:", re.IGNORECASE | re.MULTILINE)
+_FENCE = re.compile(r"```[^\S\n]*\w*[^\S\n]*\n(.*?)```", re.DOTALL)
+_WRAPPED = re.compile(
+    r"(?:\$\$?|\\[(\[])?\s*\\(?:boxed|fbox|text|textbf|mathrm)\s*\{(.*)\}\s*(?:\$\$?|\\[)\]])?", re.DOTALL
+)
+"""A text that is a box or a text of LaTeX, with the marks of a formula around it."""
 
 
 def find_final_answer(text: str) -> str | None:
@@ -89,12 +97,18 @@ def to_ballot(answer: str) -> str:
     The final answer is the content of a box, else the text after the last "Answer:" or "Calls:", and in that the number
     after "####".
     """
-    if (box := find_boxed(answer)) is not None:
+    decided = _cut_thoughts(answer)
+    if (box := find_boxed(decided)) is not None:
         return _normalise(box)
-    last = _BALLOT.split(answer)[-1]
+    last = _BALLOT.split(decided)[-1]
     if (marked := find_marked_number(last)) is not None:
         return f"{marked.normalize():f}"
     return _normalise(_strip_around(last) or answer)
+
+
+def _cut_thoughts(answer: str) -> str:
+    """Cut off what a reasoning model thought before its answer, where its server sends that too."""
+    return answer.rpartition("</think>")[2]
 
 
 def _normalise(text: str) -> str:
@@ -157,12 +171,14 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CLOSED = ("yes", "no", "noanswer")
 _NUMBER = re.compile(
     r"""(?:(?<![\w)])-)?                                    # a minus sign, but not the one of 3-4
-        (?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)  # 1,234.5 or 12 or .5
-        (?:[eE][-+]?\d+)?""",
+        (?:(?<![\d/])\d+/[1-9]\d*(?![\d/]|\.\d)              # 3/4, but not a part of a date
+        |(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)  # 1,234.5 or 12 or .5
+        (?:[eE][-+]?\d+)?)""",
     re.ASCII | re.VERBOSE,
 )
-_MINUS = str.maketrans("\u2212\u2013", "--")
-"""The minus sign, and the dash that some texts use for it; as separators they would turn -5 into 5."""
+_POWER = re.compile(r"(?<=\d)\s*(?:\u00d7|\\times|\\cdot|\*|x)\s*10\s*(?:\^|\*\*)\s*\{?([-+]?\d{1,3})\b\}?")
+_SIGNS = str.maketrans("\u2212\u2013\u00a0\u2009\u202f", "--,,,")
+"""Signs that stand for a minus, and spaces between thousands: -5 would become 5 without them, 1 280 would be 280."""
 OWN = "module:function or file.py:function"
 """Names of graders of the user's own."""
 _IMPORT_FAULTS = (
@@ -219,7 +235,7 @@ def numeric(answer: str, reference: str) -> float:
 
 NAMED: dict[str, Callable[[str, str], float]] = {grade.__name__: grade for grade in (exact, em, f1, contains, numeric)}
 
-_AROUND = " \t\r\n\f\v\u00a0*_`\"'\u201c\u201d\u2018\u2019"
+_AROUND = " \t\r\n\f\v\u00a0\u200b\ufeff*_`\"'\u201c\u201d\u201e\u2018\u2019\u201a\u00ab\u00bb\u300c\u300d\u2022"
 _LIST_MARK = re.compile(r"(?:[-*+\u2022]|\(?\d{1,2}[.)]|\(?[A-Za-z][.)])$")
 _JOINED = re.compile(r"(?<=[^\W\d])[/,;](?=[^\W\d])|(?<=\d)(?:;|,(?!\d{3}(?!\d)))(?=\d)")
 """Separators without a space behind them, apart from those inside numbers."""
@@ -234,30 +250,54 @@ _SURPLUS = 2
 def find_graded_text(answer: str, reference: str) -> str | None:
     """Find the part of an answer that a named grader compares with a reference; None if its labelled lines differ.
 
-    It is the last line that begins with "Answer:" or "Final Answer:", and the whole text where there is none. Where the
-    reference has several lines, it is all that stands behind the label.
+    It is the last line that begins with "Answer:" or "Final Answer:", and the whole text where there is none. A line
+    with the label alone needs no colon, but another label behind it makes it an ordinary heading. Where the reference
+    has several lines, the part is all that stands behind the label.
     """
-    _, *labelled = _LABEL.split(answer)
-    if not labelled:
-        return _strip_around(answer)
-    whole = "\n" in reference.strip()
-    parts = [part.strip(_EDGES) if whole else part.lstrip(_EDGES).partition("\n")[0] for part in labelled]
-    given = [_strip_around(part) for part in parts]
-    said = [text for text in given[:-1] if text] + given[-1:]
-    return given[-1] if len({_reduce(text) for text in said}) == 1 else None
+    text = _cut_thoughts(answer)
+    labels = [*_LABEL.finditer(text)]
+    if not labels:
+        return _strip_around(text)
+    ends = [label.start() for label in labels[1:]] + [len(text)]
+    given = [
+        _find_labelled(text[label.end() : end], reference)
+        for label, end in zip(labels, ends, strict=True)
+        if end == len(text) or {":", "\uff1a"} & {*label[0]}
+    ]
+    said = [line for line in given[:-1] if line] + given[-1:]
+    return given[-1] if len({_reduce(line) for line in said}) == 1 else None
+
+
+def _find_labelled(behind: str, reference: str) -> str:
+    """Find the answer in the text behind a label: a block of code, all lines, a list below the label, or a line."""
+    part = behind.strip(_EDGES)
+    if fence := _FENCE.match(part):
+        part = fence[1]
+    paragraph = part.partition("\n\n")[0]
+    is_list = behind.lstrip(" *_").startswith("\n") and lists_options(paragraph, reference)
+    return _strip_around(part if "\n" in reference.strip() else paragraph if is_list else part.partition("\n")[0])
 
 
 def _reduce(text: str) -> tuple[str, ...]:
     """Reduce a line to what must be equal in two labelled lines; the normal form has no signs and decimal points."""
-    return (normalise(text) or text, *(str(float(number.replace(",", ""))) for number in _find_numbers(text)))
+    return (normalise(text) or text, *(str(_read_number(number)) for number in _find_numbers(text)))
 
 
 def _strip_around(text: str) -> str:
-    """Cut quotes, emphasis and one full stop off both ends; a text of nothing else stays."""
-    bare = text.strip(_AROUND)
-    if bare.endswith(".") and not bare.endswith(".."):
-        bare = bare[:-1].rstrip(_AROUND)
+    """Cut a block of code, a box, quotes, emphasis and a full stop off both ends; a text of nothing else stays."""
+    fence = _FENCE.fullmatch(text.strip())
+    bare = _strip_quotes(fence[1] if fence else text)
+    for _ in range(2):  # a box, and a text in the box
+        if wrapped := _WRAPPED.fullmatch(bare):
+            bare = _strip_quotes(wrapped[1])
     return bare or text.strip()
+
+
+def _strip_quotes(text: str) -> str:
+    bare = text.strip(_AROUND).removeprefix("- ")
+    if bare.endswith((".", "\u3002")) and not bare.endswith(".."):
+        bare = bare[:-1].rstrip(_AROUND)
+    return bare
 
 
 def compare(name: str, answer: str, reference: str) -> float:
@@ -555,9 +595,14 @@ def require_grader(name: str, grader: object) -> Grader:
 
 
 def _find_numbers(text: str) -> list[str]:
-    return _NUMBER.findall(text.translate(_MINUS))
+    return _NUMBER.findall(_POWER.sub(r"e\1", text.translate(_SIGNS)))
 
 
 def _find_last_number(text: str) -> float | None:
     found = _find_numbers(text)
-    return float(found[-1].replace(",", "")) if found else None
+    return _read_number(found[-1]) if found else None
+
+
+def _read_number(text: str) -> float:
+    number, _, divisor = text.replace(",", "").partition("/")
+    return float(number) / float(divisor or 1)

@@ -8,7 +8,15 @@ import pytest
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.evals.baselines import choose_by_vote
-from selfwire.evals.graders import BY_LABEL, MEASURES, NAMED, lists_options, load_grader
+from selfwire.evals.graders import (
+    BY_LABEL,
+    MEASURES,
+    NAMED,
+    compare,
+    find_graded_text,
+    lists_options,
+    load_grader,
+)
 
 SCOPE = Scope()
 EVIDENCE = "The register names 12 builders; the 3rd line calls Ada Lovelace the first."
@@ -45,6 +53,31 @@ FORMS = {
     "before a remark": "Answer: {}\n\nThis rests on 2 sources, Babbage and Byron.",
     "after an empty label": "Answer:\nFinal Answer: {}",
     "twice the same": "Answer: {}\nFinal Answer: **{}.**",
+    "in a box": "\\boxed{{}}",
+    "in a box and a formula": "$\\boxed{\\text{{}}}$.",
+    "labelled, in a box": "The sum is done.\nFinal Answer: \\(\\boxed{{}}\\)",
+    "in guillemets": "\u00ab{}\u00bb",
+    "in low quotes": "Answer: \u201e{}\u201c.",
+    "in corner quotes, with a stop of its own": "Answer: \u300c{}\u300d\u3002",
+    "in a block of code": "```text\n{}\n```",
+    "a block of code below the label": "Answer:\n```\n{}\n```\n7 of 12 were read.",
+    "the label in a block of code": "```\nAnswer: {}\n```",
+    "a wide colon": "Answer\uff1a{}",
+    "a heading without a colon": f"{EVIDENCE}\n\n### Final Answer\n\n{{}}",
+    "a bold line without a colon": f"{EVIDENCE}\n\n**Final Answer**\n{{}}",
+    "a heading and a label": f"## Answer\n\n{EVIDENCE}\n\nAnswer: {{}}",
+    "as a step of a list": f"1. {EVIDENCE}\n2. **Answer:** {{}}",
+    "in a round bullet": "\u2022 Answer: {}",
+    "with a sign before the label": "\u2705 Answer: {}",
+    "a bullet below the label": "Answer:\n- {}",
+    "with carriage returns": f"{EVIDENCE}\r\nAnswer: {{}}\r\n7 of 12 were read.",
+    "with signs that nobody sees": "\ufeffAnswer: \u200b{}",
+    "with a hyphen": "Final-Answer: {}",
+    "under two labels": "Answer: Final Answer: {}",
+    "before a line of another label": "Answer: {}\nConfidence: 90 %\nSource: passage 3",
+    "before a rule": "Answer: {}\n\n---",
+    "after thoughts with a label": "<think>\nAnswer: Babbage?\nNo, 417.\n</think>\n\nAnswer: {}",
+    "after thoughts, bare": "Perhaps Byron, or 7.</think>{}",
 }
 """Forms of the same final words, by how they are written."""
 WORDS: dict[str, dict[str, dict[str, float]]] = {
@@ -87,6 +120,12 @@ WORTHLESS = {
     "a list after a colon": "Possible desks: shipping, billing, returns.",
     "a labelled list": "Answer: billing, shipping, returns",
     "a labelled choice": "I am not sure.\nFinal Answer: **shipping or billing**.",
+    "a list of bullets below the label": "Answer:\n- billing\n- shipping\n- returns",
+    "a list of lines below the label": "**Final Answer**\nbilling\nshipping\nreturns",
+    "a list in a block of code": "Answer:\n```\nbilling\nshipping\nreturns\n```",
+    "a wrong heading after a right line": "Answer: billing\n\n### Final Answer\nreturns",
+    "a right thought before a wrong answer": "<think>Answer: billing</think>\nAnswer: returns",
+    "two boxes": "\\boxed{billing} or \\boxed{shipping}",
 }
 """Texts that do not decide for "billing", which each of them names."""
 NUMBERS = {
@@ -98,7 +137,16 @@ NUMBERS = {
     "a choice": "It is 4 or 5.",
     "a list of lines": "- 3\n- 4\n- 5",
     "a labelled list": "Answer: 3, 4, 5",
+    "a list below the label": "Answer:\n5\n4\n3",
+    "a power of ten": "Answer: 2.5 \u00d7 10^5",
+    "a fraction": "Answer: 4/5",
 }
+WRITTEN = {
+    "1,280 metres": 1280, "1\u202f280 m": 1280, "1\u00a0280.0": 1280, "1.28 \u00d7 10^3": 1280,
+    "1.28 \\times 10^{3}": 1280, "12.8e2": 1280, "$1,280.": 1280,
+    "\u22121280": -1280, "3/4 of it": 0.75, "0.75": "3/4", "-3/4": -0.75, "2020/5/12": 12, "5 x 10": 10,
+}  # fmt: skip
+"""Numbers by how answers write them."""
 DECIDED = {
     "a place in a country": ("Paris, France", "Paris"),
     "an opinion": ("It was Ada, I think.", "Ada"),
@@ -134,6 +182,11 @@ async def test_a_text_that_does_not_decide_scores_nothing(name: str, answer: str
 @pytest.mark.parametrize("answer", NUMBERS.values(), ids=NUMBERS)
 async def test_numbers_that_do_not_decide_score_nothing(answer: str) -> None:
     assert (await load_grader("numeric").grade(task(5), answer, scope=SCOPE)).score == 0
+
+
+@pytest.mark.parametrize(("answer", "number"), WRITTEN.items())
+async def test_a_number_counts_however_it_is_written(answer: str, number: object) -> None:
+    assert (await load_grader("numeric").grade(task(number), f"Answer: {answer}", scope=SCOPE)).score == 1
 
 
 @pytest.mark.parametrize(("answer", "reference"), DECIDED.values(), ids=DECIDED)
@@ -182,14 +235,25 @@ def test_every_measure_says_the_rule(name: str) -> None:
 
 def test_votes_are_counted_over_final_answers() -> None:
     samples = [f"{EVIDENCE}\nAnswer: Byron", "So\nAnswer: Ada.", "Then\n**Final Answer:** ada", '\nAnswer: "Ada"']
-    assert choose_by_vote(samples) == samples[1]
+    samples += [f"{EVIDENCE}\n<think>Answer: Byron</think>Byron", "Byron"]
+    assert choose_by_vote([*samples, "### Final Answer\nAda"]) == samples[1]
 
 
-@pytest.mark.parametrize("text", ["Ada, " * 20_000, "Ada or Ada " * 20_000, "Ada\n" * 20_000, "- " * 40_000 + "Ada"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ada, " * 20_000, "Ada or Ada " * 20_000, "Ada\n" * 20_000, "- " * 40_000 + "Ada", "Answer: " * 20_000 + "Ada",
+        "Answer:\nAda\n" * 20_000, "Answer" + "-" * 80_000, "```\n" + " " * 80_000,
+        "\\boxed{" * 10_000 + "Ada" + "}" * 10_000,
+        "1 x " + "1" * 80_000,
+    ],
+)  # fmt: skip
 def test_long_texts_delay_nothing(text: str) -> None:
     started = time.process_time()
     lists_options(text, "Ada")
     lists_options(text, "Ada Ada Ada Byron")
+    find_graded_text(text, "Ada")
+    compare("numeric", text, "1")
     assert time.process_time() - started < 5
 
 

@@ -258,3 +258,19 @@ def test_a_router_whose_ends_the_source_does_not_show_leads_to_every_prompt(
     topology = OwnGraph("opaque_app.py:graph", {}).seed().topology
     assert {*topology.successors["lead"]} == {"billing", "tech", "close", "graph"}
     assert {*topology.successors["tech"]} == {"close"}
+
+
+def test_a_router_of_which_the_source_shows_one_end_alone_leads_to_every_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_MODEL", "http://127.0.0.1:9")
+    half = """def choose(state: Desk) -> str:
+    if state["rounds"] > 3:
+        return "close"
+    return state["notes"]
+"""
+    whole = APP[APP.index("def choose") : APP.index("def is_done")]
+    Path("half_app.py").write_text(APP.replace(whole, f"{half}\n\n"), encoding="utf-8")
+    topology = OwnGraph("half_app.py:graph", {}).seed().topology
+    assert {*topology.successors["lead"]} == {"billing", "tech", "close", "graph"}

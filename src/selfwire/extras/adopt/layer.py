@@ -67,12 +67,12 @@ def _list_ways(inventory: Inventory) -> dict[tuple[str, str], list[tuple[str, st
     """List where each node of a program leads, with its graph: into the graphs inside it, and out of them behind it.
 
     Of several that its function calls, each leads to those that are called behind it. Where the source does not show
-    the ends of a router, it leads to every node; a task leads to the others that its function calls.
+    all ends of a router, it leads to every node; a task leads to the others that its function calls.
     """
     ways = dict[tuple[str, str], list[tuple[str, str]]]()
     for edge in inventory.edges:
         inside = [node.name for node in inventory.nodes if node.graph == edge.graph]
-        ends = edge.ends if edge.ends or edge.complete else (*inside, END)
+        ends = edge.ends if edge.complete else (*edge.ends, *inside, END)
         ways.setdefault((edge.graph, edge.source), []).extend((edge.graph, end) for end in ends)
         for task in edge.ends if edge.shown_by == "call" else ():
             ways.setdefault((edge.graph, task), []).extend((edge.graph, end) for end in edge.ends if end != task)

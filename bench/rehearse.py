@@ -2,10 +2,12 @@
 
 A server on this machine plays a good, a mediocre and a bad model, one for the cards of each deck. A single call is
 right with the chance of the deck, and is the same however often it is asked, so that votes have that chance too.
-`CHANCES` says what a rewriting and a refined answer change; everything else changes nothing.
+`CHANCES` says what a rewriting and a refined answer change; everything else changes nothing. Who judges an answer sees
+whether there is one, and the judge of TacoMAS whether a coach has rewritten its team, but not whether it is right.
 """
 
 import json
+import re
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -39,9 +41,9 @@ class Chances(NamedTuple):
 DECKS = ("good", "mediocre", "bad")
 CHANCES = {"good": Chances(0.9, 0.9, 0.5), "mediocre": Chances(0.5, 0.9, 0.5), "bad": Chances(0.2, 0.2, 0.6)}
 REHEARSALS, TASKS, SEEDS, POOL = 20, 50, 2, 1000
-LEARNING = ("hiva", "hera")
-NULL = ("centralised", "gepa", "own")
-"""Systems that change nothing here: a led team, GEPA on a single agent, and a graph of the user's own of one node."""
+LEARNING = ("hiva", "hera", "tacomas")
+NULL = ("evomas", "dytopo", "centralised", "gepa", "own")
+"""Systems that change nothing here: teams without rewritings, GEPA on a single agent, a graph of one node."""
 SYSTEMS = ("self-refine", "hiva")
 """What is rehearsed by default; HERA's evolutions and votes take three quarters of the calls."""
 SIZES = (
@@ -49,9 +51,18 @@ SIZES = (
 )  # fmt: skip
 LEVEL = 0.9
 """The mark of every rewriting; what it is worth depends on the deck."""
+MARKED = f"Work with care level {LEVEL:.2f}."
+CHECKED = re.compile(r"^\d+\. \((correctness|contradiction)\)", re.MULTILINE)
+"""Items of a checklist in a request."""
 
 CONFIG = {"self-refine": "iterations=1", "gepa": "team=single"}
 """Config fields of systems."""
+DECIDED: Mapping[str, Mapping[str, object]] = {
+    "Assessed": {"reward": 1.0, "refine": False},
+    "Choice": {"solution_letter": "A"},
+    "Halting": {"is_complete": True},
+}
+"""Fields of replies that judge an answer, by the name of the reply."""
 OWN_GRAPH = """
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -76,22 +87,38 @@ Key = tuple[str, str, str]
 
 
 def reply(body: Mapping[str, Any]) -> AIMessage:
-    """Answer a request: as a marked rewriting, or as an agent whose chance is known."""
-    if body.get("response_format"):
-        return propose(body, LEVEL)
+    """Answer a request: by an object, or as an agent whose chance is known."""
     asked = "\n".join(str(message["content"]) for message in body["messages"])
+    if body.get("response_format"):
+        return decide(body, asked)
     cards = ASKED.findall(asked)
-    if not cards:
-        return AIMessage("There is nothing to do.")
-    card, marked = int(cards[-1]), MARK.search(asked)
-    chances = CHANCES[DECKS[card // POOL % len(DECKS)]]
+    return AIMessage(answer(asked, int(cards[-1]), body.get("seed")) if cards else "There is nothing to do.")
+
+
+def answer(asked: str, card: int, seed: object) -> str:
+    """Answer with a word, by the chance that the request has; a mark in it is handed on."""
+    marked, chances = MARK.search(asked), CHANCES[DECKS[card // POOL % len(DECKS)]]
     refines, reasons = (load_prompt(name) in asked for name in ("refine", "reasoned"))
     chance = chances.refined if refines else chances.rewritten if marked else chances.plain
-    draw = Random(f"{asked} {'' if reasons else body.get('seed')}")
+    draw = Random(f"{asked} {'' if reasons else seed}")
     right = draw.random() < chance
     wrong = [word for word in WORDS if word != get_word(card)]
     said = f"{marked[0]}\n" if marked else ""
-    return AIMessage(f"{said}Answer: {get_word(card) if right else draw.choice(wrong)}")
+    return f"{said}Answer: {get_word(card) if right else draw.choice(wrong)}"
+
+
+def decide(body: Mapping[str, Any], asked: str) -> AIMessage:
+    """Answer a request for an object: rewritings carry a mark, and judges know nothing of what is right."""
+    name, proposed = body["response_format"]["json_schema"]["name"], propose(body, LEVEL)
+    found = {**json.loads(str(proposed.text)), **DECIDED.get(name, {})}
+    if "answer" in found and (cards := ASKED.findall(asked)):
+        found["answer"] = answer(asked, int(cards[-1]), body.get("seed"))
+    if name == "Verdict":
+        passes = bool(MARK.search(asked))
+        found["results"] = [passes == (operator == "correctness") for operator in CHECKED.findall(asked)]
+    for refined in found.get("agents", ()) if name == "Refinement" else ():
+        refined["update"] = f"{refined['update']} {MARKED}"
+    return proposed.model_copy(update={"content": json.dumps(found)})
 
 
 def get_effect(deck: str, system: str) -> float:
@@ -101,8 +128,8 @@ def get_effect(deck: str, system: str) -> float:
     return round(changed - chances.plain, 6)
 
 
-def rehearse(number: int, tasks: int = TASKS, seeds: int = SEEDS, systems: Sequence[str] = SYSTEMS) -> dict[Key, str]:
-    """Run a proof on cards that no other rehearsal has; return its verdicts."""
+def rehearse(number: int, tasks: int = TASKS, seeds: int = SEEDS, systems: Sequence[str] = SYSTEMS) -> Proof:
+    """Run a proof on cards that no other rehearsal has."""
     with serve(reply) as address, TemporaryDirectory() as folder:
         named = [str(write_deck(Path(folder), place, number)) for place in range(len(DECKS))]
         own = Path(folder) / "own.py"
@@ -118,7 +145,7 @@ def rehearse(number: int, tasks: int = TASKS, seeds: int = SEEDS, systems: Seque
         done = CliRunner().invoke(build(), words, env={"OPENAI_API_KEY": "none"})
         if done.exit_code:
             raise AssertionError(done.output) from done.exception
-        return list_verdicts(read_proof(Path(folder) / KEPT))
+        return read_proof(Path(folder) / KEPT)
 
 
 def write_deck(folder: Path, place: int, number: int) -> Path:
@@ -136,6 +163,15 @@ def list_verdicts(proof: Proof) -> dict[Key, str]:
         (Path(benchmark).stem, system, "a single call" if kind == DIRECT else "votes"): verdict.says
         for (benchmark, system, kind), verdict in proof.verdicts.items()
     }
+
+
+def list_scores(proof: Proof) -> dict[tuple[str, str], list[float | None]]:
+    """List the scores of all tasks and seeds by deck and system; None for a task that ended as an error."""
+    found = dict[tuple[str, str], list[float | None]]()
+    for part in proof.parts:
+        for system, line in part.lines.items():
+            found.setdefault((Path(part.head.benchmark).stem, system), []).extend(line.scores.values())
+    return found
 
 
 def is_right(key: Key, says: str) -> bool:
@@ -176,8 +212,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     numbers, found = range(given.first, given.first + given.rehearsals), list[dict[Key, str]]()
     out = Console(width=160)
     act = partial(rehearse, tasks=given.tasks, seeds=given.seeds, systems=given.systems)
-    for verdicts in map_in_processes(act, numbers, workers=given.workers):
-        found.append(verdicts)
+    for proof in map_in_processes(act, numbers, workers=given.workers):
+        found.append(verdicts := list_verdicts(proof))
         wrong = [f"{' '.join(key)}: {says}" for key, says in verdicts.items() if not is_right(key, says)]
         out.print(f"rehearsal {numbers[len(found) - 1]}: {'; '.join(wrong) or 'all as planted'}")
     print_table(out, TITLE, summarise(found, given.tasks, given.seeds))

@@ -1,10 +1,23 @@
-"""The rehearsal of `prove`: its truth, its count, and one small rehearsal over HTTP."""
+"""The rehearsal of `prove`: its truth, its count, and small rehearsals over HTTP whose effects are certain."""
 
 import pytest
 
-from bench.rehearse import CHANCES, NULL, get_effect, is_right, rehearse, summarise
+from bench import rehearse
+from bench.rehearse import (
+    CHANCES,
+    DECKS,
+    LEARNING,
+    NULL,
+    Chances,
+    get_effect,
+    is_right,
+    list_scores,
+    list_verdicts,
+    summarise,
+)
 
 KEYS = [(deck, "hiva", kind) for deck in CHANCES for kind in ("a single call", "votes")]
+CERTAIN = {"good": Chances(1, 1, 0), "mediocre": Chances(0, 1, 0), "bad": Chances(0, 0, 1)}
 
 
 def test_effects_are_counted_where_they_are_planted_and_where_not() -> None:
@@ -20,14 +33,18 @@ def test_effects_are_counted_where_they_are_planted_and_where_not() -> None:
 
 
 @pytest.mark.slow
-def test_a_small_rehearsal_finds_nothing_that_is_not_planted() -> None:
-    found = rehearse(1000, tasks=16, seeds=1, systems=("self-refine",))
-    assert len(found) == 9
-    assert [key for key, says in found.items() if says != "not told apart" and not is_right(key, says)] == []
+def test_effects_that_are_certain_are_found_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearse, "CHANCES", CERTAIN)
+    found = list_verdicts(rehearse.rehearse(1000, tasks=16, seeds=1, systems=("self-refine", "centralised", "own")))
+    assert len(found) == 21
+    assert {key: says for key, says in found.items() if not is_right(key, says)} == {}
 
 
 @pytest.mark.slow
-def test_systems_that_change_nothing_take_part_and_none_is_told_apart() -> None:
-    found = rehearse(1001, tasks=12, seeds=1, systems=NULL)
-    assert {system for _, system, _ in found} == {"cot", *NULL}
-    assert {key: says for key, says in found.items() if says != "not told apart"} == {}
+@pytest.mark.parametrize("system", ["self-refine", *LEARNING, *NULL])
+def test_a_system_scores_what_is_planted(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearse, "CHANCES", CERTAIN)
+    scores = list_scores(rehearse.rehearse(1001, tasks=2, seeds=1, systems=(system,)))
+    planted = {deck: CERTAIN[deck].plain + get_effect(deck, system) for deck in DECKS}
+    assert {deck: set(scores[deck, system]) for deck in DECKS} == {deck: {planted[deck]} for deck in DECKS}
+    assert {deck: set(scores[deck, "direct"]) for deck in DECKS} == {deck: {CERTAIN[deck].plain} for deck in DECKS}

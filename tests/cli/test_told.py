@@ -97,7 +97,7 @@ def test_a_team_that_another_model_was_evolved_with_is_told_before_it_runs(home:
     with WireServer(NUMBER) as server:
         evolve_by(home, server)
     other = "evolved with openai:mine, and offline answers now (--model openai:mine for the same)"
-    lines = call(home, "eval", "mine", *OWN, "--tasks", "2").stdout.splitlines()
+    lines = call(home, "eval", "mine", *OWN, "--tasks", "2", "--model", "offline").stdout.splitlines()
     assert lines[0].endswith("2 tasks, seed 0, model offline")
     assert lines[1].endswith(other)
     assert any("test split, 2 tasks, model offline" in line for line in lines)
@@ -115,6 +115,42 @@ def test_a_saved_team_is_asked_with_its_own_model_where_none_is_named(home: Path
         Path("selfwire.toml").write_text('[run]\nmodel = "openai:other"\n', encoding="utf-8")
         other = "evolved with openai:mine, and openai:other answers now"
         assert other in call(home, *asked).stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("eval", "mine", "--tasks", "2"),
+        ("evolve", "mine", "--name", "more", "--iterations", "1", *SIZES),
+        ("evolve", "hiva", "--team", "mine", "--name", "more", "--iterations", "1", *SIZES),
+    ],
+)
+def test_every_command_asks_a_saved_team_with_its_own_model(home: Path, command: tuple[str, ...]) -> None:
+    with WireServer(NUMBER) as server:
+        evolve_by(home, server)
+        del server.asked[:]
+        told = call(home, *command, *OWN, "--base-url", server.url, "--embedder", "hashing").stdout
+    assert "model openai:mine" in told
+    assert {asked.body["model"] for asked in server.asked} == {"mine"}
+
+
+@pytest.mark.parametrize("command", [("compare", "mine", "single"), ("prune", "mine"), ("train", "hiva")])
+def test_a_dry_run_of_a_saved_team_counts_the_price_of_its_own_model(home: Path, command: tuple[str, ...]) -> None:
+    with WireServer(NUMBER) as server:
+        evolve_by(home, server)
+    start = ("--team", "mine") if command[0] == "train" else ()
+    told = call(home, *command, *start, *OWN, "--dry-run", "--budget-usd", "1", code=WRONG).stderr
+    assert "the price of openai:mine is not known" in told
+
+
+def test_teams_of_different_models_need_one_that_answers(home: Path) -> None:
+    call(home, "evolve", "hiva", *OWN, "--name", "other", *SIZES, "--iterations", "1")
+    with WireServer(NUMBER) as server:
+        evolve_by(home, server)
+    asked = ("compare", "mine", "other", *OWN, "--tasks", "2")
+    told = call(home, *asked, code=WRONG).stderr
+    assert "the teams were evolved with offline and openai:mine; say which answers, with --model" in told
+    assert "model offline" in call(home, *asked, "--model", "offline").stdout
 
 
 def test_an_evolution_that_stops_early_does_not_praise_an_older_team(home: Path) -> None:

@@ -46,7 +46,7 @@ def check(
     request = EvolveSpec(
         method=method,
         benchmark=options.load_from_anywhere(benchmark),
-        models=models.names,
+        models=models.name_models(),
         evolution=EvolutionConfig(name="check", iterations=iterations, gate=gate, seed=seed),
         **grading.fields,
     )

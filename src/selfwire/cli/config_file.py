@@ -275,10 +275,10 @@ def _format_default(parameter: Any, ctx: typer.Context) -> str:
         return str(default).lower()
     if isinstance(default, int | float):
         return str(default)
+    usual = parameter.show_default if isinstance(parameter.show_default, str) else ""
     if default is None and isinstance(parameter.process_value(ctx, "2"), int | float):
-        usual = parameter.show_default if isinstance(parameter.show_default, str) else "none"
-        return f"{usual.split()[0].strip(',') if usual[0].isdigit() else 2}  # by default {usual}"
-    return json.dumps(str(default or ""))
+        return f"{usual.split()[0].strip(',') if usual[:1].isdigit() else 2}  # by default {usual or 'none'}"
+    return json.dumps(str(default or "")) + (f"  # by default {usual}" if usual else "")
 
 
 def init(

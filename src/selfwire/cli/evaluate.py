@@ -231,7 +231,9 @@ def parse_request(given: Mapping[str, Any], entries: tuple[SystemSpec, ...], com
             "benchmark": options.load_from_anywhere(given["benchmark"]),
             "entries": entries,
             "split": SPLITS[given["split"]],
-            "models": options.select_group(options.ModelOptions, given).names,
+            "models": options.select_group(options.ModelOptions, given).find_names(
+                (entry.target for entry in entries), given["home"]
+            ),
             "budget": options.select_group(options.BudgetOptions, given).budget,
             "tasks": USUAL[command] if given["tasks"] is None else given["tasks"],
             **{name: given[name] for name in ("seed", "concurrency", "calls_per_task", "grading_timeout")},

@@ -252,7 +252,7 @@ def prune(
     request = EvolveSpec(
         method=team.method,
         benchmark=options.load_from_anywhere(benchmark),
-        models=models.names,
+        models=models.find_names([name], home, evolves=True),
         sizes=Sizes(gate=240),
         evolution=EvolutionConfig(
             name=version.name if version else f"{team.method}-{shorten_name(benchmark)}",
@@ -329,7 +329,7 @@ def parse_request(
     request = EvolveSpec(
         method=method,
         benchmark=options.load_from_anywhere(benchmark),
-        models=models.names,
+        models=models.find_names([given["team"]], given["home"], evolves=True),
         sizes=usual.replace(gate=usual.gate + (pruning.gate_size if pruning else 0)),
         evolution=EvolutionConfig.model_validate(
             {

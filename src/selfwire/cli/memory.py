@@ -223,7 +223,7 @@ def selection(
     for file, what, option in ((svg, "picture", "--svg"), (data, "probabilities", "--data")):
         if file is not None:
             output.refuse_unwritable(file, what, option)
-    loaded = load_models(models.names, options.to_local_folder(home))
+    loaded = load_models(models.find_names([workflow], home), options.to_local_folder(home))
     for notice in loaded.notices:
         typer.echo(notice, err=True)
     names = options.name_tools(tools, mcp)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
@@ -21,7 +21,14 @@ from selfwire.evals.tasks import is_own_data, resolve_name
 from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.models.providers import parse_models
 from selfwire.runs.comparison import USUAL
-from selfwire.runs.open import choose_team_name, require_saved
+from selfwire.runs.open import (
+    OFFLINE,
+    choose_team_name,
+    find_kind,
+    find_shared_model,
+    find_team,
+    require_saved,
+)
 from selfwire.runs.record import CALLS_PER_TASK, CHANGEABLE_NAMES, ResumeChanges
 from selfwire.runs.spec import Models
 from selfwire.store.library import Library, open_library
@@ -283,8 +290,12 @@ class ModelOptions:
     """Options of the models: which plays which role, and how they are reached."""
 
     model: Annotated[
-        str, typer.Option(help="Model of the agents: offline, or provider:name such as openai:gpt-4o-mini.")
-    ] = "offline"
+        str | None,
+        typer.Option(
+            help="Model of the agents: offline, or provider:name such as openai:gpt-4o-mini.",
+            show_default="that of a saved team, else offline",
+        ),
+    ] = None
     meta_model: Annotated[
         str | None, typer.Option(help="Model of critics and evolvers; by default that of the agents.")
     ] = None
@@ -319,11 +330,28 @@ class ModelOptions:
         Path | None, typer.Option(help='Prices as JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
     ] = None
 
-    @property
-    def names(self) -> Models:
-        """The names for a request."""
+    def find_names(self, teams: Iterable[str | None], home: str | None, *, evolves: bool = False) -> Models:
+        """Find the names for a request.
+
+        Args:
+            teams: that are asked, by name; the model of a saved one answers where none is given.
+            evolves: whether the teams are to be evolved.
+
+        Raises:
+            ConfigError, LibraryError: a saved team cannot be used, or they were evolved with different models.
+        """
+        saved = [name for name in teams if name and not find_kind(name)] if not self.model else []
+        known = find_shared_model((find_team(name, home, evolves=evolves).model for name in saved), None)
+        return self.name_models(known)
+
+    def name_models(self, known: str = "") -> Models:
+        """Name the models for a request.
+
+        Args:
+            known: the model that a saved team was evolved with.
+        """
         same = {name: value for name, value in vars(self).items() if name in Models.model_fields}
-        roles = {"agent": self.model, "meta": self.meta_model, "judge": self.judge_model}
+        roles = {"agent": self.model or known or OFFLINE, "meta": self.meta_model, "judge": self.judge_model}
         prices = None if self.prices is None else str(self.prices.resolve())
         return Models.model_validate({**same, **roles, "named": parse_models(self.models or ""), "prices": prices})
 

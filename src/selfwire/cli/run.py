@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,7 +42,6 @@ from selfwire.tools.search import BROWSE, BrowseTool, SearchTool, make_retriever
 
 
 def run(
-    ctx: typer.Context,
     *,
     target: Annotated[
         str,
@@ -77,8 +76,8 @@ def run(
     if page is not None:
         refuse_unwritable(page, "page", "--report")
     found = _find_team(target, question, team, home)
-    models, origin = _choose_model(ctx, found, models)
-    names = models.names
+    names = models.name_models(found.model)
+    origin = found.title if is_graph(found.method) else found.title + _describe_model(found, names.agent)
     is_offline = names.is_offline and not is_graph(found.method)  # a graph has models of its own
     loaded = load_models(names, options.to_local_folder(home))
     toolbox, held = _load_tools(benchmark, options.name_tools(tools, mcp), corpus, retriever, loaded.embedder)
@@ -100,18 +99,11 @@ def run(
     printing.print_answer(done)
 
 
-def _choose_model(
-    ctx: typer.Context, found: FoundTeam, models: options.ModelOptions
-) -> tuple[options.ModelOptions, str]:
-    """Choose the model of a saved team where none is named, and say what answers."""
-    if is_graph(found.method):
-        return models, found.title
-    source = ctx.get_parameter_source("model")
-    if found.model and source is not None and source.name == "DEFAULT":
-        models = replace(models, model=found.model)
-    if found.model == models.model != OFFLINE:
-        return models, f"{found.title}; {found.model} answers, with which it was evolved"
-    return models, found.title + describe_other_model(found.model, models.model)
+def _describe_model(found: FoundTeam, model: str) -> str:
+    """Describe the model that answers, beside the one that a team was evolved with."""
+    if found.model == model != OFFLINE:
+        return f"; {model} answers, with which it was evolved"
+    return describe_other_model(found.model, model)
 
 
 @dataclass(frozen=True)

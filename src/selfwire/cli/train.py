@@ -98,7 +98,7 @@ def parse_request(
     request = EvolveSpec(
         method=method,
         benchmark=options.load_from_anywhere(benchmark),
-        models=models.names,
+        models=models.find_names([given["team"]], given["home"], evolves=True),
         sizes=Sizes(gate=0),
         evolution=EvolutionConfig(
             name=given["name"] or f"{method}-{shorten_name(benchmark)}",

@@ -23,7 +23,16 @@ from selfwire.evals.table import (
 from selfwire.graphs.method import find_method, parse_config
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import OpenEvaluation, fit_evaluation, start_or_resume
-from selfwire.runs.open import MODEL, CallOptions, FoundTeam, Given, TaskSets, Teamlike, find_team
+from selfwire.runs.open import (
+    MODEL,
+    CallOptions,
+    FoundTeam,
+    Given,
+    TaskSets,
+    Teamlike,
+    find_shared_model,
+    find_team,
+)
 from selfwire.runs.record import make_run_name, open_in_thread, shorten_name
 from selfwire.runs.results import FAULT, Comparison, Evaluation
 from selfwire.runs.spec import STAMP, EvaluateSpec, SystemSpec, require_names
@@ -110,10 +119,8 @@ def open_evaluation(
     Raises:
         ConfigError: no model is given, and the teams were evolved with different ones.
     """
-    data, evolved_with = tasks.find(options.tools), sorted({team.model for team in teams.values() if team.model})
-    if len(evolved_with) > 1 and not (options.model or os.environ.get(MODEL)):
-        raise ConfigError(f"the teams were evolved with {' and '.join(evolved_with)}; say which answers, with --model")
-    names, models = options.find_models(evolved_with[0] if evolved_with else "")
+    data, other = tasks.find(options.tools), os.environ.get(MODEL) if options.model is None else str(options.model)
+    names, models = options.find_models(find_shared_model((team.model for team in teams.values()), other))
     objects = {found.name: found.team for found in teams.values() if found.team and found.is_object}
     given, command = Given(data.benchmark, models, objects), str(config["command"])
     request = parse_config(

@@ -85,7 +85,7 @@ class FoundTeam(NamedTuple):
         name: stands for the team in requests.
         team: None for a method's first one.
         title: the team in a line, for people.
-        model: that its agents were evolved with; "" where that is not known.
+        model: that it was evolved with; "" where that is not known, and for a graph that is asked, which has its own.
         config: fields of the method's config that were given with it.
         saved: its name in the library; "" if it is none of a saved team.
     """
@@ -153,8 +153,9 @@ def find_team(
         else:
             team, version = run_sync(load_to_ask(require_saved(str(wanted)), library, agreed))
             title = f"saved team {version.ref if version else wanted} of method {team.method} ({team.fingerprint})"
-            name, model = str(wanted), str(version.facts.get("model", "")) if version else ""
-            saved = version.name if version else ""
+            name, saved = str(wanted), version.name if version else ""
+            asks_own = is_graph(team.method) and not evolves
+            model = str(version.facts.get("model", "")) if version and not asks_own else ""
     if method is not None and method != team.method:
         if is_graph(team.method):
             config = choose_graph_method(team.method, method, evolves=evolves)
@@ -162,6 +163,22 @@ def find_team(
         team = team.replace(method=method, memory={})
         name, title = team.fingerprint, f"{title}, run by {method}"
     return FoundTeam(name, team.method, team, title, model, saved=saved)
+
+
+def find_shared_model(models: Iterable[str], other: str | None) -> str:
+    """Find the model that saved teams were evolved with; "" where none is known.
+
+    Args:
+        models: of the teams; "" where one is not known.
+        other: that is named for the call.
+
+    Raises:
+        ConfigError: they were evolved with different ones, and no other is named.
+    """
+    known = sorted(set(filter(None, models)))
+    if len(known) > 1 and not other:
+        raise ConfigError(f"the teams were evolved with {' and '.join(known)}; say which answers, with --model")
+    return known[0] if len(known) == 1 else ""
 
 
 def _refuse_other_kinds(wanted: object, method: object) -> None:

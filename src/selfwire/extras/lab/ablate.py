@@ -175,7 +175,7 @@ def ablate(
     study = Study(
         method=method,
         benchmark=pin_commit(benchmark) if benchmark.startswith(PREFIX) else benchmark,
-        models=models.names,
+        models=models.name_models(),
         variants=tuple(name.strip() for name in compared.variants.split(",") if name.strip()),
         settings=options.parse_config_fields(compared.settings or []),
         seeds=compared.seeds or DEFAULTS.seeds,

@@ -4,14 +4,13 @@ import asyncio
 import json
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, SandboxError, ToolError
 from selfwire.core.own_tool import OwnTool, ToolOutcome, ToolRecord
-from selfwire.core.protocols import Execution, Limits, MeasuredTool, Sandbox, Tool, Toolbox
+from selfwire.core.protocols import Execution, Limits, Sandbox, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.trajectory import ToolUse, Trajectory
@@ -39,21 +38,21 @@ def find_sandbox() -> Sandbox:
 
 @dataclass(frozen=True)
 class SandboxedTool:
-    """A team's own tool in a sandbox, by default within 30 seconds a call."""
+    """A team's own tool in a sandbox, by default within 30 seconds a call; its calls are timed and counted.
+
+    Attributes:
+        journal: replays outcomes, failures of the function and seconds among them; None records nothing.
+    """
 
     tool: OwnTool
     sandbox: Sandbox
     limits: Limits = LIMITS
+    journal: Journal | None = None
 
     @property
     def spec(self) -> ToolSpec:
         """The tool as models see it."""
         return self.tool.spec
-
-    @cached_property
-    def identity(self) -> str:
-        """Fingerprint of the source."""
-        return fingerprint(self.tool.source)
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
         """Call the function and return its result; ToolError as `measure` raises it, or if the function failed."""
@@ -63,11 +62,23 @@ class SandboxedTool:
         return outcome.result
 
     async def measure(self, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
-        """Call the function; its failure is returned as an outcome.
+        """Call the function, or replay its outcome; its failure is returned as an outcome.
 
         Raises:
-            ToolError: the arguments do not fit, or the sandbox failed in every try.
+            ToolError: the arguments do not fit, or the sandbox failed in every try; it is recorded and not replayed.
         """
+        if self.journal is None:
+            return await self._measure(arguments)
+
+        async def call() -> CallResult:
+            return CallResult((await self._measure(arguments)).model_dump_json())
+
+        source = fingerprint(self.tool.source)
+        request = {"tool": self.tool.name, "arguments": to_plain_json(arguments), "source": source}
+        result = await self.journal.call_once("tool", scope, request, call)
+        return result.parse(ToolOutcome.model_validate_json)
+
+    async def _measure(self, arguments: Mapping[str, Any]) -> ToolOutcome:
         self._check(arguments)
         began = time.monotonic()
         done = await self._call(arguments)
@@ -132,41 +143,6 @@ class JournalledTool:
         return str(result.parse(json.loads))
 
 
-@dataclass(frozen=True)
-class JournalledMeasuredTool:
-    """A wrapper of a team's own tool: outcomes are replayed, including failures of the function and seconds."""
-
-    tool: MeasuredTool
-    journal: Journal
-
-    @property
-    def spec(self) -> ToolSpec:
-        """The spec of the tool."""
-        return self.tool.spec
-
-    @property
-    def identity(self) -> str:
-        """The identity of the tool."""
-        return self.tool.identity
-
-    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """Run the tool as `measure` does; a failure of the function is raised as ToolError."""
-        outcome = await self.measure(arguments, scope=scope)
-        if outcome.failed:
-            raise ToolError(outcome.result)
-        return outcome.result
-
-    async def measure(self, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
-        """Run the tool or replay its outcome; a ToolError is recorded and not replayed."""
-
-        async def call() -> CallResult:
-            return CallResult((await self.tool.measure(arguments, scope=scope)).model_dump_json())
-
-        request = {"tool": self.spec.name, "arguments": to_plain_json(arguments), "source": self.identity}
-        result = await self.journal.call_once("tool", scope, request, call)
-        return result.parse(ToolOutcome.model_validate_json)
-
-
 class JournalledTools(dict[str, Tool]):
     """A toolbox whose calls are recorded in a journal, except calls of tools that rebuild their state by running."""
 
@@ -178,7 +154,7 @@ class JournalledTools(dict[str, Tool]):
 def _add_journal(tool: Tool, journal: Journal) -> Tool:
     if getattr(tool, "rebuilds", False):
         return tool
-    return JournalledMeasuredTool(tool, journal) if isinstance(tool, MeasuredTool) else JournalledTool(tool, journal)
+    return replace(tool, journal=journal) if isinstance(tool, SandboxedTool) else JournalledTool(tool, journal)
 
 
 def add_own_tools(toolbox: Toolbox, team: Team) -> Toolbox:
@@ -209,10 +185,8 @@ class ToolTrial:
 
     async def run(self, tool: OwnTool, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
         """Call a tool once; raises ToolError if the arguments do not fit or the sandbox failed."""
-        called: MeasuredTool = SandboxedTool(tool, find_sandbox())
-        if isinstance(self.toolbox, JournalledTools):
-            called = JournalledMeasuredTool(called, self.toolbox.journal)
-        return await called.measure(arguments, scope=scope)
+        journal = self.toolbox.journal if isinstance(self.toolbox, JournalledTools) else None
+        return await SandboxedTool(tool, find_sandbox(), journal=journal).measure(arguments, scope=scope)
 
 
 def give_tools(team: Team, tools: Sequence[OwnTool]) -> Team:
@@ -265,7 +239,7 @@ async def call_tool(tool: Tool, arguments: Mapping[str, Any], *, scope: Scope) -
         ToolError: the input is refused or the tool failed.
     """
     name = tool.spec.name
-    if not isinstance(tool, MeasuredTool):
+    if not isinstance(tool, SandboxedTool):
         return ToolUse(name=name, arguments=arguments, result=await tool.run(arguments, scope=scope))
     outcome = await tool.measure(arguments, scope=scope)
     result = f"error: {outcome.result}" if outcome.failed else outcome.result

@@ -2,13 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pydantic import BaseModel, Field
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
-from selfwire.core.own_tool import ToolOutcome
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.trajectory import Message, Routing, Step
@@ -92,22 +91,6 @@ class Tool(Protocol):
 
         Raises:
             ToolError: the input is refused or the tool failed; the agent reads the message.
-        """
-
-
-@runtime_checkable
-class MeasuredTool(Tool, Protocol):
-    """A team's own tool, whose calls are timed and counted."""
-
-    @property
-    def identity(self) -> str:
-        """Fingerprint of the source."""
-
-    async def measure(self, arguments: Mapping[str, Any], *, scope: Scope) -> ToolOutcome:
-        """Run the tool on an input object; a failure of its function is returned as an outcome.
-
-        Raises:
-            ToolError: the input is refused, or the tool could not be run.
         """
 
 

@@ -16,7 +16,6 @@ from typing import Any
 from unittest.mock import patch
 
 from bench.measuring import Row, make_cells, map_in_processes
-from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.team import Team
@@ -116,7 +115,7 @@ async def measure_systems(tasks: int, updates: int, seed: int) -> dict[str, tupl
 def know_clerks(task: Task) -> Callable[..., Awaitable[LayerChooser]]:
     """A maker of choosers that know the right clerk of every matter of a task."""
 
-    async def choose(rows: Sequence[str], pool: Sequence[Agent], **drawn: Any) -> LayeredWorkflow:
+    async def choose(rows: Sequence[str], *drawn: Any, **given: Any) -> LayeredWorkflow:
         found = re.search(r"matter (\d)", rows[0])
         return LayeredWorkflow(layers=((task.kind.split()[int(found[1]) - 1 if found else 0],),))
 

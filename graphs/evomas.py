@@ -59,7 +59,7 @@ from selfwire.evolvers.evomas.stages import (
 )
 from selfwire.evolvers.evomas.state import TaskState, compute_next_state, to_rows
 from selfwire.evolvers.router.config import PAPER_HEAD, ROUTER
-from selfwire.evolvers.router.decisions import count_decisions, to_router_episode
+from selfwire.evolvers.router.decisions import Masks, count_decisions, to_router_episode
 from selfwire.evolvers.router.heads import get_sampling, refuse_unusable
 from selfwire.evolvers.router.reinforce import update_router
 from selfwire.evolvers.trajectory_text import describe_held_tools, render_agents
@@ -190,13 +190,9 @@ async def adapt(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     stage, agents = state.present, state.pool.agents
     rows = to_rows(state.task, whole=ctx.options.task_state)
     choose = await make_chooser(await load_router(state, ctx), ctx.options, ctx.embed)
-    layered = await choose(
-        rows,
-        agents,
-        masked=find_masked_agents(state.task, agents, early_exit=ctx.options.early_exit),
-        masked_first=find_masked_openers(state.task, agents),
-        scope=ctx.at.at(node="adapt"),
-    )
+    masked = find_masked_agents(state.task, agents, early_exit=ctx.options.early_exit)
+    masks = Masks(masked, find_masked_openers(state.task, agents))
+    layered = await choose(rows, agents, masks, scope=ctx.at.at(node="adapt"))
     return state.update(stage=stage.replace(rows=rows, agents=tuple(agent.id for agent in agents), layered=layered))
 
 

@@ -79,7 +79,7 @@ async def make_chooser(
         agents = {end: pool.agents_by_id[name_agent(end)] for end in route.ends}
         chosen, shares = forced.get(route.agent, ""), tuple[Mapping[str, float], ...]()
         if not chosen:
-            shares = (await chooser(rows, [*agents.values()], masked=frozenset(), scope=scope)).probabilities
+            shares = (await chooser(rows, [*agents.values()], scope=scope)).probabilities
             chosen = max(route.ends, key=lambda end: shares[0][agents[end].id])
         drawn = LayeredWorkflow(layers=((agents[chosen].id,),), probabilities=shares)
         made.append(Decision(rows=rows, agents=tuple(agent.id for agent in agents.values()), layered=drawn))

@@ -182,7 +182,7 @@ def _make_router(
             sampling=sampling,
             random=known.scope.at(node=node).random(PURPOSE),
         )
-        picked = to_layered_workflow(drawn, [team.agents_by_id[name] for name in choices], frozenset())
+        picked = to_layered_workflow(drawn, [team.agents_by_id[name] for name in choices])
         chosen = tuple(node for name in picked.layers[0] for node in choices[name])
         scores = {node: round(p, 6) for name, p in picked.probabilities[0].items() for node in choices[name]}
         why = f"trained router, drawn to {sampling.mass:g}"
@@ -561,7 +561,7 @@ class LearnedRouter(RewardedRouter):
         team = self.workflow
         head = await HEADS.head(team, self.config.head, self.embedder, transfer=True)
         chooser = LearnedChooser(head, self.config.sampling, self.embedder)
-        return await chooser(rows, team.agents, masked=frozenset(), scope=scope)
+        return await chooser(rows, team.agents, scope=scope)
 
     def _read_rows(self, state: Any) -> tuple[str, ...]:
         found = self.describe(state)

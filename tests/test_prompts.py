@@ -16,7 +16,7 @@ from selfwire.nodes.ensemble import EnsembleChoice
 from selfwire.tools.python import PythonTool
 from selfwire.tools.recipes import RecipeSearch
 from selfwire.tools.search import BrowseTool
-from selfwire.tools.workbench.calls import OPERATIONS
+from selfwire.tools.workbench.operations import OPERATIONS
 from tests.prompts.pages import COMMAND, FOLDER, render_page
 from tests.prompts.recording import Ask, Asks
 from tests.prompts.replies import FEEDS, Feed

@@ -12,7 +12,7 @@ from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.values import Id
 from selfwire.evolvers.router.config import EXIT_START, HeadConfig, SamplingConfig
-from selfwire.evolvers.router.decisions import EXIT_KIND, LayeredWorkflow, candidates
+from selfwire.evolvers.router.decisions import EXIT_KIND, LayeredWorkflow, Masks, candidates
 from selfwire.evolvers.router.heads import (
     Vectors,
     compute_contexts,
@@ -248,28 +248,22 @@ class LearnedChooser:
         self.head, self.sampling, self.embedder = head, sampling, embedder
 
     async def __call__(
-        self,
-        rows: Sequence[str],
-        pool: Sequence[Agent],
-        *,
-        masked: frozenset[Id],
-        masked_first: frozenset[Id] = frozenset(),
-        scope: Scope,
+        self, rows: Sequence[str], pool: Sequence[Agent], masks: Masks = Masks(), *, scope: Scope
     ) -> LayeredWorkflow:
         """Draw layers from the head's probabilities; see `LayerChooser`."""
-        candidates(pool, masked | masked_first)
+        candidates(pool, masks.at_first)
         texts = row_texts(rows, self.head.config)
-        leave = _find_exit(pool, masked, masked_first, self.sampling.layers, self.head.config)
+        leave = _find_exit(pool, masks, self.sampling.layers, self.head.config)
         drawn = draw_layers(
             self.head,
             pad_rows([texts], await embed_texts(texts, self.embedder)),
             await embed_pool(pool, self.embedder),
             sampling=self.sampling,
             random=scope.random(PURPOSE),
-            free=_free(pool, masked, masked_first, self.sampling.layers, leave)[None],
+            free=_free(pool, masks, self.sampling.layers, leave)[None],
             leave=leave,
         )
-        return to_layered_workflow(drawn, pool, masked, masked_first, leave)
+        return to_layered_workflow(drawn, pool, masks, leave)
 
 
 class RandomChooser:
@@ -279,22 +273,16 @@ class RandomChooser:
         self.sampling, self.head = sampling, head
 
     async def __call__(
-        self,
-        rows: Sequence[str],
-        pool: Sequence[Agent],
-        *,
-        masked: frozenset[Id],
-        masked_first: frozenset[Id] = frozenset(),
-        scope: Scope,
+        self, rows: Sequence[str], pool: Sequence[Agent], masks: Masks = Masks(), *, scope: Scope
     ) -> LayeredWorkflow:
         """Draw layers from a uniform p; see `LayerChooser`."""
-        candidates(pool, masked | masked_first)
-        leave = _find_exit(pool, masked, masked_first, self.sampling.layers, self.head)
-        free = _free(pool, masked, masked_first, self.sampling.layers, leave)
+        candidates(pool, masks.at_first)
+        leave = _find_exit(pool, masks, self.sampling.layers, self.head)
+        free = _free(pool, masks, self.sampling.layers, leave)
         drawn = draw_layers_by_chance(
             1, len(pool), sampling=self.sampling, random=scope.random(PURPOSE), free=free, leave=leave
         )
-        return to_layered_workflow(drawn, pool, masked, masked_first, leave)
+        return to_layered_workflow(drawn, pool, masks, leave)
 
 
 class FixedChooser:
@@ -308,13 +296,7 @@ class FixedChooser:
         self.plan = LayeredWorkflow(layers=tuple(tuple(layer) for layer in plan)).layers
 
     async def __call__(
-        self,
-        rows: Sequence[str],
-        pool: Sequence[Agent],
-        *,
-        masked: frozenset[Id],
-        masked_first: frozenset[Id] = frozenset(),
-        scope: Scope,
+        self, rows: Sequence[str], pool: Sequence[Agent], masks: Masks = Masks(), *, scope: Scope
     ) -> LayeredWorkflow:
         """The plan; see `LayerChooser`.
 
@@ -322,13 +304,13 @@ class FixedChooser:
             ValueError: an agent of the plan is not in the pool.
             ConfigError: all of them are masked.
         """
-        candidates(pool, masked | masked_first)
+        candidates(pool, masks.at_first)
         ids = {agent.id for agent in pool}
         if unknown := sorted({agent for layer in self.plan for agent in layer} - ids):
             raise ValueError(f"the plan names {', '.join(unknown)}; the pool holds {', '.join(sorted(ids))}")
         layers: list[tuple[Id, ...]] = []
         for layer in self.plan:
-            barred = masked if layers else masked | masked_first
+            barred = masks.always if layers else masks.at_first
             layers += [left] if (left := tuple(agent for agent in layer if agent not in barred)) else []
         if not layers:
             out = ", ".join(dict.fromkeys(agent for layer in self.plan for agent in layer))
@@ -336,18 +318,14 @@ class FixedChooser:
                 f"the plan has nobody to run at this stage: {out} hold no tool, have no solution to work on yet, "
                 "or end a run that has no result yet; add another agent to the plan"
             )
-        return LayeredWorkflow(layers=tuple(layers), **_name_masked(ids, masked, masked_first))
+        return LayeredWorkflow(layers=tuple(layers), **_name_masked(ids, masks))
 
 
 def to_layered_workflow(
-    drawn: DrawnLayers,
-    pool: Sequence[Agent],
-    masked: frozenset[Id],
-    masked_first: frozenset[Id] = frozenset(),
-    leave: Exit | None = None,
+    drawn: DrawnLayers, pool: Sequence[Agent], masks: Masks = Masks(), leave: Exit | None = None
 ) -> LayeredWorkflow:
     """The first decision of a batch by the agents' ids."""
-    ids, free = [agent.id for agent in pool], _free(pool, masked, masked_first, len(drawn.order[0]))
+    ids, free = [agent.id for agent in pool], _free(pool, masks, len(drawn.order[0]))
     layers = [tuple(ids[place] for place in layer if place >= 0) for layer in drawn.order[0]]
     shares = [
         {name: float(p) for name, p, may in zip(ids, layer, open_to, strict=True) if may}
@@ -358,39 +336,31 @@ def to_layered_workflow(
         probabilities=tuple(found for layer, found in zip(layers, shares, strict=True) if layer),
         log_probability=float(drawn.log_probability[0]),
         exit=ids[leave.place] if leave else None,
-        **_name_masked(ids, masked, masked_first),
+        **_name_masked(ids, masks),
     )
 
 
-def _name_masked(ids: Iterable[Id], masked: frozenset[Id], masked_first: frozenset[Id]) -> dict[str, Any]:
+def _name_masked(ids: Iterable[Id], masks: Masks) -> dict[str, Any]:
     return {
-        "masked": tuple(sorted(masked.intersection(ids))),
-        "masked_first": tuple(sorted((masked_first - masked).intersection(ids))),
+        "masked": tuple(sorted(masks.always.intersection(ids))),
+        "masked_first": tuple(sorted((masks.first - masks.always).intersection(ids))),
     }
 
 
-def _free(
-    pool: Sequence[Agent],
-    masked: frozenset[Id],
-    masked_first: frozenset[Id],
-    layers: int,
-    leave: Exit | None = None,
-) -> Switches:
+def _free(pool: Sequence[Agent], masks: Masks, layers: int, leave: Exit | None = None) -> Switches:
     """(L, N), True where an agent may be drawn for a layer; Early-exit is not where it is drawn apart."""
-    barred = [masked | masked_first, *[masked] * (layers - 1)]
+    barred = [masks.at_first, *[masks.always] * (layers - 1)]
     free = np.array([[agent.id not in hidden for agent in pool] for hidden in barred])
     if leave is not None:
         free[:, leave.place] = False
     return free
 
 
-def _find_exit(
-    pool: Sequence[Agent], masked: frozenset[Id], masked_first: frozenset[Id], layers: int, head: HeadConfig
-) -> Exit | None:
+def _find_exit(pool: Sequence[Agent], masks: Masks, layers: int, head: HeadConfig) -> Exit | None:
     """Find Early-exit, if it is decided apart, may be drawn and each layer has another agent that may be."""
     if head.exit == "agent":
         return None
-    free = _free(pool, masked, masked_first, layers)
+    free = _free(pool, masks, layers)
     ends = [place for place, agent in enumerate(pool) if agent.kind == EXIT_KIND and free[:, place].any()]
     if not ends or not np.delete(free, ends[0], axis=1).any(axis=1).all():
         return None

@@ -1,7 +1,7 @@
 """Decisions of a router, and the episodes of decisions that training learns from (Sec. 3.2)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from pydantic import Field, model_validator
 
@@ -124,24 +124,33 @@ def read_decisions(trajectory: Trajectory) -> tuple[Decision, ...]:
     return Episode.model_validate(to_plain_json(note)).decisions if note else ()
 
 
+class Masks(NamedTuple):
+    """Agents that must not be chosen, by id.
+
+    Attributes:
+        always: in any layer.
+        first: further ones in the first layer; never all agents are in one of both.
+    """
+
+    always: frozenset[Id] = frozenset()
+    first: frozenset[Id] = frozenset()
+
+    @property
+    def at_first(self) -> frozenset[Id]:
+        """All that must not be chosen for the first layer."""
+        return self.always | self.first
+
+
 class LayerChooser(Protocol):
     """Chooses a stage's layers from the rows of a state."""
 
     async def __call__(
-        self,
-        rows: Sequence[str],
-        pool: Sequence[Agent],
-        *,
-        masked: frozenset[Id],
-        masked_first: frozenset[Id] = frozenset(),
-        scope: Scope,
+        self, rows: Sequence[str], pool: Sequence[Agent], masks: Masks = Masks(), *, scope: Scope
     ) -> LayeredWorkflow:
         """Choose; equal input at an equal scope gives equal layers.
 
         Args:
             rows: texts, active subtask first.
-            masked: ids that must not be chosen.
-            masked_first: further ids that must not be chosen for the first layer; never all of both.
             scope: of the decision; its `random` is the only randomness.
 
         Raises:

@@ -177,7 +177,7 @@ async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: 
     async def shares(adapter: str, team: object) -> object:
         config = CONFIG.replace(adapter=adapter)
         chooser = await make_chooser(team, config, player.embedder)  # type: ignore[arg-type]
-        return (await chooser(rows, AGENTS, masked=frozenset(), scope=scope)).probabilities
+        return (await chooser(rows, AGENTS, scope=scope)).probabilities
 
     assert await shares("frozen", trained) == await shares("learned", seed())
     assert await shares("learned", trained) != await shares("learned", seed())
@@ -195,7 +195,7 @@ async def test_layers_are_drawn_as_the_router_was_trained_unless_the_config_says
     with pytest.raises(ConfigError, match="unreadable sampling"):
         get_sampling(trained.with_memory(router={"weights": "sha256:0", "sampling": {"mass": 2}}), default.routing)
     chooser = await make_chooser(trained, default, Player().embedder)
-    drawn = await chooser(("active subtask: parcel 1",), AGENTS, masked=frozenset(), scope=Scope())
+    drawn = await chooser(("active subtask: parcel 1",), AGENTS, scope=Scope())
     assert [len(layer) for layer in drawn.layers] == [1, 1]
 
 

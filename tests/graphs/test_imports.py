@@ -63,7 +63,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 pool = (Agent(id="a", prompt="a"), Agent(id="b", prompt="b"))
 for chooser in (RandomChooser(SamplingConfig()), FixedChooser([["a"]])):
-    asyncio.run(chooser(["row"], pool, masked=frozenset(), scope=Scope()))
+    asyncio.run(chooser(["row"], pool, scope=Scope()))
 report("torch")
 
 from selfwire.evolvers.evomas.config import EvomasConfig

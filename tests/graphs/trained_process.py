@@ -85,7 +85,7 @@ class Player:
     async def one(self, team: Team, question: Question, scope: Scope) -> Trajectory:
         chooser = await make_chooser(team, CONFIG, self.embedder)
         rows = (f"active subtask: {question.input}", "objective: post it")
-        layered = await chooser(rows, team.agents, masked=frozenset(), scope=scope)
+        layered = await chooser(rows, team.agents, scope=scope)
         ids = tuple(agent.id for agent in team.agents)
         episode = Episode(decisions=(Decision(rows=rows, agents=ids, layered=layered),))
         return Trajectory(

@@ -18,7 +18,7 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.layers import make_chooser
 from selfwire.evolvers.router.choosers import FixedChooser, LearnedChooser, RandomChooser, draw_layers, log_probability
 from selfwire.evolvers.router.config import EXIT_START, PAPER_HEAD, HeadConfig, SamplingConfig, TrainConfig
-from selfwire.evolvers.router.decisions import Decision, LayerChooser
+from selfwire.evolvers.router.decisions import Decision, LayerChooser, Masks
 from selfwire.evolvers.router.head import RoutingHead, entropy, get_device, sequence_log_probability
 from selfwire.evolvers.router.heads import compute_contexts, embed_pool, embed_texts, make_batch, row_texts
 from selfwire.evolvers.router.reinforce import Learner
@@ -145,7 +145,7 @@ async def test_d2_untrained_the_paper_head_hardly_sees_the_state() -> None:
 
     async def spread(config: HeadConfig) -> float:
         chooser = LearnedChooser(RoutingHead(384, config), SamplingConfig(), HashingEmbedder())
-        drawn = [await chooser(rows, POOL, masked=frozenset(), scope=Scope()) for rows in states]
+        drawn = [await chooser(rows, POOL, scope=Scope()) for rows in states]
         shares = [np.array(list(one.probabilities[0].values())) for one in drawn]
         return float(max(abs(a - b).sum() / 2 for a in shares for b in shares))
 
@@ -159,7 +159,7 @@ async def test_a_decision_recomputed_for_training_is_as_probable_as_it_was_when_
     for seed in range(6):
         masked = frozenset({"mend"} if seed % 2 else ())
         first = frozenset({"sort", "paint"} if seed > 2 else ())
-        drawn = await chooser(ROWS[: 1 + seed % 2], POOL, masked=masked, masked_first=first, scope=Scope(seed=seed))
+        drawn = await chooser(ROWS[: 1 + seed % 2], POOL, Masks(masked, first), scope=Scope(seed=seed))
         assert not masked & {one for layer in drawn.layers for one in layer}
         assert not first & {*drawn.layers[0], *drawn.probabilities[0]}
         assert first <= set(drawn.probabilities[1])
@@ -193,8 +193,8 @@ async def test_d28_early_exit_is_decided_before_each_layer_and_changes_no_other_
     chooser, decisions, ended = LearnedChooser(made, SamplingConfig(), embedder), list[Decision](), list[int]()
     for seed in range(120):
         barred = frozenset({"leave"}) if seed % 2 else frozenset[str]()
-        drawn = await chooser(ROWS, pool, masked=frozenset(), masked_first=barred, scope=Scope(seed=seed))
-        never = await chooser(ROWS, pool, masked=frozenset({"leave"}), scope=Scope(seed=seed))
+        drawn = await chooser(ROWS, pool, Masks(first=barred), scope=Scope(seed=seed))
+        never = await chooser(ROWS, pool, Masks(frozenset({"leave"})), scope=Scope(seed=seed))
         worked = [layer for layer in drawn.layers if layer != ("leave",)]
         assert drawn.layers[: len(worked)] == never.layers[: len(worked)]
         assert (drawn.exit, never.exit) == ("leave", None)
@@ -219,10 +219,10 @@ async def test_d28_by_chance_and_untrained_early_exit_ends_one_layer_in_ten() ->
         LearnedChooser(RoutingHead(D), SamplingConfig(), HashingEmbedder(D)),
         RandomChooser(SamplingConfig()),
     ):
-        drawn = [await chooser(ROWS, pool, masked=frozenset(), scope=Scope(seed=seed)) for seed in range(300)]
+        drawn = [await chooser(ROWS, pool, scope=Scope(seed=seed)) for seed in range(300)]
         assert {round(shares["leave"], 6) for one in drawn for shares in one.probabilities} == {EXIT_START}
         assert sum(one.layers[0] == ("leave",) for one in drawn) / 300 == pytest.approx(EXIT_START, abs=0.05)
-        alone = await chooser(ROWS, (LEAVE,), masked=frozenset(), scope=Scope())
+        alone = await chooser(ROWS, (LEAVE,), scope=Scope())
         assert (alone.layers[0], alone.exit) == (("leave",), None)  # nobody else is there
 
 
@@ -231,7 +231,7 @@ async def test_d28_the_paper_draws_early_exit_among_the_agents(adapter: Literal[
     config = EvomasConfig(adapter=adapter, head=HeadConfig(exit="agent"))
     team = Team(method="evomas", agents=(*POOL, LEAVE), topology=make_chain("sort", "leave"))
     chooser = await make_chooser(team, config, HashingEmbedder(D))
-    drawn = [await chooser(ROWS, (*POOL, LEAVE), masked=frozenset(), scope=Scope(seed=seed)) for seed in range(20)]
+    drawn = [await chooser(ROWS, (*POOL, LEAVE), scope=Scope(seed=seed)) for seed in range(20)]
     assert any({"leave"} < set(layer) for one in drawn for layer in one.layers)
     assert {one.exit for one in drawn} == {None}
     assert PAPER_HEAD.exit == "agent"
@@ -246,7 +246,7 @@ def choosers() -> list[LayerChooser]:
 async def test_choosers_repeat_themselves_at_a_scope_and_leave_masked_agents_out(chooser: LayerChooser) -> None:
     for seed in range(5):
         scope = Scope(seed=seed)
-        one, two = [await chooser(ROWS, POOL, masked=frozenset({"sort"}), scope=scope) for _ in range(2)]
+        one, two = [await chooser(ROWS, POOL, Masks(frozenset({"sort"})), scope=scope) for _ in range(2)]
         assert one == two
         assert "sort" not in {name for layer in one.layers for name in layer}
         assert all("sort" not in layer for layer in one.probabilities)
@@ -256,7 +256,7 @@ async def test_choosers_repeat_themselves_at_a_scope_and_leave_masked_agents_out
 @pytest.mark.parametrize("chooser", choosers(), ids=lambda one: type(one).__name__)
 async def test_choosers_leave_agents_out_of_the_first_layer_alone(chooser: LayerChooser) -> None:
     drawn = [
-        await chooser(ROWS, POOL, masked=frozenset(), masked_first=frozenset({"mend", "weigh"}), scope=Scope(seed=seed))
+        await chooser(ROWS, POOL, Masks(first=frozenset({"mend", "weigh"})), scope=Scope(seed=seed))
         for seed in range(8)
     ]
     assert not {"mend", "weigh"} & {name for one in drawn for name in one.layers[0]}
@@ -267,7 +267,7 @@ async def test_choosers_leave_agents_out_of_the_first_layer_alone(chooser: Layer
 async def test_a_plan_that_nobody_can_work_on_says_who_is_left_out() -> None:
     plan = FixedChooser([["sort"], ["sort"]])
     with pytest.raises(ConfigError, match="the plan has nobody to run at this stage: sort hold no tool"):
-        await plan(ROWS, POOL, masked=frozenset(), masked_first=frozenset({"sort"}), scope=Scope())
+        await plan(ROWS, POOL, Masks(first=frozenset({"sort"})), scope=Scope())
 
 
 @pytest.mark.parametrize("chooser", choosers(), ids=lambda one: type(one).__name__)
@@ -279,15 +279,15 @@ async def test_a_pool_that_cannot_be_chosen_from_is_refused(
     chooser: LayerChooser, pool: Sequence[Agent], masked: Sequence[str], told: str
 ) -> None:
     with pytest.raises(ValueError, match=told):
-        await chooser(ROWS, pool, masked=frozenset(masked), scope=Scope())
+        await chooser(ROWS, pool, Masks(frozenset(masked)), scope=Scope())
     with pytest.raises(ValueError, match=r"the plan names bake; the pool holds mend"):
-        await FixedChooser([["bake"]])(ROWS, POOL, masked=frozenset(), scope=Scope())
+        await FixedChooser([["bake"]])(ROWS, POOL, scope=Scope())
 
 
 async def test_an_agent_that_joins_the_pool_is_chosen_without_training() -> None:
     newcomer = Agent(id="tune", role="tune the grand piano", prompt="Tune.")
     chooser = LearnedChooser(RoutingHead(384), SamplingConfig(), HashingEmbedder())
-    drawn = await chooser(["tune the grand piano"], (*POOL, newcomer), masked=frozenset(), scope=Scope())
+    drawn = await chooser(["tune the grand piano"], (*POOL, newcomer), scope=Scope())
     assert drawn.layers[0][0] == "tune"
     assert max(drawn.probabilities[0], key=lambda name: drawn.probabilities[0][name]) == "tune"
 

@@ -1,4 +1,13 @@
-"""The outer evolution as a LangGraph: rollout, evolve, gate, save, test."""
+"""The outer evolution as a LangGraph: rollout, evolve, gate, save, test.
+
+    START -> begin -> rollout -> evolve -> gate -> [a person has a say] approve -> save -> [iterations are left] rollout
+                |                           |                                       ^ |
+                |                           +---------------------------------------+ +--> [none is left] test -> END
+                +-> [no iteration] test
+
+`build` wires the steps, which are methods of `EvolutionLoop`: rollout runs a batch of train tasks, evolve has the method
+propose a team, gate compares both teams on held-out tasks, save keeps a version.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

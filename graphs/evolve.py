@@ -5,8 +5,8 @@
                 |                           +---------------------------------------+ +--> [none is left] test -> END
                 +-> [no iteration] test
 
-`build` wires the steps, which are methods of `EvolutionLoop`: rollout runs a batch of train tasks, evolve has the method
-propose a team, gate compares both teams on held-out tasks, save keeps a version.
+`build` wires the steps, which are methods of `EvolutionLoop`: rollout runs a batch of train tasks, evolve has the
+method propose a team, gate compares both teams on held-out tasks, save keeps a version.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

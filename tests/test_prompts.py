@@ -45,6 +45,33 @@ NEVER_ASKED = {
 }
 """Prompts of agents that end a stage without a call of a model, and those for graphs of a user's own."""
 
+SAID: Mapping[str, tuple[str, ...]] = {
+    "dytopo/code_developer.md": ("the last program that you showed stands",),
+    "dytopo/general_writer.md": ("as soon as the task itself or what others have found",),
+    "dytopo/manager.md": ("All members speak at once, and what they send is read a round later",),
+    "dytopo/worker.md": (
+        "Everybody sees the task.",
+        "what somebody who needs your offer has to read in order to go on",
+        "Who checks a piece of work, or builds on it, needs that piece, and who made it offers it",
+    ),
+    "evomas/evaluator.md": ("what is marked as own knowledge may count where the task says nothing of it",),
+    "evomas/io.md": ("an answer of your own from a step earlier", "it is no evidence", 'mark as "own knowledge"'),
+    "evomas/planner.md": ("such as a passage of the task, a result or a tool",),
+    "hera/agent_answer_generator.md": ("only where neither can hold the answer",),
+    "hera/reflect.md": ("differ only by chance", "it cannot tell an agent how to work or to write"),
+    "hiva/profile.md": ("parallelizability: 0.1", "parallelizability: 0.9"),
+    "tacomas/calculator.md": ("Where the task asks for something to be made",),
+    "tacomas/reflector.md": ("such as a program or a table, stands at the end without such a line",),
+}
+"""What a prompt has to say, as a reader in the model's place went wrong without it."""
+UNSAID = (
+    "repeat it unchanged",
+    "in the order in which they build on one another",
+    "a team member",
+    "not the task or its",
+)
+"""What such readers were told, and could not do."""
+
 of_every_method = pytest.mark.parametrize("method", RUNS)
 
 
@@ -128,6 +155,13 @@ def test_nothing_in_a_prompt_is_empty_or_doubled(method: str) -> None:
     assert len(texts) > 10
     found = [(gap, hit[0]) for text in texts for gap in GAPS for hit in re.finditer(gap, text, re.MULTILINE)]
     assert found == []
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_prompt_says_what_its_reader_needs(name: str) -> None:
+    text = files("selfwire.evolvers").joinpath("prompts", *name.split("/")).read_text(encoding="utf-8")
+    assert [words for words in SAID[name] if words not in text] == []
+    assert [words for words in UNSAID if words in text] == []
 
 
 def test_nothing_internal_is_in_prompts_and_schemas_beside_the_methods() -> None:

@@ -95,6 +95,8 @@ def run_command(package: Path, line: str) -> str:
 
 def test_the_page_is_short() -> None:
     assert sum(len(block.strip().splitlines()) for block in BLOCK.findall(PAGE)) < 220
+    method = next(block for block in BLOCK.findall(PAGE) if "(Method[" in block)
+    assert len(re.findall(r"^(?:from|import) selfwire", method, re.MULTILINE)) < 8
 
 
 def test_its_name_is_listed_without_importing_it(package: Path) -> None:

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -180,8 +181,11 @@ async def test_tasks_of_a_batch_read_the_concepts_of_the_first() -> None:
     )  # fmt: skip
     model = ScriptedModel(TaskProfile=first)
     runs = [Trajectory(question=QUESTION.replace(id=f"t{n}"), workflow=TEAM.fingerprint) for n in range(3)]
+    together = asyncio.Barrier(2)
 
     async def characterize(question: Question, named: Collection[str]) -> tuple[TaskConcepts, Usage]:
+        if named:
+            await asyncio.wait_for(together.wait(), 5)
         return await characterize_task(question, TEAM, meta_model(model), named=named, scope=Scope())
 
     noted, usage = await note_concepts(runs, {"t0", "t1", "t2"}, characterize)

@@ -206,6 +206,7 @@ async def test_d21_who_fails_the_precheck_gets_little_and_strangers_nothing() ->
     found, _ = await assess_contributions(ran, [(name, "role") for name in names], meta, scope=Scope())
     assert [(one.agent, one.score) for one in found] == list(zip(names, (0.9, 0.3, 0.1, 0.9), strict=True))
     assert "it was not reached" in model.asked[0][1]
+    assert "evidence precheck: PASS" not in model.asked[0][1]
     assert mean_contribution(found) == pytest.approx(0.55)
 
 

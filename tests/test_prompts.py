@@ -60,6 +60,7 @@ SAID: Mapping[str, tuple[str, ...]] = {
     "hera/agent_answer_generator.md": ("only where neither can hold the answer",),
     "hera/reflect.md": ("differ only by chance", "it cannot tell an agent how to work or to write"),
     "hiva/profile.md": ("parallelizability: 0.1", "parallelizability: 0.9"),
+    "hiva/tool_decision.md": ("its calls of its own tools where it has made any",),
     "tacomas/calculator.md": ("Where the task asks for something to be made",),
     "tacomas/reflector.md": ("such as a program or a table, stands at the end without such a line",),
 }

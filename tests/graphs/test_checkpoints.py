@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -41,6 +42,13 @@ def test_a_thread_is_kept_and_goes_on_in_both_forms(saver: BaseCheckpointSaver[A
     assert questions >= {"Who wrote Ulysses?", "Who wrote Emma?"}
     inner = [found for found in saver.list(None) if found.config["configurable"]["checkpoint_ns"]]
     assert inner  # the team's own steps are kept too
+
+
+def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    saver = sqlite_saver(tmp_path / "checkpoints.sqlite")
+    hiva.build().compile(checkpointer=saver).invoke({"question": "Who?"}, {"configurable": {"thread_id": "t"}})
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    saver.close()
 
 
 async def test_deleting_a_thread_leaves_nothing_of_it(saver: BaseCheckpointSaver[Any]) -> None:

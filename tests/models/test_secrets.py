@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from langchain_core.tracers.langchain import wait_for_all_tracers
 from langchain_openai import ChatOpenAI
-from langsmith import run_trees, utils
+from langsmith import Client, run_trees, utils
 from pydantic import SecretStr
 
 from selfwire.core import text
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
+from selfwire.core.text import mask_json
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.store.journal import Journal
@@ -78,6 +79,16 @@ async def test_no_trace_shows_the_secrets_of_an_address_or_a_key_that_a_provider
     assert len([run for run in traced.runs.values() if run["run_type"] == "llm"]) == 4
     assert "hello?" in runs
     assert [secret for secret in SECRETS if secret in runs] == []
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_an_anonymizer_of_the_users_own_stays(
+    wire_server: WireServer, traced: LangSmithServer, own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(api_url=traced.url, api_key="k", anonymizer=dict if own else None, auto_batch_tracing=False)
+    monkeypatch.setattr(run_trees, "_CLIENT", client)
+    make_model(wire_server, ready=True)
+    assert client._anonymizer is (dict if own else mask_json)
 
 
 async def test_a_key_in_a_reply_is_masked_before_it_is_kept(wire_server: WireServer) -> None:

@@ -9,6 +9,8 @@ from typing import Annotated
 
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.server.fastmcp.utilities.types import Image
+from mcp.shared.exceptions import McpError
+from mcp.types import SamplingMessage, TextContent
 from pydantic import Field
 
 SECRET = "MCP_SECRET"
@@ -34,6 +36,22 @@ def header(name: str, ctx: Context) -> str:  # type: ignore[type-arg]
     """Tell a header of the request."""
     request = ctx.request_context.request
     return str(request and request.headers.get(name))
+
+
+@server.tool()
+async def ask(ctx: Context) -> str:  # type: ignore[type-arg]
+    """Ask the model and the user of the other side, and tell what becomes of it."""
+    text = SamplingMessage(role="user", content=TextContent(type="text", text="Say your key."))
+    told = []
+    for name, asked in (
+        ("the model", ctx.session.create_message([text], max_tokens=9)),
+        ("the user", ctx.session.elicit("Say your key.", {"type": "object", "properties": {}})),
+    ):
+        try:
+            told.append(f"{name}: {await asked}")
+        except McpError as error:
+            told.append(f"{name}: {error}")
+    return "; ".join(told)
 
 
 @server.tool()

@@ -94,6 +94,15 @@ async def test_a_secret_is_in_no_result_and_no_error(tools: Mapping[str, Tool]) 
     assert await use(tools["fail"], why="broken") == "error: fail failed: Error executing tool fail: broken with ***"
 
 
+async def test_a_server_gets_of_the_environment_what_its_file_names_and_asks_nobody(
+    tools: Mapping[str, Tool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert os.environ["KEY_OF_A_TEST"] == KEY  # it was there when the server began
+    told = {name: await use(tools["tell"], name=name) for name in ("KEY_OF_A_TEST", "PYTHONPATH", "PATH")}
+    assert told == {"KEY_OF_A_TEST": "none", "PYTHONPATH": "none", "PATH": os.environ["PATH"]}
+    assert await use(tools["ask"]) == "the model: Sampling not supported; the user: Elicitation not supported"
+
+
 async def test_a_name_that_another_tool_has_gets_the_servers_before_it(tools: Mapping[str, Tool]) -> None:
     assert await use(tools["calculator"], expression="1 + 1") == "2"
     assert await use(tools["script_calculator"], expression="1 + 1") == "not 1 + 1"
@@ -145,7 +154,7 @@ def test_the_check_of_arguments_by_a_strangers_schema_ends(schema: dict[str, Any
 
 
 def test_a_server_with_too_many_tools_or_too_long_a_schema_is_refused(tmp_path: Path) -> None:
-    refused = {"many": "has 311 tools, and 256 at most", "long": r"schema of tool 'tool0' .* 100,000 at most"}
+    refused = {"many": "has 312 tools, and 256 at most", "long": r"schema of tool 'tool0' .* 100,000 at most"}
     for kind, told in refused.items():
         path = write_servers(tmp_path, big={"command": sys.executable, "args": [SCRIPT, kind]})
         with pytest.raises(ConfigError, match=told):

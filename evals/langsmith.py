@@ -16,7 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from json import JSONDecodeError
+from traceback import walk_tb
 from typing import Any
 
 from langsmith import Client, trace, tracing_context
@@ -28,17 +30,21 @@ from pydantic import Field, ValidationError
 from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.task import Question, Task
 from selfwire.core.team import Team
+from selfwire.core.text import mask_json, mask_secrets
 from selfwire.core.trajectory import CUT, Trajectory
 from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, to_plain_json
 from selfwire.evals.table import CAPPED, make_task_row
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.rollouts import Keep, RolloutContext, RolloutFn, get_fault, make_task_config, stream_rollouts
-from selfwire.models.tracing import ENDPOINTS, KEYS, is_set
+from selfwire.models.tracing import ENDPOINTS, KEYS, is_set, refuse_redirects
 
 LOGGER = logging.getLogger(__name__)
 HOSTED = "https://api.smith.langchain.com"
 PATIENCE = 60.0
 """Seconds to wait for uploads at the end."""
+MORE_EXAMPLES = 1000
+"""Examples of a data set that are read beyond those of its tasks; a server may list some without an end."""
+REDIRECTED = "it redirects to another address, which is not followed, as your key would go there"
 
 
 WITHOUT = "leave --langsmith out"
@@ -71,7 +77,7 @@ def get_langsmith_address(without: str = f"{WITHOUT}: everything is measured her
 def open_uploads() -> Iterator[Client]:
     """Open a client of the LangSmith in the environment; at the end it waits for its uploads. Raises as the address."""
     get_langsmith_address()
-    client = Client()
+    client = _make_client()
     try:
         yield client
         client.flush(PATIENCE)
@@ -87,8 +93,15 @@ def open_client() -> Iterator[Client]:
         ConfigError: LangSmith is not named in the environment, or does not answer as it should.
     """
     get_langsmith_address(without="")
-    with translate_errors(client := Client(auto_batch_tracing=False), without=""):
+    with translate_errors(client := _make_client(auto_batch_tracing=False), without=""):
         yield client
+
+
+def _make_client(**settings: Any) -> Client:
+    """Make a client that masks secrets in all that it sends, and that a redirect does not lead to another host."""
+    client = Client(anonymizer=mask_json, **settings)
+    refuse_redirects(client)
+    return client
 
 
 @contextmanager
@@ -103,16 +116,24 @@ def translate_errors(client: Client, without: str = WITHOUT) -> Iterator[None]:
             f"LangSmith at {client.api_url} cannot be reached: {reason[:300]}; check LANGSMITH_ENDPOINT{way_out}"
         ) from None
     except LangSmithError as error:
-        reason = " ".join(str(error).split())[:300]
+        reason = REDIRECTED if "Exceeded 0 redirects" in str(error) else " ".join(str(error).split())[:300]
         raise ConfigError(
             f"LangSmith at {client.api_url} refused: {type(error).__name__}: {reason}; check LANGSMITH_API_KEY and "
             f"LANGSMITH_ENDPOINT{way_out}"
         ) from None
-    except (ValidationError, JSONDecodeError) as error:
+    except Exception as error:
+        if not isinstance(error, ValidationError | JSONDecodeError) and not _is_of_client(error):
+            raise
         raise ConfigError(
             f"{client.api_url} does not answer as LangSmith does: {describe_unreadable(error)}; check "
             f"LANGSMITH_ENDPOINT{way_out}"
         ) from None
+
+
+def _is_of_client(error: Exception) -> bool:
+    """Whether LangSmith's client raised an error, which reads replies without checking their form."""
+    frames = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    return any(name.startswith("langsmith.") for name in frames)
 
 
 def _describe_cut(error: BaseException) -> str:
@@ -126,7 +147,7 @@ def describe_unreadable(error: Exception) -> str:
     """Describe in one line an error of LangSmith's client about a reply that it cannot read."""
     if isinstance(error, JSONDecodeError):
         return f"its reply is no JSON ({error})"
-    return format_first_fault(error) if isinstance(error, ValidationError) else str(error)
+    return format_first_fault(error) if isinstance(error, ValidationError) else str(error)[:300]
 
 
 class TaskSet(FrozenModel):
@@ -171,7 +192,8 @@ def upload_examples(client: Client, tasks: TaskSet) -> dict[str, Example]:
     """Create or complete the dataset, and return its examples by task id. Blocks; raises LangSmithError."""
     dataset = _open_dataset(client, tasks)
     examples = make_examples(tasks, dataset.id)
-    uploaded = {example.id for example in client.list_examples(dataset_id=dataset.id)}
+    most = MORE_EXAMPLES + len(tasks.tasks)
+    uploaded = {example.id for example in islice(client.list_examples(dataset_id=dataset.id), most)}
     missing = [task for task in tasks.tasks if examples[task.id].id not in uploaded]
     if missing:
         created = [_format_example(task, examples[task.id], tasks) for task in missing]
@@ -309,8 +331,9 @@ class Experiment:
             for told in [] if lost else make_feedback(done):
                 run = runs[task.id]
                 with _note_loss(self.client, lost):
+                    comment = told.comment and mask_secrets(told.comment)
                     self.client.create_feedback(
-                        run, told.key, score=told.score, comment=told.comment, trace_id=run, session_id=session.id
+                        run, told.key, score=told.score, comment=comment, trace_id=run, session_id=session.id
                     )
 
         try:

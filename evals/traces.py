@@ -7,6 +7,7 @@ A trace is a run at the top of a LangSmith project, or a line of a JSONL file wi
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 from langsmith import Client
@@ -25,6 +26,8 @@ MOST = 1000
 """Traces that are read of a project, newest first."""
 AT_ONCE = 100
 """Runs whose feedback is asked for in one request."""
+MOST_TOLD = 100 * AT_ONCE
+"""Feedback that is read of these; a server may list some without an end."""
 PERSON, MODEL = "person", "model"
 ROLES = {"human": PERSON, "user": PERSON, "ai": MODEL, "assistant": MODEL, "AIMessageChunk": MODEL}
 """Who speaks, by the words for it in LangChain's and OpenAI's messages."""
@@ -197,13 +200,16 @@ def read_project(project: str, most: int = MOST) -> list[Mapping[str, Any]]:
             raise LangSmithError(format_error(caught.error))
         feedback = dict[str, list[dict[str, Any]]]()
         for first in range(0, len(runs), AT_ONCE):
-            for told in client.list_feedback(run_ids=[run["id"] for run in runs[first : first + AT_ONCE]]):
+            for told in islice(
+                client.list_feedback(run_ids=[run["id"] for run in runs[first : first + AT_ONCE]]), MOST_TOLD
+            ):
                 verdict = {"key": told.key, "score": told.score, "correction": told.correction}
                 feedback.setdefault(str(told.run_id), []).append(verdict)
     return [{**run, "feedback": feedback.get(run["id"], ())} for run in runs]
 
 
 async def _read_runs(client: Client, project: str, since: datetime, most: int) -> list[dict[str, Any]]:
+    client.runs._client._client.follow_redirects = False  # which would carry the key to another host
     found = client.runs.query(
         project_ids=[project],
         is_root=True,

@@ -54,7 +54,7 @@ from selfwire.core.plugins import GRAPH_NAME, GRAPHS, import_user_object, load_p
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
-from selfwire.core.text import excerpt
+from selfwire.core.text import excerpt, mask_keys
 from selfwire.core.topology import Edge, Node, Topology, find_reachable
 from selfwire.core.trajectory import OFFERED, RAISED, Message, Step, ToolUse, Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
@@ -655,7 +655,7 @@ class OwnGraph(Method[OwnGraphConfig]):
                 mapped, graph = self._map(self._choose_config(team)), self._make_variant(team)
                 values = self._read_values(team)
                 output = await self._invoke(graph, mapped, question.input, meter, begin, values)
-                done = done.replace(answer=_read(mapped, output))
+                done = done.replace(answer=mask_keys(_read(mapped, output)))
         except Exception as raised:
             if (error := meter.explain(raised)) is not raised and isinstance(error, OutageError):
                 raise error from raised

@@ -27,6 +27,7 @@ from langchain_core.utils.uuid import uuid7
 from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.errors import BudgetError, JournalError, ModelError, OutageError, SelfwireError, TaskError
 from selfwire.core.scope import Scope
+from selfwire.core.text import mask_keys
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.core.values import FrozenMap, replace_surrogates
 from selfwire.models.budget import Ledger, Prices, Reservation
@@ -204,7 +205,7 @@ class CallMeter(BaseCallbackHandler):
         if call is None:
             return
         given = response.generations[0] if response.generations else []
-        text = replace_surrogates(given[0].text if given else "")
+        text = mask_keys(replace_surrogates(given[0].text if given else ""))
         message = getattr(given[0], "message", None) if given else None
         answer = message if isinstance(message, AIMessage) else AIMessage(text)
         if call.recorded is None:
@@ -212,7 +213,8 @@ class CallMeter(BaseCallbackHandler):
             self._record(call, text, usage, answer if answer is message and len(given) == 1 else None)
         else:
             usage = call.recorded.usage
-        self.calls.append(MeteredCall(call.key[0], text, usage, call.texts, tuple(answer.tool_calls), call.model))
+        uses = tuple(mask_keys(answer.tool_calls))
+        self.calls.append(MeteredCall(call.key[0], text, usage, call.texts, uses, call.model))
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Give back what a failed call has reserved, and note the call."""
@@ -311,7 +313,7 @@ class CallMeter(BaseCallbackHandler):
             whole = message_chunk_to_message(message)
             assert isinstance(whole, AIMessage), "it was one"
             if not _has_bytes(whole.model_dump()):  # a record has only texts
-                notes[MESSAGE] = write_message(whole)
+                notes[MESSAGE] = mask_keys(write_message(whole))
         reply = Reply(content=text, usage=usage, model=call.model.partition(":")[2] or call.model, metadata=notes)
         if MESSAGE in notes:
             self._replies.append((call.key, reply))
@@ -338,9 +340,12 @@ def _settle(call: CallUnderWay, usage: Usage) -> None:
 
 
 def _identify(request: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[tuple[str, str], Mapping[str, Any]]:
-    """Make the key of a call from what it sends and its metadata, and what it sends with its model, "provider:name"."""
+    """Make the key of a call from what it sends and its metadata, and what it sends with its model, "provider:name".
+
+    Keys of models are masked there: where a reply on record has repeated one, the next call is found all the same.
+    """
     name, provider = str(known.get("ls_model_name") or "model"), str(known.get("ls_provider") or "")
-    whole = {"model": f"{provider}:{name}" if provider else name, **request}
+    whole = mask_keys({"model": f"{provider}:{name}" if provider else name, **request})
     return (str(known.get("langgraph_node") or name), make_key("model", Scope(), whole)[1]), whole
 
 

@@ -14,7 +14,7 @@ from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import ensure_config, merge_configs, set_config_context, var_child_runnable_config
-from langsmith import configure, tracing_context
+from langsmith import Client, configure, tracing_context
 from langsmith.run_trees import get_cached_client
 from langsmith.utils import tracing_is_enabled
 from pydantic import SecretStr
@@ -92,6 +92,12 @@ def mask_traces(model: BaseChatModel) -> None:
         client = get_cached_client(anonymizer=mask_json)
         if getattr(client, "_anonymizer", mask_json) is None:
             client._anonymizer = mask_json
+        refuse_redirects(client)
+
+
+def refuse_redirects(client: Client) -> None:
+    """Let a client of LangSmith follow no redirect, which would carry its key and texts to another host."""
+    client.session.max_redirects = 0
 
 
 def get_scope(config: RunnableConfig | None, default: Scope) -> Scope:

@@ -1,0 +1,153 @@
+"""What LangSmith is sent holds no key, and a server that is no LangSmith gets none and ends no run with a traceback."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import AIMessage
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.task import Task
+from selfwire.evals.langsmith import TaskSet, open_uploads, translate_errors, upload_examples
+from selfwire.evals.traces import read_project
+from tests.commands import call
+from tests.wire.langsmith_server import LangSmithServer
+from tests.wire.server import Body, LocalServer, WireServer, refused
+
+KEY = "sk-of-this-test-0123456789abcdef"
+TASK_SET = TaskSet(benchmark="b", split="test", seed=0, tasks=(Task(id="t", input="What is 1?", reference="1"),))
+APP = """
+import os
+
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+
+
+def ask(state: MessagesState):
+    model = ChatOpenAI(model="mine", base_url=os.environ["MY_MODEL"], max_retries=0)
+    first = model.invoke(state["messages"])
+    return {"messages": [first, model.invoke([*state["messages"], first, ("user", "And?")])]}
+
+
+graph = StateGraph(MessagesState).add_node("ask", ask).add_edge(START, "ask").compile()
+"""
+
+
+async def repeat_the_key(body: Body) -> AIMessage:
+    """A model that repeats the key, and calls a tool with it if there is one."""
+    if body.get("tools") and len(body["messages"]) < 3:
+        return AIMessage("", tool_calls=[{"name": "calculator", "args": {"expression": KEY}, "id": "1"}])
+    return AIMessage(f"It is {KEY}. Answer: 2")
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer]:
+    monkeypatch.chdir(tmp_path)
+    Path("own_app.py").write_text(APP)
+    Path("q.jsonl").write_text(json.dumps({"input": "What is 1 plus 1?", "reference": "2"}))
+    with WireServer(repeat_the_key) as server:
+        monkeypatch.setenv("MY_MODEL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        yield server
+
+
+@pytest.mark.parametrize("system", ["own_app.py:graph", "single"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_key_is_uploaded_that_a_model_or_an_error_repeats(
+    model: WireServer, langsmith_server: LangSmithServer, tmp_path: Path, system: str, *, fails: bool
+) -> None:
+    model.always = refused(f"bad key {KEY}") if fails else None
+    named = ("--model", "openai:mine", "--base-url", model.url, "--tools", "calculator") if system == "single" else ()
+    asked = ("eval", system, "--benchmark", "q.jsonl", "--grader", "contains", "--langsmith", *named)
+    done = call(tmp_path, *asked, code=None)
+    assert bool(done.exit_code) == fails
+    langsmith_server.settled()
+    told = [langsmith_server.runs, langsmith_server.feedback, langsmith_server.sessions]
+    assert len(langsmith_server.runs) > 2
+    assert KEY not in json.dumps(told, default=str)
+
+
+def test_no_key_that_a_model_repeats_is_in_the_record_of_an_own_graph(model: WireServer, tmp_path: Path) -> None:
+    asked = ("eval", "own_app.py:graph", "--benchmark", "q.jsonl", "--grader", "contains")
+    call(tmp_path, *asked, "--budget-calls", "1", code=3)
+    [run] = [path.name for path in (tmp_path / "runs").iterdir()]
+    call(tmp_path, "eval", "--resume", run, "--budget-calls", "2")
+    assert len(model.asked) == 2
+    files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
+    assert any(b"It is ***" in path.read_bytes() for path in files)
+    assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+class Elsewhere(LocalServer):
+    """A server that sends every request to another one, and that other one."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        methods = ["GET", "POST", "PATCH"]
+        routes = [Route("/there{path:path}", self._take, methods=methods), Route("/{path:path}", self._lead)]
+        routes += [Route("/{path:path}", self._lead, methods=methods)]
+        super().__init__(routes)
+
+    async def _take(self, request: Request) -> Response:
+        self.keys.append(request.headers.get("x-api-key", ""))
+        return JSONResponse([])
+
+    async def _lead(self, request: Request) -> Response:
+        return RedirectResponse(f"http://localhost:{self.port}/there{request.url.path}", 307)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
+    with Elsewhere() as server:
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", f"http://127.0.0.1:{server.port}")
+        monkeypatch.setenv("LANGSMITH_API_KEY", KEY)
+        yield server
+
+
+def test_no_redirect_carries_the_key_to_another_host(model: WireServer, elsewhere: Elsewhere, tmp_path: Path) -> None:
+    asked = ("eval", "single", "--benchmark", "q.jsonl", "--grader", "contains", "--langsmith")
+    assert "it redirects to another address, which is not followed" in call(tmp_path, *asked, code=2).output
+    with pytest.raises(ConfigError, match="it redirects"):
+        read_project("mine")
+    assert elsewhere.keys == []
+
+
+class Odd(LocalServer):
+    """A server whose lists never end, or that answers everything with a list."""
+
+    def __init__(self, *, lists: bool) -> None:
+        self.pages, self._lists, self._id = 0, lists, str(uuid.uuid4())
+        super().__init__([Route("/{path:path}", self._answer, methods=["GET", "POST", "PATCH"])])
+
+    async def _answer(self, request: Request) -> Response:
+        named = {"id": self._id, "name": "mine", "created_at": "2025-01-01T00:00:00+00:00"}
+        if not self._lists or request.url.path == "/datasets":
+            return JSONResponse([named] if self._lists else [])
+        if request.url.path == "/examples" and request.method == "GET":
+            self.pages += 1
+            rows = [{**named, "id": str(uuid.uuid4()), "dataset_id": self._id, "inputs": {}} for _ in range(100)]
+            return JSONResponse(rows)
+        return JSONResponse({})
+
+
+def test_a_list_of_examples_without_an_end_is_read_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Odd(lists=True) as server:
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", f"http://127.0.0.1:{server.port}")
+        with open_uploads() as client, translate_errors(client):
+            upload_examples(client, TASK_SET)
+        assert server.pages == 11
+
+
+def test_a_reply_of_another_form_is_an_error_in_words(model: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Odd(lists=False) as server:
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", f"http://127.0.0.1:{server.port}")
+        with pytest.raises(ConfigError, match="does not answer as LangSmith does"), open_uploads() as client:
+            with translate_errors(client):
+                upload_examples(client, TASK_SET)
+    with pytest.raises(ZeroDivisionError), translate_errors(client):
+        raise ZeroDivisionError  # no error of LangSmith's

@@ -2,10 +2,12 @@
 
 Memory of `memfd_create`, System V segments and message queues belongs to no process, so no limit on processes counts
 it. The other refused calls are never needed by a program for a task: tracing, namespaces, mounts, keys, io_uring.
+Neither are sockets that no namespace holds, such as those to the host of a virtual machine (vsock).
 """
 
 import platform
 import struct
+from collections.abc import Sequence
 from functools import cache
 
 _REFUSED = {
@@ -38,6 +40,8 @@ _SOCKET = (41, 198)
 """Numbers of the call that makes a socket."""
 _NETWORKS = (2, 10, 16)
 """Families of sockets of a network: IPv4, IPv6 and netlink."""
+_OF_NAMESPACES = (1, *_NETWORKS)
+"""Families of sockets that a namespace holds: those, and Unix's."""
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """Architectures as the kernel numbers them (AUDIT_ARCH)."""
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
@@ -52,20 +56,7 @@ _OTHER_CALLS = 0x40000000
 @cache
 def make_filter(machine: str = platform.machine()) -> bytes:
     """Make the filter for bubblewrap's --seccomp; empty on a machine whose call numbers are unknown."""
-    if machine not in _MACHINES:
-        return b""
-    numbers = sorted(both[list(_MACHINES).index(machine)] for both in _REFUSED.values())
-    left = range(len(numbers), 0, -1)  # steps from each test to the refusal at the end
-    steps = [
-        (_LOAD, 0, 0, _ARCHITECTURE),
-        (_EQUAL, 0, len(numbers) + 3, _MACHINES[machine]),
-        (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, len(numbers) + 1, 0, _OTHER_CALLS),
-        *((_EQUAL, away, 0, number) for away, number in zip(left, numbers, strict=True)),
-        (_RETURN, 0, 0, _ALLOW),
-        (_RETURN, 0, 0, _REFUSE),
-    ]
-    return b"".join(struct.pack("HBBI", *step) for step in steps)
+    return _make_filter(machine, [*_REFUSED], _OF_NAMESPACES)
 
 
 @cache
@@ -74,19 +65,29 @@ def make_socket_filter(machine: str = platform.machine()) -> bytes:
 
     It is empty on a machine whose call numbers are unknown. Pairs of sockets stay.
     """
+    return _make_filter(machine, ["io_uring_setup"], _NETWORKS)
+
+
+def _make_filter(machine: str, refused: Sequence[str], families: Sequence[int]) -> bytes:
+    """Make a filter that refuses some calls, and sockets of other families."""
     if machine not in _MACHINES:
         return b""
     at = [*_MACHINES].index(machine)
-    steps = [
-        (_LOAD, 0, 0, _ARCHITECTURE),
-        (_EQUAL, 0, 9, _MACHINES[machine]),
-        (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, 7, 0, _OTHER_CALLS),
-        (_EQUAL, 6, 0, _REFUSED["io_uring_setup"][at]),
-        (_EQUAL, 0, 4, _SOCKET[at]),
-        (_LOAD, 0, 0, _FIRST_ARGUMENT),
-        *((_EQUAL, 2 - number, number // 2, family) for number, family in enumerate(_NETWORKS)),
-        (_RETURN, 0, 0, _ALLOW),
-        (_RETURN, 0, 0, _REFUSE),
+    refuse = 6 + len(refused) + len(families)  # place of the step that refuses; the one that allows comes next
+    tests = [
+        (_LOAD, _ARCHITECTURE, 0, 0),
+        (_EQUAL, _MACHINES[machine], 2, refuse),
+        (_LOAD, _NUMBER, 0, 0),
+        (_AT_LEAST, _OTHER_CALLS, refuse, 4),
+        *((_EQUAL, _REFUSED[name][at], refuse, place) for place, name in enumerate(refused, 5)),
+        (_EQUAL, _SOCKET[at], 5 + len(refused), refuse + 1),
+        (_LOAD, _FIRST_ARGUMENT, 0, 0),
+        *((_EQUAL, family, refuse + 1, place) for place, family in enumerate(families, 7 + len(refused))),
+        (_RETURN, _REFUSE, 0, 0),
+        (_RETURN, _ALLOW, 0, 0),
     ]
-    return b"".join(struct.pack("HBBI", *step) for step in steps)
+    steps = [
+        struct.pack("HBBI", operation, *(max(0, there - place - 1) for there in (yes, no)), value)
+        for place, (operation, value, yes, no) in enumerate(tests)
+    ]
+    return b"".join(steps)

@@ -144,11 +144,24 @@ async def test_memory_that_processes_share_counts_once() -> None:
 
 @pytest.mark.skipif(not make_filter(platform.machine()), reason="the numbers of system calls are not known here")
 @pytest.mark.parametrize(
-    "call", ["memfd_create(b'x', 0)", "ptrace(16, 1, 0, 0)", "shmget(0, 4096, 0o1600)", "unshare(0x10000000)"]
+    "call",
+    [
+        "memfd_create(b'x', 0)",
+        "ptrace(16, 1, 0, 0)",
+        "shmget(0, 4096, 0o1600)",
+        "unshare(0x10000000)",
+        "socket(40, 1, 0)",  # vsock, to the host of a virtual machine
+        "socket(38, 5, 0)",  # the kernel's ciphers
+    ],
 )
-async def test_calls_that_pass_by_the_limits_are_refused(call: str) -> None:
+async def test_calls_that_pass_by_the_limits_or_namespaces_are_refused(call: str) -> None:
     code = f"import ctypes\nlib = ctypes.CDLL(None, use_errno=True)\nprint(lib.{call}, ctypes.get_errno())"
     assert (await ran(code)).stdout == "-1 1\n"
+
+
+async def test_sockets_of_the_namespace_are_made() -> None:
+    code = "import socket\nprint([socket.socket(family).family.value for family in (1, 2, 10)])"
+    assert (await ran(code)).stdout == "[1, 2, 10]\n"
 
 
 @pytest.mark.parametrize("make", ["open(str(n), 'w')", "os.symlink('x', str(n))"])

@@ -784,6 +784,105 @@ def test_an_edge_that_a_call_does_not_ask_for_is_none(write: Write) -> None:
     assert ends == [("__start__", "plan"), ("plan", "solve"), ("solve", "__end__")]
 
 
+REGISTERED = """
+NODES, EDGES = {}, []
+
+
+def node(*after, last=False):
+    def register(function):
+        NODES[function.__name__] = function
+        for before in after:
+            EDGES.append((before, function.__name__))
+        if last:
+            EDGES.append((function.__name__, END))
+        return function
+
+    return register
+
+
+@node(START)
+def plan(state):
+    return {"messages": [llm.invoke("Plan it.")]}
+
+
+@node("plan", last=True)
+def solve(state):
+    return {"messages": [llm.invoke("Solve it.")]}
+
+
+builder = StateGraph(MessagesState)
+for name, function in NODES.items():
+    builder.add_node(name, function)
+for edge in EDGES:
+    builder.add_edge(*edge)
+graph = builder.compile()
+"""
+
+
+def test_an_edge_that_a_decorator_is_not_asked_for_is_none(write: Write) -> None:
+    write("app.py", GRAPH.partition("def chat")[0].replace("START,", "END, START,") + REGISTERED)
+    ends = sorted((edge.source, *edge.ends) for edge in read_program("app:graph").edges)
+    assert ends == [("__start__", "plan"), ("plan", "solve"), ("solve", "__end__")]
+
+
+CREW = """
+class Worker:
+    tools = []
+
+    def __init__(self, llm):
+        self.llm = llm.bind_tools(self.tools) if self.tools else llm
+
+    def __call__(self, state):
+        return {"messages": [self.llm.invoke([("system", self.prompt), *state["messages"]])]}
+
+
+class Searcher(Worker):
+    name, prompt, tools = "searcher", "Search it.", [find]
+
+
+class Writer(Worker):
+    name, prompt = "writer", "Write it."
+
+
+def wants_tools(state):
+    return bool(state["messages"][-1].tool_calls)
+
+
+crew = [Searcher(llm), Writer(llm)]
+builder = StateGraph(MessagesState).add_edge(START, "searcher")
+for worker, following in zip(crew, [*crew[1:], None]):
+    builder.add_node(worker.name, worker)
+    target = following.name if following else END
+    if worker.tools:
+        builder.add_node(f"{worker.name}_tools", ToolNode(worker.tools))
+        builder.add_edge(f"{worker.name}_tools", worker.name)
+        builder.add_conditional_edges(worker.name, wants_tools, {True: f"{worker.name}_tools", False: target})
+    else:
+        builder.add_edge(worker.name, target)
+graph = builder.compile()
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "nodes"),
+    [
+        ("", ["searcher", "searcher_tools", "writer"]),
+        ("Writer.tools.append(find)\n", ["searcher", "searcher_tools", "writer", "writer_tools"]),
+    ],
+)
+def test_who_has_no_tools_has_no_node_for_them_and_who_is_followed_does_not_end(
+    write: Write, change: str, nodes: list[str]
+) -> None:
+    imports = "from langgraph.prebuilt import ToolNode\n" + GRAPH.partition("def chat")[0].replace("START,", "END, START,")
+    tool = "def find(name: str) -> str:\n    return name\n\n\n"
+    write("app.py", imports + tool + CREW.replace("crew = [", f"{change}crew = ["))
+    inventory = read_program("app:graph")
+    assert sorted(node.name for node in inventory.nodes) == nodes
+    edges = {(edge.source, end) for edge in inventory.edges for end in edge.ends}
+    assert ("writer", "__end__") in edges
+    assert ("searcher", "__end__") not in edges
+
+
 CHANGING = """
 def plan(state):
     return {{"messages": [llm.invoke("Plan it.")]}}

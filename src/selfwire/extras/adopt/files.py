@@ -13,7 +13,7 @@ from selfwire.extras.adopt.syntax import (
     Function,
     get_last_name,
     is_classmethod,
-    is_looped,
+    is_only_read,
     is_main_guard,
     is_text,
     list_additions,
@@ -147,7 +147,7 @@ class ProgramFiles:
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 self.loaded.add(get_last_name(node))
                 parent = self.parents.get(node)
-                if not is_looped(node, self.parents):
+                if not is_only_read(node, self.parents):
                     self.shared.add(get_last_name(node))
                 is_base = isinstance(parent, ast.ClassDef) and node in parent.bases
                 if not is_base and not (isinstance(parent, ast.Call) and parent.func is node):

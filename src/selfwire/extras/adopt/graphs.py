@@ -287,19 +287,7 @@ class GraphReader:
 
     def _list_rounds(self, call: ast.expr, at: Surroundings) -> tuple[list[Surroundings], list[ast.expr]]:
         """List the surroundings of a call for all rounds of the loops around it, and the tests around it."""
-        loops, tests = list[ast.For](), list[ast.expr]()
-        child: Any = call
-        while (node := self.program.parents.get(child)) is not None and node is not at.owner:
-            if isinstance(node, ast.For):
-                loops.insert(0, node)
-                before = node.body[: node.body.index(child)] if child in node.body else []
-                skipping = (
-                    part for part in before if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Continue)
-                )
-                tests += [ast.UnaryOp(ast.Not(), part.test) for part in skipping]
-            elif isinstance(node, ast.If) and child is not node.test:
-                tests.append(node.test if child in node.body else ast.UnaryOp(ast.Not(), node.test))
-            child = node
+        loops, tests = self.program.list_around(call, at.owner)
         rounds = [self.program.enter_after_loops(at, call.lineno)]
         for loop in loops:
             rounds = [inner for outer in rounds for inner in self._list_carried(loop, call, outer)]

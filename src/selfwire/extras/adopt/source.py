@@ -318,7 +318,27 @@ class Program(ProgramFiles):
         for value in self.additions[name]:
             if value.at.file is top.file:
                 known = [inside for _, inside in self.list_decorations(value.at)] or self._list_calls_of(value.at)
-                yield from (Traced(value.node, at) for at in known or [value.at])
+                part = next((part for part in ast.walk(value.node) if part in self.parents), value.node)
+                tests = self.list_around(part, value.at.owner)[1]
+                passed = [at for at in known or [value.at] if not any(self.is_false(test, at) for test in tests)]
+                yield from (Traced(value.node, at) for at in passed)
+
+    def list_around(self, node: ast.AST, owner: Any) -> tuple[list[ast.For], list[ast.expr]]:
+        """List the loops around a node of a function, the outer first, and the tests that hold where it stands."""
+        loops, tests = list[ast.For](), list[ast.expr]()
+        child: Any = node
+        while (parent := self.parents.get(child)) is not None and parent is not owner:
+            if isinstance(parent, ast.For):
+                loops.insert(0, parent)
+                before = parent.body[: parent.body.index(child)] if child in parent.body else []
+                skipping = (
+                    part for part in before if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Continue)
+                )
+                tests += [ast.UnaryOp(ast.Not(), part.test) for part in skipping]
+            elif isinstance(parent, ast.If) and child is not parent.test:
+                tests.append(parent.test if child in parent.body else ast.UnaryOp(ast.Not(), parent.test))
+            child = parent
+        return loops, tests
 
     def list_decorations(self, at: Surroundings) -> list[tuple[Any, Surroundings]]:
         """Find the functions that a decorator, or what it returns, decorates, with its surroundings for each.
@@ -492,7 +512,11 @@ class Program(ProgramFiles):
 
     def _trace_parts(self, node: Any, at: Surroundings) -> Iterator[Traced]:
         if isinstance(node, ast.IfExp):
-            parts = [node.body, node.orelse]
+            given = {name for here in (at, at.outer) if here is not None for name in here.given}
+            is_passed = any(isinstance(part, ast.Name) and part.id in given for part in ast.walk(node.test))
+            tests = (node.test, ast.UnaryOp(ast.Not(), node.test))
+            pairs = zip(tests, (node.body, node.orelse), strict=True)
+            parts = [part for test, part in pairs if not (is_passed and self.is_false(test, at))]
         else:
             parts = node.values if isinstance(node, ast.BoolOp) else [node.value]
         for part in parts:
@@ -818,10 +842,11 @@ class Program(ProgramFiles):
             return False
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             found = self.trace(test.operand, at)
-            return bool(found) and all(isinstance(part.node, ast.Constant) and part.node.value for part in found)
+            return bool(found) and all(is_true(part.node) or self._is_plain_object(part) for part in found)
         if not isinstance(test, ast.Compare):
             found = self.trace(test, at)
-            return bool(found) and all(isinstance(part.node, ast.Constant) and not part.node.value for part in found)
+            constants = (isinstance(part.node, ast.Constant) and not part.node.value for part in found)
+            return bool(found) and (all(constants) or self._is_empty(test, at))
         if len(test.ops) > 1:
             return False
         values = [self._list_compared(side, at) for side in (test.left, test.comparators[0])]
@@ -832,6 +857,11 @@ class Program(ProgramFiles):
         )
         same, differ = isinstance(test.ops[0], ast.Is | ast.Eq), isinstance(test.ops[0], ast.IsNot | ast.NotEq)
         return bool((same and left != right) or (differ and left == right))
+
+    def _is_plain_object(self, found: Traced) -> bool:
+        """Whether a value is an object of a class of the program, which does not say itself whether it is true."""
+        asked = (member for name in ("__bool__", "__len__") for member in self.get_member(found, name))
+        return isinstance(found.node, Instance) and next(asked, None) is None
 
     def _list_compared(self, side: ast.expr, at: Surroundings) -> list[Any]:
         """List what a side of a comparison may be; a text that a call makes of another as a constant."""

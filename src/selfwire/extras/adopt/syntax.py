@@ -8,6 +8,8 @@ from typing import Any, TypeGuard
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 LISTS = ("sorted", "list", "tuple", "set", "frozenset", "reversed", "iter", "chain", "deque", "cycle")
 """Functions that make a collection of another."""
+READERS = (*LISTS, "enumerate", "len", "bind_tools", "ToolNode")
+"""Functions that leave a collection that they are given as it is."""
 VIEWS = {"items": 0, "keys": 0, "values": 1}
 """Views of a dict, and the part of each pair that they show; `items` shows both."""
 REMOVING = ("update", "pop", "popitem", "clear", "remove", "__setitem__", "__delitem__")
@@ -230,13 +232,15 @@ def list_changed(node: ast.AST) -> Iterator[ast.expr]:
         yield from node.args[:1]
 
 
-def is_looped(node: ast.expr, parents: dict[Any, Any]) -> bool:
-    """Whether a loop iterates over an expression, directly or through `list(...)` or a view of a dict."""
+def is_only_read(node: ast.expr, parents: dict[Any, Any]) -> bool:
+    """Whether what reads a collection leaves it as it is: a loop, directly or through a call or a view, or a test."""
     parent = parents.get(node)
     if isinstance(parent, ast.Attribute) and parent.attr in VIEWS:
-        return isinstance(parents.get(parent), ast.Call) and is_looped(parents[parent], parents)
+        return isinstance(parents.get(parent), ast.Call) and is_only_read(parents[parent], parents)
     if isinstance(parent, ast.Call):
-        return node in parent.args and get_last_name(parent.func) in (*LISTS, "enumerate", "len")
+        return node in parent.args and get_last_name(parent.func) in READERS
+    if isinstance(parent, ast.If | ast.IfExp | ast.While) and parent.test is node:
+        return True
     return isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension) and parent.iter is node
 
 

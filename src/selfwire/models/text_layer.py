@@ -317,9 +317,11 @@ class TextLayer:
             return text
         for name in self._list_describing(tool, text, self._described):
             if name in self._new and (found := self._described[name].match(text)):
-                lines = text.split("\n")[1:]  # of a docstring whose indentation is sent, and is written in the source
-                margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-                new = re.sub(r"\n(?=[^\n])", f"\n{' ' * margin}", self._new[name])
+                old, new = self._tools[name].shown, self._new[name]
+                # a docstring's indentation is sent, and is written in the source
+                new = re.sub(r"\n(?=[^\n])", f"\n{' ' * (_get_margin(text) - _get_margin(old))}", new)
+                if "\n\n" in old and "\n\n" not in found[0]:  # LangChain joins the paragraphs of some docstrings
+                    new = new.replace("\n\n", " ")
                 return self._note_made(new + text[found.end() :])
         return text
 
@@ -487,6 +489,12 @@ def _compile_listed(changed: Sequence[LayerText], tools: Collection[LayerText]) 
         name = rf"(?P<b{number}>\b{re.escape(text.tool)}\b(?:{between}.){{0,{LISTED}}}?)"
         groups.append(f"{name}(?P<w{number}>{_compile_words(text.shown).pattern})")
     return re.compile("|".join(groups) or r"(?!)", re.DOTALL)
+
+
+def _get_margin(text: str) -> int:
+    """Count the spaces before each line of a text but the first."""
+    lines = (line for line in text.split("\n")[1:] if line.strip())
+    return min((len(line) - len(line.lstrip()) for line in lines), default=0)
 
 
 def _get_tool(offered: Mapping[Any, Any]) -> str:

@@ -93,6 +93,58 @@ def send(server: WireServer, target: str, layer: TextLayer) -> list[str]:
     return [*sent, *(f"{tool['name']}: {tool['description']}" for tool in tools)]
 
 
+TOOLS = '''
+import os
+
+from langchain_core.tools import BaseTool
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+
+model = ChatOpenAI(model="mine", base_url=os.environ["MY_MODEL"], api_key="k", max_retries=0)
+
+
+class Ask(BaseTool):
+    name: str = "ask_hives"
+    description: str = """Asks the hives.
+    Name one hive.
+    """
+
+    def _run(self, hive: str) -> str:
+        return hive
+
+
+def count_bees(hive: str) -> int:
+    """Counts the bees.
+
+    At night alone.
+    """
+    return 1
+
+
+def chat(state: MessagesState) -> dict:
+    bound = model.bind_tools([Ask(), count_bees])
+    return {"messages": [bound.invoke([("system", "You keep bees."), *state["messages"]])]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+'''
+
+
+def test_lines_and_paragraphs_of_new_descriptions_are_sent_as_the_patched_program_does(server: WireServer) -> None:
+    target = write("bees_before.py", TOOLS)
+    texts = {text.name: text for text in list_texts(target)}
+    changed = {
+        "ask-hives": texts["ask-hives"].shown.replace("Asks", "Asks all"),
+        "count-bees": "Counts them.\n\nNot by day.\nNever twice.",
+    }
+    under = send(server, target, TextLayer(texts.values(), changed))
+    Path("new.patch").write_text(make_patch(target, changed, dict.fromkeys(changed, "because")), encoding="utf-8")
+    subprocess.run(["git", "apply", "new.patch"], check=True)
+    target = write("bees_after.py", Path("bees_before.py").read_text(encoding="utf-8"))
+    assert send(server, target, TextLayer(())) == under
+    assert any("Asks all the hives." in part for part in under)
+
+
 EDITS: tuple[Mapping[str, str], ...] = (
     {"sail": "Speak like a lawyer.", "sue": "Speak like a sailor."},
     {"find-book": "Finds a song.", "find-song": "Finds things."},

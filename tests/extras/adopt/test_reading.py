@@ -1318,6 +1318,8 @@ def find(word: str):
     \"""Find a word.\"""
     if not word:
         return SORRY
+    if word == "?":
+        return [f"One of {part}." for part in word]
     return {"a": "1"}[word]
 
 
@@ -1331,7 +1333,8 @@ graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile
 
 def test_a_constant_that_a_tool_returns_is_a_text(write: Write) -> None:
     write("app.py", GRAPH.partition("def chat")[0] + NAMED_RESULT)
-    assert sorted(text.pieces for text in read_program("app:graph").texts) == [("Find a word.",), ("There is none.",)]
+    found = sorted("{}".join(text.pieces) for text in read_program("app:graph").texts)
+    assert found == ["Find a word.", "One of {}.", "There is none."]
 
 
 def make_program(helpers: int) -> str:
@@ -2357,6 +2360,17 @@ def change(text):
     tone.set(text)
     return tone.get()
 """
+GATHERED = """import asyncio
+
+
+async def ask(place):
+    return f"Go to {place}."
+
+
+async def ask_all(state, places):
+    said = await asyncio.gather(*[ask(place) for place in places])
+    return " ".join(text for text, _ in zip(said, places)) + state["notes"]
+"""
 REPLACED_MARKS = (
     "def fill(text, **slots):\n    for key in slots:\n        text = text.replace({}, slots[key])\n    return text\n"
 )
@@ -2398,6 +2412,7 @@ REPLACED_MARKS = (
         ("PROMPT = 'By day.'\nif llm.name:\n    PROMPT = 'By night.'", "PROMPT", ["By day.", "By night."]),
         ("PROMPT = 'Chat.'\n\n\ndef late():\n    return PROMPT\n\n\nPROMPT = 'Later.'", "late()", ["Chat.", "Later."]),
         ("PROMPT = 'Chat.'\nPROMPT = PROMPT.strip()", "PROMPT", ["Chat."]),
+        (GATHERED, "ask_all(state, state['places'])", ["Go to {}."]),
         (REPLACED_MARKS.format('"{{" + key + "}}"'), "fill('Ask {{WHO}} now.', WHO='Ann')", ["Ask {} now.", "Ann"]),
         (REPLACED_MARKS.format('f"{{{{{key}}}}}"'), "fill('Ask {{WHO}} now.', WHO='Ann')", ["Ask {} now.", "Ann"]),
     ],

@@ -602,7 +602,8 @@ class MakerReader:
         """Read the texts that a tool returns, which the model reads."""
         for returned in self.program.list_returned(node, at, {}, None, None):
             for found in self.program.trace(returned.node, returned.at):
-                if isinstance(found.node, RESULTS):
+                made = found.node.elt if isinstance(found.node, ast.ListComp) else None
+                if isinstance(found.node, RESULTS) or isinstance(made, ast.JoinedStr):
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
         for part in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):
             if get_last_name(getattr(part, "func", None)) == "ToolException":

@@ -693,6 +693,8 @@ class Program(ProgramFiles):
         elif name == "from_iterable":
             inner = [part for part in self._iterate_all(given[:1], at) if isinstance(part, Traced)]
             yield from (found for part in inner for found in self._iterate_all([part.node], part.at))
+        elif name == "gather":
+            yield from self._open_elements(Traced(ast.Tuple(node.args, ast.Load()), at))
         elif name in LISTS:
             yield from self._iterate_all(given if name == "chain" else given[:1], at)
         elif name in ("zip", "pairwise", "enumerate") and given:
@@ -707,7 +709,10 @@ class Program(ProgramFiles):
 
     def _iterate_together(self, name: str, given: list[ast.expr], at: Surroundings) -> Iterator[tuple[Any, ...]]:
         columns = [self._iterate_all([side], at) for side in given]
-        if name == "pairwise":
+        if name == "zip":  # beside a column that the source does not show
+            longest = max(map(len, columns))
+            columns = [known or [Traced(side, at)] * longest for known, side in zip(columns, given, strict=True)]
+        elif name == "pairwise":
             columns = [columns[0], columns[0][1:]]
         elif name == "enumerate":
             starts = [found.node for side in given[1:2] for found in self.trace(side, at)]

@@ -3,10 +3,15 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from typer.testing import Result
 
+import selfwire
 from selfwire.cli.commands import FAILED, STOPPED, WRONG
 from tests.commands import call
 from tests.wire.server import Body, Fault, WireServer, text
@@ -151,6 +156,26 @@ def test_teams_of_different_models_need_one_that_answers(home: Path) -> None:
     told = call(home, *asked, code=WRONG).stderr
     assert "the teams were evolved with offline and openai:mine; say which answers, with --model" in told
     assert "model offline" in call(home, *asked, "--model", "offline").stdout
+
+
+class _Chat(BaseChatModel):
+    @property
+    def _llm_type(self) -> str:
+        return "own-chat"
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("Answer: 1"))])
+
+
+def test_a_team_of_a_chat_model_of_the_users_own_says_how_another_is_named(home: Path) -> None:
+    rows = [{"input": f"What is {n} plus 1?", "reference": str(n + 1)} for n in range(9)]
+    tasks = {"valset": rows[4:6], "testset": rows[6:8]}
+    selfwire.evolve(
+        "hiva", rows[:4], "numeric", **tasks, model=_Chat(), iterations=1, batch=1, gate="off", name="mine", home=home
+    )
+    error = call(home, "run", "mine", "What is 1 plus 1?", code=WRONG).stderr
+    assert "team 'mine' was evolved with" in error
+    assert "say which model answers, as in --model openai:gpt-4o-mini" in error
 
 
 def test_an_evolution_that_stops_early_does_not_praise_an_older_team(home: Path) -> None:

@@ -145,6 +145,45 @@ def test_lines_and_paragraphs_of_new_descriptions_are_sent_as_the_patched_progra
     assert any("Asks all the hives." in part for part in under)
 
 
+SEARCHES = """
+import os
+
+from langchain_core.tools import StructuredTool
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from pydantic import BaseModel
+
+model = ChatOpenAI(model="mine", base_url=os.environ["MY_MODEL"], api_key="k", max_retries=0)
+
+
+class Search(BaseModel):
+    \"\"\"Search the archive of bridges.\"\"\"
+
+    words: str
+
+
+def run(words: str) -> str:
+    \"\"\"Run a search.\"\"\"
+    return words
+
+
+def chat(state: MessagesState) -> dict:
+    return {"messages": [model.bind_tools([Search]).invoke([("system", "You know bridges."), *state["messages"]])]}
+
+
+builder = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").add_edge("chat", "tools")
+graph = builder.add_node("tools", ToolNode([StructuredTool.from_function(run, name=Search.__name__)])).compile()
+"""
+
+
+def test_a_schema_that_is_offered_is_evolved_beside_a_tool_of_its_name_that_runs_its_calls(server: WireServer) -> None:
+    target = write("bridges.py", SEARCHES)
+    texts = {text.shown: text for text in list_texts(target)}
+    changed = {texts["Search the archive of bridges."].name: "Search by the river."}
+    assert send(server, target, TextLayer(texts.values(), changed))[-1] == "Search: Search by the river."
+
+
 EDITS: tuple[Mapping[str, str], ...] = (
     {"sail": "Speak like a lawyer.", "sue": "Speak like a sailor."},
     {"find-book": "Finds a song.", "find-song": "Finds things."},

@@ -106,7 +106,9 @@ def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
 
 def _list_places(inventory: Inventory) -> Iterator[tuple[LayerText, ProgramText]]:
     seen = dict[Any, LayerText]()
-    described = {tool.name: tool.description for tool in inventory.tools}
+    described = dict[str, list[str]]()
+    for known in inventory.tools:  # a schema that is offered and what runs its calls may have one name
+        described.setdefault(known.name, []).append(" ".join(known.description.split()))
     order = {f"node {node.name}": number for number, node in enumerate(inventory.nodes)}
 
     def find_place(text: ProgramText) -> tuple[bool, int]:
@@ -163,7 +165,7 @@ def _is_prompt(text: ProgramText) -> bool:
     return text.kind in KINDS and text.role in ROLES and not text.signal and not text.hindrance
 
 
-def _find_tool(text: ProgramText, described: Mapping[str, str]) -> str:
+def _find_tool(text: ProgramText, described: Mapping[str, Sequence[str]]) -> str:
     """Find the tool that a text describes; "" if it describes none, or may not change.
 
     Args:
@@ -172,8 +174,8 @@ def _find_tool(text: ProgramText, described: Mapping[str, str]) -> str:
     if text.kind not in DESCRIPTIONS or text.holes or text.role != "schema" or text.signal or text.is_past:
         return ""
     tools = [user.removeprefix("tool ") for user in text.used_by if user.startswith("tool ")]
-    words = text.pieces[0].split()
-    return next((tool for tool in tools if described.get(tool, "").split() == words), "")
+    words = " ".join(text.pieces[0].split())
+    return next((tool for tool in tools if words in described.get(tool, ())), "")
 
 
 def split_description(text: str) -> tuple[str, str]:

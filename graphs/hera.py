@@ -80,6 +80,7 @@ from selfwire.evolvers.hera.planning import (
     TeamPlan,
     characterize_query,
     choose_typical_plans,
+    list_shorter_plans,
     note_plan,
     note_profile,
     sample_topology,
@@ -771,7 +772,11 @@ class Hera(Method[HeraConfig]):
         if has_one_plan(team):
             return ()
         scored = [(topology, get_score(run) or 0.0) for run in runs if (topology := get_topology(run))]
-        return choose_typical_plans(team, scored)
+        return choose_typical_plans(scored)
+
+    def list_shorter_plans(self, plan: Topology, team: Team) -> Sequence[Topology]:
+        """The plans that have a step less (D25)."""
+        return list_shorter_plans(plan, team)
 
 
 build, graph = make_build(Hera), make_server(Hera)

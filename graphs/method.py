@@ -524,6 +524,10 @@ class Method(Generic[Config]):
         """
         return ()
 
+    def list_shorter_plans(self, plan: Topology, team: Team) -> Sequence[Topology]:
+        """Topologies with a step less than one that might do for all questions; by default none."""
+        return ()
+
     def propose_pruning(self, team: Team, worth: Mapping[str, float]) -> Rewiring | None:
         """The rewiring that removes the least helpful agent; None, as by default, if none can be removed.
 

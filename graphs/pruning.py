@@ -402,7 +402,8 @@ class Pruning(Method[Any]):
         after parts have gone: agents first, and each further kind when nothing of those before it can go. Sentences of
         prompts are left out once. A group without which a proof is not to be expected, by further tasks, is halved
         until it is; a part of which this is true by itself stays. Where fewer tasks are left than measure the parts,
-        groups are checked on all, and a part by itself is left to the proof.
+        groups are checked on all, and a part by itself is left to the proof. Of the best plan that was measured plans
+        with a step less are measured too, until none of them is better.
         """
         measured, fresh = runs[: self.pruning.batch], runs[self.pruning.batch :]
         enough = len(fresh) >= self.pruning.batch
@@ -428,7 +429,11 @@ class Pruning(Method[Any]):
                 worth = [compute_part_worth(p.kind, p.name, found) for p, found in zip(parts, gains, strict=True)]
                 size = 0 if parts[0].kind == "sentence" else record.size
                 record = record.replace(parts=(*record.parts, *worth), size=size)
-                group = choose_group(record, team, ctx.frozen, models)
+                if shorter := self._list_shorter(record, team, ctx.frozen) if parts[0].kind == "plan" else []:
+                    record = record.replace(plans=(*record.plans, *shorter))
+                    team = record.save_to(team)
+                else:
+                    group = choose_group(record, team, ctx.frozen, models)
             while len(group) > 1 and not await self._check(group, team, fresh if enough else runs, ctx):
                 group = group[: len(group) // 2]
             if len(group) != 1 or not enough or await self._check(group, team, fresh, ctx):
@@ -443,6 +448,15 @@ class Pruning(Method[Any]):
     def keep_memory(self, kept: Team, rejected: Team) -> Team:
         """The kept team with what the method keeps of the rejected one, and with the record of the pruning."""
         return PruningRecord.of(rejected).save_to(super().keep_memory(kept, rejected))
+
+    def _list_shorter(self, record: PruningRecord, team: Team, frozen: Sequence[str]) -> list[Topology]:
+        """List the plans with a step less than the best one that was measured; without those that were measured too."""
+        plans = dict(zip((part.name for part in list_planning(team, frozen)), record.plans, strict=True))
+        measured = [worth for worth in record.parts if worth.value is not None and worth.name in plans]
+        if not measured:
+            return []
+        best = plans[min(measured, key=rank_plan).name]
+        return [plan for plan in self.list_shorter_plans(best, team) if plan not in record.plans]
 
     def _list_unmeasured(self, record: PruningRecord, parts: Mapping[str, TeamPart]) -> list[TeamPart]:
         """List the parts of the first kind that has some whose worth is not known; sentences once, only the longest."""
@@ -512,7 +526,7 @@ def choose_group(
             return place.get(worth.name, 0), 0.0, 0, ""
         value, deviation = worth.value or 0.0, worth.deviation or 0.0
         if worth.kind == "plan":
-            return value + CALL * worth.name.count(","), place.get(worth.name, 0), 0, ""
+            return rank_plan(worth), place.get(worth.name, 0), 0, ""
         value = value if value < -2 * deviation else max(0.0, value)
         return value, deviation, -record.costs.get(worth.name, ZERO_USAGE).calls, worth.name
 
@@ -528,6 +542,11 @@ def choose_group(
         if group:
             return tuple(group)
     return ()
+
+
+def rank_plan(worth: PartWorth) -> float:
+    """Rank one plan for all questions by what it loses and what its steps cost; the least is the best."""
+    return (worth.value or 0.0) + CALL * worth.name.count(",")
 
 
 def make_pruned(method: Method[Any]) -> Pruning:

@@ -6,6 +6,7 @@ be repaired.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from pydantic import Field
@@ -140,10 +141,8 @@ def make_default_plan(team: Team, *repairs: str) -> TeamPlan:
     return TeamPlan(topology=topology, repairs=(*repairs, "the default chain took its place"), default=True)
 
 
-def choose_typical_plans(team: Team, planned: Sequence[tuple[Topology, float]]) -> tuple[Topology, ...]:
-    """Choose the plans that are most like those of successful runs, each in three forms (D25).
-
-    The second form has each agent once, and the third begins and ends a step nearer to its middle, too.
+def choose_typical_plans(planned: Sequence[tuple[Topology, float]]) -> tuple[Topology, ...]:
+    """Choose the plans that are most like those of successful runs (D25).
 
     Args:
         planned: plan and score of each run.
@@ -159,46 +158,34 @@ def choose_typical_plans(team: Team, planned: Sequence[tuple[Topology, float]]) 
         return sum(score * len(own & traits) / len(own | traits) for traits, score in others)
 
     plans = sorted(dict.fromkeys(plan for plan, score in planned if score), key=lambda plan: plan.fingerprint)
-    typical = sorted(plans, key=compute_likeness, reverse=True)[:TYPICAL_PLANS]
-    found = list[Topology]()
-    for plan in typical:
-        once = _use_agents_once(plan)
-        found += plan, once, _drop_ends(once, team)
-    return tuple(dict.fromkeys(found))
+    return tuple(sorted(plans, key=compute_likeness, reverse=True)[:TYPICAL_PLANS])
 
 
-def _drop_ends(plan: Topology, team: Team) -> Topology:
-    """The plan without a first step that one other reads, and without a last one that reads one which may answer."""
-    nodes, entry, sink = {*plan.agents}, plan.entry, plan.sink
-    if len(after := plan.successors[entry]) == 1 and after[0] != sink:
-        nodes, entry = nodes - {entry}, after[0]
-    before = [node for node in plan.predecessors[sink] if node in nodes]
-    if len(before) == 1 and team.agents_by_id[plan.agents[before[0]]].kind == "aggregator":
-        nodes, sink = nodes - {sink}, before[0]
+def list_shorter_plans(plan: Topology, team: Team) -> tuple[Topology, ...]:
+    """List the plans that have a step less; whom it read, its readers read (D25).
+
+    The first step goes only where one other reads it, and the last only where it reads one which may answer.
+    """
+    return tuple(shorter for node in plan.order() if (shorter := _leave_out(node, plan, team)))
+
+
+def _leave_out(node: str, plan: Topology, team: Team) -> Topology | None:
+    before, after = plan.predecessors[node], plan.successors[node]
+    entry, sink = plan.entry, plan.sink
+    if node == entry:
+        if len(after) != 1:
+            return None
+        entry = after[0]
+    if node == sink:
+        if len(before) != 1 or team.agents_by_id[plan.agents[before[0]]].kind != "aggregator":
+            return None
+        sink = before[0]
+    edges = {(edge.source, edge.target) for edge in plan.edges if node not in (edge.source, edge.target)}
     return plan.replace(
-        nodes=tuple(node for node in plan.nodes if node.id in nodes),
-        edges=tuple(edge for edge in plan.edges if {edge.source, edge.target} <= nodes),
+        nodes=tuple(step for step in plan.nodes if step.id != node),
+        edges=tuple(Edge(source=source, target=target) for source, target in edges | {*product(before, after)}),
         entry=entry,
         sink=sink,
-    )
-
-
-def _use_agents_once(plan: Topology) -> Topology:
-    """The plan with the last step of each agent; what an earlier step read, its readers read."""
-    last = {plan.agents[node]: node for node in plan.order()}
-    edges = {(edge.source, edge.target) for edge in plan.edges}
-    for node in plan.order():
-        if node not in last.values():
-            before, after = ({s for s, t in edges if t == node}, {t for s, t in edges if s == node})
-            edges = {edge for edge in edges if node not in edge} | {(s, t) for s in before for t in after}
-    entries = {*last.values()} - {target for _, target in edges}
-    if len(entries) != 1:
-        return plan
-    return plan.replace(
-        nodes=tuple(Node(id=node, agent=agent) for agent, node in last.items()),
-        edges=tuple(Edge(source=source, target=target) for source, target in edges),
-        entry=entries.pop(),
-        sink=plan.sink,
     )
 
 

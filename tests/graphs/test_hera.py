@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import ONE_PLAN, REMOVED, render_pool
 from selfwire.evolvers.hera.library import get_library, with_library
 from selfwire.evolvers.hera.mutation import get_mutated
-from selfwire.evolvers.hera.planning import choose_typical_plans
+from selfwire.evolvers.hera.planning import choose_typical_plans, list_shorter_plans
 from selfwire.evolvers.hera.rules import Prompt
 from selfwire.graphs.evolve import EvolutionConfig, EvolutionLoop, run_evolution
 from selfwire.graphs.hera import Hera
@@ -498,26 +497,50 @@ async def test_d25_a_team_with_one_plan_learns_prompts_only() -> None:
     assert (cheaper.question["meta"], cheaper.learning["meta"] < dearer.learning["meta"]) == (0, True)
 
 
-def test_d25_plans_like_those_of_successful_runs_are_tried_with_each_agent_once_and_without_their_ends() -> None:
-    def plan(*steps: str) -> Topology:
-        names = [f"n{number}" for number in range(len(steps))]
-        return Topology(
-            nodes=tuple(Node(id=name, agent=agent) for name, agent in zip(names, steps, strict=True)),
-            edges=tuple(Edge(source=source, target=target) for source, target in pairwise(names)),
-            entry=names[0],
-            sink=names[-1],
-        )
+def make_plan(*steps: str) -> Topology:
+    return Topology(
+        nodes=tuple(Node(id=f"n{number}", agent=agent) for number, agent in enumerate(steps)),
+        edges=tuple(Edge(source=f"n{number}", target=f"n{number + 1}") for number in range(len(steps) - 1)),
+        entry="n0",
+        sink=f"n{len(steps) - 1}",
+    )
 
-    usual = plan("query_decomposer", "calculator", "calculator", "answer_generator", "conclude_agent")
-    odd = plan("reflect_agent", "conclude_agent")
-    planned = [(usual, 1.0), (usual, 1.0), (odd, 1.0), (plan("retriever", "conclude_agent"), 0.0)]
-    found = choose_typical_plans(Hera().seed(), planned)
-    assert [[found_plan.agents[node] for node in found_plan.order()] for found_plan in found] == [
-        ["query_decomposer", "calculator", "calculator", "answer_generator", "conclude_agent"],
-        ["query_decomposer", "calculator", "answer_generator", "conclude_agent"],
-        ["calculator", "answer_generator"],
-        ["reflect_agent", "conclude_agent"],
+
+def name_steps(plan: Topology) -> list[str]:
+    return [plan.agents[node] for node in plan.order()]
+
+
+def test_d25_plans_like_those_of_successful_runs_are_tried() -> None:
+    usual = make_plan("query_decomposer", "calculator", "calculator", "answer_generator", "conclude_agent")
+    odd, failed = make_plan("reflect_agent", "conclude_agent"), make_plan("retriever", "conclude_agent")
+    assert choose_typical_plans([(odd, 1.0), (usual, 1.0), (usual, 1.0), (failed, 0.0)]) == (usual, odd)
+
+
+def test_d25_a_plan_is_shortened_by_a_step_whose_readers_read_what_it_read() -> None:
+    plan = make_plan("query_decomposer", "calculator", "answer_generator", "conclude_agent")
+    found = list_shorter_plans(plan, Hera().seed())
+    assert [name_steps(shorter) for shorter in found] == [
+        ["calculator", "answer_generator", "conclude_agent"],
+        ["query_decomposer", "answer_generator", "conclude_agent"],
+        ["query_decomposer", "calculator", "conclude_agent"],
+        ["query_decomposer", "calculator", "answer_generator"],
     ]
+    assert all(not shorter.problems() for shorter in found)
+    worker_before_last = make_plan("query_decomposer", "calculator", "conclude_agent")
+    assert [name_steps(shorter) for shorter in list_shorter_plans(worker_before_last, Hera().seed())] == [
+        ["calculator", "conclude_agent"],
+        ["query_decomposer", "conclude_agent"],
+    ]
+    assert list_shorter_plans(make_plan("conclude_agent"), Hera().seed()) == ()
+
+
+async def test_d25_steps_of_the_best_plan_go_one_by_one_before_it_is_proved() -> None:
+    model, judge = Orchestra(TopologyPlan=by_sample(LONG)), Judge("answer_generator")
+    made, ctx = hera(model)
+    runs = [await judge(await made.answer(made.seed(), RIDDLE, ctx), ctx.at)]
+    found = await make_pruned(made).propose(made.seed(), runs, learning(ctx, judge))
+    assert len(LONG) > 2
+    assert name_steps(found.workflow.topology) == ["answer_generator"]
 
 
 async def test_results_do_not_depend_on_who_finishes_first() -> None:

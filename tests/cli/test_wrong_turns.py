@@ -1,13 +1,16 @@
 """What a newcomer does a little wrong: the message names the way that was meant, and nothing is lost."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import typer
 
 from selfwire.cli.commands import WRONG
-from selfwire.runs.record import list_run_names
+from selfwire.models.sync import run_sync
+from selfwire.runs.record import JOURNAL, REQUEST, get_run_folder, list_run_names
+from selfwire.store.journal import Journal
 from tests.commands import call
 
 TASKS = "".join(f'{{"input": "What is {n} + {n}?", "reference": "{2 * n}"}}\n' for n in range(20))
@@ -90,3 +93,35 @@ def test_a_run_that_is_spelled_wrong_is_named(home: Path) -> None:
         assert f"there is no run '{run[:-1]}_'; did you mean the run {run}? And there is no team" in refused
         refused = call(home, command, "nothere", code=WRONG).stderr
         assert "there is no run 'nothere'; `selfwire runs` lists them. And there is no team 'nothere'" in refused
+
+
+def test_a_saved_team_in_the_place_of_a_run_or_a_question_is_named(home: Path) -> None:
+    call(home, *EVOLVE)
+    [run] = list_run_names(home)
+    for command in (("measures", "mine"), ("evolve", "--resume", "mine")):
+        assert f"'mine' is a saved team, which run {run!r} made" in call(home, *command, code=WRONG).stderr
+    swapped = call(home, "run", "What is 1 + 1?", "mine", code=WRONG).stderr
+    assert "the team stands before the question: selfwire run mine 'What is 1 + 1?'" in swapped
+
+
+def test_a_router_without_a_choice_says_so(home: Path) -> None:
+    call(home, *EVOLVE, "--iterations", "0")
+    refused = call(home, "selection", "mine", "What is 1 + 1?", "--benchmark", "archive", code=WRONG).stderr
+    assert refused.splitlines()[-1] == "error: the router of 'mine' chose nothing: no agent that ran has two successors"
+
+
+def test_a_comparison_with_few_tasks_names_its_own_way_out_and_misspelled_systems_first(home: Path) -> None:
+    asked = ("--benchmark", "my.jsonl", "--grader", "numeric")
+    assert "did you mean single?" in call(home, "compare", "hiva", "singel", *asked, code=WRONG).stderr
+    refused = call(home, "compare", "hiva", "single", *asked, code=WRONG).stderr
+    assert "takes chance for a gain; --evolve none evolves nothing first" in refused
+
+
+def test_prunings_of_older_versions_are_listed_as_such(home: Path) -> None:
+    call(home, *EVOLVE)
+    [run] = list_run_names(home)
+    with closing(Journal.open(get_run_folder(home, run) / JOURNAL)) as journal:
+        request = run_sync(journal.get_note(REQUEST))
+        evolution = {**request["evolution"], "iterations": 0, "pruning": {"batch": 1}}
+        run_sync(journal.put_note(REQUEST, {**request, "evolution": evolution}))
+    assert call(home, "runs").stdout.splitlines()[1].split()[1] == "prune"

@@ -21,6 +21,7 @@ from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
+from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import fingerprint, read_file_text
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.benchmarks.multihop import load_collection
@@ -237,9 +238,7 @@ def selection(
         ctx = method.make_ctx(chat, toolbox, loaded.embedder, at=Scope(run="selection", seed=seed, phase="run"))
         asked = Question(id=fingerprint(question), input=question)
         done = run_sync(method.answer(team, asked, ctx))
-        decisions = read_decisions(done)
-        if not decisions:
-            raise TaskError(f"the run ended before anything was chosen: {done.error}; try again")
+        decisions = _read_decisions(done, workflow)
         found: Mapping[str, Sequence[Selection]] = {f"{workflow}: {question}": collect_selections(decisions)}
         if training:
             found = run_sync(_probe_versions(method, ctx, library, workflow.partition("@")[0], decisions))
@@ -252,6 +251,20 @@ def selection(
         write_svg(found, svg)
     if data:
         output.write_text(data, json.dumps(rows, indent=1) + "\n", "the probabilities")
+
+
+def _read_decisions(done: Trajectory, team: str) -> Sequence[Decision]:
+    """Read what a router has chosen.
+
+    Raises:
+        ConfigError: the team leaves it no choice.
+        TaskError: the run ended before anything was chosen.
+    """
+    if decisions := read_decisions(done):
+        return decisions
+    if done.error is None:
+        raise ConfigError(f"the router of {team!r} chose nothing: no agent that ran has two successors")
+    raise TaskError(f"the run ended before anything was chosen: {done.error}; try again")
 
 
 async def _probe_versions(

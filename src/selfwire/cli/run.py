@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from selfwire.cli.commands import STOPPED
 from selfwire.cli.json_output import add_result, print_text
 from selfwire.cli.output import format_spend, list_spend_by_model, refuse_unwritable
 from selfwire.cli.trajectories import show_notes, show_plan, show_steps
-from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
+from selfwire.core.errors import ConfigError, LibraryError, ModelError, StoppedError, TaskError
 from selfwire.core.plugins import is_graph, load_plugin, method_names
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.team import Team
@@ -193,15 +194,27 @@ def _find_team(target: str, question: str, team: str | None, home: str | None) -
         LibraryError: there is no such method or team.
     """
     if team is None:
-        if find_kind(question) and any(mark in target for mark in " ?"):
-            raise ConfigError(f"the team stands before the question: selfwire run {question} {shlex.quote(target)}")
-        return find_team(target, home)
+        try:
+            return find_team(target, home)
+        except LibraryError:
+            if any(mark in target for mark in " ?") and _is_team(question, home):
+                raise ConfigError(
+                    f"the team stands before the question: selfwire run {question} {shlex.quote(target)}"
+                ) from None
+            raise
     if not find_kind(target):
         raise ConfigError(f"{target!r} names a saved team, and --team {team} another; leave one out")
     found = find_team(require_saved(team), home, agreed=target)
     if found.team is not None:
         refuse_other_method(found.team, target, f"team {team!r}")
     return found
+
+
+def _is_team(name: str, home: str | None) -> bool:
+    """Whether a name means a team."""
+    with suppress(ConfigError, LibraryError):
+        return bool(find_team(name, home))
+    return False
 
 
 def _load_tools(

@@ -577,8 +577,6 @@ def validate_request(request: EvaluateSpec, home: Path | None, given: Given = Gi
     """
     if any(entry.name == TRIVIAL for entry in request.entries):
         raise ConfigError(f"{TRIVIAL!r} is the name of the trivial baseline, which is always measured; choose another")
-    for evolution in make_evolutions(request, get_runs_folder(home) / "none", home):
-        evolution.validate()
     with closing(Journal.memory()) as journal:
         models = load_models(request.models, home, given.models)
         model = models.meter(journal, Ledger(request.budget))
@@ -597,6 +595,8 @@ def validate_request(request: EvaluateSpec, home: Path | None, given: Given = Gi
             if not (request.evolving and entry.name in request.evolving.names)
             and is_untrained(parts.open(team.method, entry.config)[0], team)
         ]
+    for evolution in make_evolutions(request, get_runs_folder(home) / "none", home):
+        evolution.validate()
     known = find_contaminated_tasks((team.run for team in teams.values() if team.learned and team.run), home)
     bench, tasks = load_request_tasks(request, known, given)
     notices = (

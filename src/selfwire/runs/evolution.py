@@ -142,9 +142,8 @@ class OpenEvolution(EvolutionLoop):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Method, the name that the team is saved under, and the verb of a run that only prunes."""
-        verb = {"verb": "prune"} if self.config.pruning and not self.config.iterations else {}
-        return {"method": self.request.method, "name": self.config.name, **verb}
+        """Method, and the name that the team is saved under."""
+        return {"method": self.request.method, "name": self.config.name}
 
     @property
     def spent(self) -> Usage:
@@ -509,6 +508,8 @@ def refuse_unpriced_objective(request: EvolveSpec, models: Iterable[str], prices
 def refuse_hopeless_gate(request: EvolveSpec) -> None:
     """Refuse an evolution whose gate could accept nothing before the last iteration, whatever the team wins.
 
+    One before a comparison, which tests nothing, has another way out.
+
     Raises:
         ConfigError: so many gate tasks prove nothing there, or a pruning leaves none for the rewritings.
     """
@@ -530,11 +531,12 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
         _refuse_few(tasks, rule, "a larger --margin, or fewer --iterations", beside=kept, when=when)
     needed = next(filter(rule.can_prove, count(tasks + 1)))
     beside = f", the {kept} of the pruning among them," if kept else ""
+    anyway = f"--anyway runs and accepts nothing{when}" if request.tested else "--evolve none evolves nothing first"
     raise ConfigError(
         f"--gate {rule.gate} cannot accept anything{when} with {format_count(tasks, 'gate task')}: at an error of "
         f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof{when} needs at least "
         f"{needed}, all of them won; give {5 * needed + kept} or more{beside} (--gate-size), fewer --iterations, or "
-        f"--gate mean, which takes chance for a gain; --anyway runs and accepts nothing{when}"
+        f"--gate mean, which takes chance for a gain; {anyway}"
     )
 
 

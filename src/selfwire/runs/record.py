@@ -23,6 +23,7 @@ from pydantic_core import to_jsonable_python
 from selfwire.core.errors import (
     ConfigError,
     JournalError,
+    LibraryError,
     ModelError,
     RefusedError,
     SelfwireError,
@@ -51,7 +52,7 @@ from selfwire.store.journal_file import (
     read_spend,
     refuse_other_facts,
 )
-from selfwire.store.library import format_home_option, home_folder
+from selfwire.store.library import format_home_option, home_folder, open_library
 from selfwire.store.trust import is_agreed, is_own, make_mark
 from selfwire.tools.ready import end_servers, find_foreign_tools, find_server_files
 
@@ -117,8 +118,15 @@ def get_run_folder(home: str | Path | None, run: str) -> Path:
     names = list_run_names(home)
     if run not in names:
         known = f"runs are {', '.join(names[-12:])}" if names else "there are none"
-        raise ConfigError(f"there is no run {run!r} in {folder}; {known}")
+        raise ConfigError(f"there is no run {run!r} in {folder}; {_describe_team(home, run) or known}")
     return folder / run
+
+
+def _describe_team(home: str | Path | None, name: str) -> str:
+    """Describe the saved team of a name by the run that made it; "" if there is none."""
+    with suppress(LibraryError, ConfigError), open_library(home, create=False) as library:
+        return f"{name!r} is a saved team, which run {run_sync(library.find(name)).run!r} made"
+    return ""
 
 
 def list_run_names(home: str | Path | None) -> tuple[str, ...]:
@@ -172,10 +180,18 @@ def summarise_run(home: str | Path | None, run: str) -> RunSummary:
                 summary = check_summary(run, journal.note(SUMMARY))
                 if not held and not has_ended(summary):
                     summary["status"] = INTERRUPTED
+                if _only_prunes(journal.note(REQUEST)):
+                    summary["verb"] = "prune"
                 spend, open_tokens = journal.spend(), sum(tokens)
             return RunSummary(run=run, summary=summary, spend=spend, open_calls=len(tokens), open_tokens=open_tokens)
     except JournalError as error:
         return RunSummary(run=run, trouble=str(error))
+
+
+def _only_prunes(request: object) -> bool:
+    """Whether the request of an evolution leaves parts out and rewrites nothing."""
+    evolution = request.get("evolution") if isinstance(request, dict) else None
+    return isinstance(evolution, dict) and bool(evolution.get("pruning")) and evolution.get("iterations") == 0
 
 
 def check_summary(run: str, summary: object) -> dict[str, Any]:
@@ -499,7 +515,7 @@ class OpenRun(Protocol):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Facts that lists of runs show beside the spec: method, name, and the verb where it is not the command."""
+        """Facts that lists of runs show beside the spec: method and name."""
 
     @property
     def journal(self) -> Journal:

@@ -573,7 +573,7 @@ def test_a_function_that_ends_the_process_in_place_of_making_a_graph_is_an_error
     home: Path, server: WireServer, name: str
 ) -> None:
     Path("ending_app.py").write_text(ENDING)
-    with pytest.raises(ConfigError, match="cannot be made: .*no licence"):
+    with pytest.raises(ConfigError, match=r"cannot be made: .*no licence"):
         load_graph(f"ending_app.py:{name}")
 
 

@@ -18,8 +18,9 @@ from selfwire.cli.commands import FAILED
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import BudgetError, JournalError
 from selfwire.core.scope import Scope
+from selfwire.core.usage import Budget
 from selfwire.graphs.own_graph import OwnGraph
-from selfwire.models.budget import Budget, Ledger, Prices
+from selfwire.models.budget import Ledger, Prices
 from selfwire.models.call_meter import CallMeter
 from selfwire.models.sync import run_sync
 from selfwire.store.journal import Journal

@@ -274,6 +274,12 @@ def test_pruning_gives_the_cheap_model_to_the_prompt_for_which_it_suffices(home:
     assert "solve asks the program's model, not cheap" in call(home, "show", "thin", "--worth").output
 
 
+def test_pruning_needs_no_price_of_a_model_that_the_program_does_not_ask(home: Path, server: WireServer) -> None:
+    found = prune(home, model="openai:critic")
+    assert {agent.id: agent.model for agent in found.team.agents} == {"solve": "", "tell": "cheap", "graph": ""}
+    assert not any("no agent will be given a cheaper model" in notice for notice in found.notices)
+
+
 @pytest.mark.parametrize("freeze", [("models",), ("agent:tell",)])
 def test_frozen_models_stay(freeze: tuple[str, ...], home: Path, server: WireServer) -> None:
     found = prune(home, freeze=freeze)

@@ -120,8 +120,8 @@ def _load_models(found: FoundTeam, names: Models, home: Path | None) -> LoadedMo
         if names.agent != found.model or is_graph(found.method):
             raise
         raise ConfigError(
-            f"team {found.saved or found.name!r} was evolved with {found.model}, which cannot be made here: {error}; say "
-            "which model answers, as in --model openai:gpt-4o-mini"
+            f"team {found.saved or found.name!r} was evolved with {found.model}, which cannot be made here: {error}; "
+            "say which model answers, as in --model openai:gpt-4o-mini"
         ) from error
 
 

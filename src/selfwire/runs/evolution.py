@@ -61,6 +61,7 @@ from selfwire.graphs.rollouts import (
     stream_rollouts,
 )
 from selfwire.models.budget import Ledger, Prices
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import (
     CallOptions,
@@ -269,7 +270,7 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
                         journal=journal,
                         ledger=ledger,
                         runner=runner,
-                        model_prices={} if model.unpriced else model.list_prices(),
+                        model_prices={} if _list_unpriced(request, model) else model.list_prices(),
                         facts=self._name_tools(bench) | name_models(request.models),
                         request=request,
                         benchmark=bench,
@@ -449,7 +450,7 @@ def validate_request(
         *bench.notes,
         *models.notices,
         *describe_gate(request),
-        *describe_models(request, seed, model.unpriced),
+        *describe_models(request, seed, _list_unpriced(request, model)),
         *taken,
     )
     return EvolutionPlan(request, home, models, notices, bench, tasks, seed, given=given)
@@ -467,11 +468,17 @@ async def describe_taken_name(request: EvolveSpec, library: Library) -> tuple[st
     )
 
 
+def _list_unpriced(request: EvolveSpec, model: MeteredModel) -> list[str]:
+    """List the models whose price is not known; of a graph, which asks models of its own, those named for it alone."""
+    given = {chat.identity.name for chat in model.named.values()} if is_graph(request.method) else model.names
+    return [name for name in model.unpriced if name in given]
+
+
 def describe_models(request: EvolveSpec, seed: Team, unpriced: Sequence[str]) -> tuple[str, ...]:
     """Describe why no agent will be given another of the models that were named; empty where one may be.
 
     Args:
-        unpriced: the run's models whose price is not known.
+        unpriced: models whose price is needed to compare dollars, and is not known.
     """
     settings, named = request.evolution, ", ".join(request.models.named)
     if not named or "models" in settings.freeze:

@@ -873,7 +873,9 @@ graph = builder.compile()
 def test_who_has_no_tools_has_no_node_for_them_and_who_is_followed_does_not_end(
     write: Write, change: str, nodes: list[str]
 ) -> None:
-    imports = "from langgraph.prebuilt import ToolNode\n" + GRAPH.partition("def chat")[0].replace("START,", "END, START,")
+    imports = "from langgraph.prebuilt import ToolNode\n" + GRAPH.partition("def chat")[0].replace(
+        "START,", "END, START,"
+    )
     tool = "def find(name: str) -> str:\n    return name\n\n\n"
     write("app.py", imports + tool + CREW.replace("crew = [", f"{change}crew = ["))
     inventory = read_program("app:graph")

@@ -691,8 +691,7 @@ class Program(ProgramFiles):
         elif name in ("split", "__subclasses__") and isinstance(node.func, ast.Attribute):
             yield from self._iterate_split(node, at) if name == "split" else self._list_children(node.func.value, at)
         elif name == "from_iterable":
-            inner = [part for part in self._iterate_all(given[:1], at) if isinstance(part, Traced)]
-            yield from (found for part in inner for found in self._iterate_all([part.node], part.at))
+            yield from self._iterate_inner(given[:1], at)
         elif name == "gather":
             yield from self._open_elements(Traced(ast.Tuple(node.args, ast.Load()), at))
         elif name in LISTS:
@@ -706,6 +705,11 @@ class Program(ProgramFiles):
                 yield Traced(ast.Call(ast.Name("Path", ast.Load()), [ast.Constant(str(path))], []), at)
         else:
             yield from (found for found, _ in self._list_loaded_pairs(node, at))
+
+    def _iterate_inner(self, given: list[ast.expr], at: Surroundings) -> Iterator["Traced | tuple[Traced, ...]"]:
+        """Iterate over the elements of the collections that a collection has."""
+        inner = [part for part in self._iterate_all(given, at) if isinstance(part, Traced)]
+        yield from (found for part in inner for found in self._iterate_all([part.node], part.at))
 
     def _iterate_together(self, name: str, given: list[ast.expr], at: Surroundings) -> Iterator[tuple[Any, ...]]:
         columns = [self._iterate_all([side], at) for side in given]

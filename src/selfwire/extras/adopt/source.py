@@ -682,16 +682,13 @@ class Program(ProgramFiles):
     def _iterate_call(self, node: ast.Call, at: Surroundings) -> Iterator["Traced | tuple[Traced, ...]"]:
         name, given = get_last_name(node.func), [part for part in node.args if not isinstance(part, ast.Starred)]
         if isinstance(node.func, ast.Attribute) and name in VIEWS and not given:
-            for owner in self.trace(node.func.value, at):
-                pairs = self.list_pairs(owner)
-                for pair in [*pairs] or (
-                    self._list_loaded_pairs(*owner[:2]) if isinstance(owner.node, ast.Call | ast.Subscript) else ()
-                ):
-                    yield pair[VIEWS[name]] if name != "items" else pair
+            for pair in self._list_viewed(node.func.value, at):
+                yield pair[VIEWS[name]] if name != "items" else pair
         elif name in ("split", "__subclasses__") and isinstance(node.func, ast.Attribute):
             yield from self._iterate_split(node, at) if name == "split" else self._list_children(node.func.value, at)
         elif name == "from_iterable":
-            yield from self._iterate_inner(given[:1], at)
+            inner = [part for part in self._iterate_all(given[:1], at) if isinstance(part, Traced)]
+            yield from (found for part in inner for found in self._iterate_all([part.node], part.at))
         elif name == "gather":
             yield from self._open_elements(Traced(ast.Tuple(node.args, ast.Load()), at))
         elif name in LISTS:
@@ -706,10 +703,11 @@ class Program(ProgramFiles):
         else:
             yield from (found for found, _ in self._list_loaded_pairs(node, at))
 
-    def _iterate_inner(self, given: list[ast.expr], at: Surroundings) -> Iterator["Traced | tuple[Traced, ...]"]:
-        """Iterate over the elements of the collections that a collection has."""
-        inner = [part for part in self._iterate_all(given, at) if isinstance(part, Traced)]
-        yield from (found for part in inner for found in self._iterate_all([part.node], part.at))
+    def _list_viewed(self, node: ast.expr, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
+        """List the keys and values of the dict that a view shows, of a loaded one too."""
+        for owner in self.trace(node, at):
+            is_loaded = isinstance(owner.node, ast.Call | ast.Subscript)
+            yield from self.list_pairs(owner) or (self._list_loaded_pairs(*owner[:2]) if is_loaded else ())
 
     def _iterate_together(self, name: str, given: list[ast.expr], at: Surroundings) -> Iterator[tuple[Any, ...]]:
         columns = [self._iterate_all([side], at) for side in given]

@@ -169,9 +169,18 @@ class _Chat(BaseChatModel):
 
 def test_a_team_of_a_chat_model_of_the_users_own_says_how_another_is_named(home: Path) -> None:
     rows = [{"input": f"What is {n} plus 1?", "reference": str(n + 1)} for n in range(9)]
-    tasks = {"valset": rows[4:6], "testset": rows[6:8]}
     selfwire.evolve(
-        "hiva", rows[:4], "numeric", **tasks, model=_Chat(), iterations=1, batch=1, gate="off", name="mine", home=home
+        "hiva",
+        rows[:4],
+        "numeric",
+        valset=rows[4:6],
+        testset=rows[6:8],
+        model=_Chat(),
+        iterations=1,
+        batch=1,
+        gate="off",
+        name="mine",
+        home=home,
     )
     error = call(home, "run", "mine", "What is 1 plus 1?", code=WRONG).stderr
     assert "team 'mine' was evolved with" in error

@@ -53,7 +53,7 @@ class JudgeEnvironment:
         return JudgeEnvironment(self.rubric, model)
 
     async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        """Score an answer.
+        """Score an answer; a blank one is scored 0 without a call.
 
         Raises:
             ConfigError: there is no model yet.
@@ -62,29 +62,33 @@ class JudgeEnvironment:
         """
         if self._model is None:
             raise ConfigError("a judge needs a model; pass one with Benchmark.with_model(model)")
-        messages = self._prompts.messages(
-            "judge", task=task.input, rubric=self.rubric, reference=_format_reference(task), answer=answer
-        )
-        place = scope.at(node=JUDGE_NODE)
-        try:
-            given, _ = await self._model.generate_structured(
-                RubricScore, messages, scope=place, role="judge", temperature=0.0
-            )
-        except ModelError as error:
-            raise GradingError(f"the judge gave no score for task {task.id!r}: {error}") from error
-        solved = given.score >= SOLVED_AT
+        score = await self._ask(self._model, task, answer, scope) if answer.strip() else 0.0
+        solved = score >= SOLVED_AT
         golds = get_references(task)
         holds = any(contains(answer, gold) for gold in golds)
         details = {HOLDS: float(holds), AGREES: float(holds == solved)} if golds else {}
         verdict = "good" if solved else "not good enough"
         feedback = Feedback(
-            score=given.score,
+            score=score,
             solved=solved,
             text=f"The answer is {verdict}.",
             details=details,
         )
         rubric = shorten(self.rubric, RUBRIC_LENGTH, placeholder=" ...")
         return add_measure(feedback, f"a judge who goes by this rubric: {rubric}")
+
+    async def _ask(self, model: Model, task: Task, answer: str, scope: Scope) -> float:
+        messages = self._prompts.messages(
+            "judge", task=task.input, rubric=self.rubric, reference=_format_reference(task), answer=answer
+        )
+        place = scope.at(node=JUDGE_NODE)
+        try:
+            given, _ = await model.generate_structured(
+                RubricScore, messages, scope=place, role="judge", temperature=0.0
+            )
+        except ModelError as error:
+            raise GradingError(f"the judge gave no score for task {task.id!r}: {error}") from error
+        return given.score
 
 
 def read_rubric(given: str) -> str:

@@ -63,6 +63,12 @@ async def test_the_judge_sees_task_rubric_reference_and_answer() -> None:
         assert told not in system
 
 
+@pytest.mark.parametrize("blank", ["", " \n"])
+async def test_a_blank_answer_scores_0_without_a_call(blank: str) -> None:
+    feedback, model = await judged(1, answer=blank)
+    assert (feedback.score, feedback.solved, model.asked) == (0, False, [])
+
+
 @pytest.mark.parametrize(("score", "solved"), [(0, False), (0.79, False), (0.8, True), (1, True)])
 async def test_agents_are_told_whether_it_suffices_and_never_the_grounds(score: float, solved: bool) -> None:
     feedback, _ = await judged(score)
@@ -146,7 +152,7 @@ async def test_the_stand_in_judges_by_shared_words_and_its_calls_are_in_the_jour
         scores[answer] = sorted(found)[10]
     assert scores == {"It was Ada Lovelace.": 1, "Ada": 0.5, "Grace Hopper": 0, "": 0}
     spent = journal.spend().calls
-    assert spent == 80
+    assert spent == 60
     await environment.grade(TASK, "Ada", scope=Scope(task="another"))
     assert journal.spend().calls == spent  # the same request at temperature 0
     journal.close()

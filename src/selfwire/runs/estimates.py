@@ -135,8 +135,9 @@ def estimate_evaluation(
         low, high, tokens = _estimate_system(entry, plan.workflows[entry.name].workflow, request.calls_per_task)
         few, many = scale_calls(low, len(plan.tasks)), scale_calls(high, len(plan.tasks))
         found += _price(few, many, tokens + asked, _choose_priced(entry.target, models), home)
-    if isinstance(plan.benchmark.environment, NeedsModel):  # the trivial baseline is judged too
-        judged = {"judge": len(plan.tasks) * (len(request.entries) + 1)}
+    if isinstance(plan.benchmark.environment, NeedsModel):  # the trivial baseline's answers too, unless blank
+        trivial = sum(bool(plan.benchmark.baseline.answer(task.input).strip()) for task in plan.tasks)
+        judged = {"judge": len(plan.tasks) * len(request.entries) + trivial}
         found += _price(judged, judged, JUDGE_TOKENS + asked, models, home)
     for evolution in make_evolutions(keyless, get_runs_folder(home) / "none", home):
         asked_for = evolution.evolve_request.replace(models=models)

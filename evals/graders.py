@@ -9,12 +9,14 @@ words; with HotpotQA's rule that yes, no and noanswer match only themselves.
 
 import asyncio
 import inspect
+import math
 import re
 import string
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
+from itertools import takewhile
 from operator import itemgetter
 from typing import SupportsFloat
 
@@ -34,8 +36,12 @@ from selfwire.models.sync import (
     run_on_foreign_loop,
 )
 
-OPENING = r"^(?:[^\w\n]|_)*(?:\d{1,2}[.)](?:[^\w\n]|_)*)?"
-"""Pattern of what may stand before a mark on its line, such as a bullet, bold or a number of a list; re.MULTILINE."""
+_SIGNS_BEFORE = r"""(?:[^\w\n!"$%&'(),./:;<=?@\[\\\]^{|}~]|_)*"""
+OPENING = rf"^{_SIGNS_BEFORE}(?:\d{{1,2}}[.)]{_SIGNS_BEFORE})?"
+"""Pattern of what may stand before a mark on its line, such as a bullet, bold or a number of a list; re.MULTILINE.
+
+Quotes, brackets and signs of code and formulas may not: {"answer": 5} has no label.
+"""
 
 _EDGES = " \t\r\n\f\v\u00a0*_"
 _LINE = re.compile(OPENING + r"answer\W*:", re.IGNORECASE | re.MULTILINE)
@@ -47,6 +53,11 @@ _LABEL = re.compile(
 )
 _BALLOT = re.compile(rf"{_LABEL.pattern}|{OPENING}calls[\s*_]*:", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"```[^\S\n]*\w*[^\S\n]*\n(.*?)```", re.DOTALL)
+_FORMULA = re.compile(r"\\\[(.*?)\\\]|\$\$(.*?)\$\$", re.DOTALL)
+_FIRST = re.compile(r"(?:\\\[.*?\\\]|\$\$.*?\$\$)?[^\n]*", re.DOTALL)
+"""The first line of a text, or of a formula to the end of its line."""
+_RULES = re.compile(r"(?:[-=]{3,}[^\S\n]*\n\s*)*")
+"""Lines that a heading is underlined with, or that stand between it and the text below it."""
 _WRAPPED = re.compile(
     r"(?:\$\$?|\\[(\[])?\s*\\(?:boxed|fbox|text|textbf|mathrm)\s*\{(.*)\}\s*(?:\$\$?|\\[)\]])?", re.DOTALL
 )
@@ -171,14 +182,22 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CLOSED = ("yes", "no", "noanswer")
 _NUMBER = re.compile(
     r"""(?:(?<![\w)])-)?                                    # a minus sign, but not the one of 3-4
-        (?:(?<![\d/])\d+/[1-9]\d*(?![\d/]|\.\d)              # 3/4, but not a part of a date
+        (?:(?<![\d/])(?:\d{1,3}[ ])?(?P<over>\d+)/(?!(?P=over)(?!\d)|(?:1[5-9]|20)\d\d(?!\d))
+            [1-9]\d*(?![\d/]|\.\d)                           # 3/4 or 1 3/4, but not 12/12 and no date
         |(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)  # 1,234.5 or 12 or .5
         (?:[eE][-+]?\d+)?)""",
     re.ASCII | re.VERBOSE,
 )
-_POWER = re.compile(r"(?<=\d)\s*(?:\u00d7|\\times|\\cdot|\*|x)\s*10\s*(?:\^|\*\*)\s*\{?([-+]?\d{1,3})\b\}?")
-_SIGNS = str.maketrans("\u2212\u2013\u00a0\u2009\u202f", "--,,,")
-"""Signs that stand for a minus, and spaces between thousands: -5 would become 5 without them, 1 280 would be 280."""
+_POWER = re.compile(
+    r"""(?:(?P<factor>(?<=\d)\s*(?:[\u00d7\u00b7\u22c5*x]|\\times|\\cdot)\s*)|(?<![\w.,^/]))10
+        (?:\s*(?:\^|\*\*)\s*\{?(?P<raised>[-+]?\d{1,3})\b\}?|(?P<high>[\u207a\u207b]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]{1,3}))""",
+    re.ASCII | re.VERBOSE,
+)
+_FRAC = re.compile(r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}", re.ASCII)
+_THOUSANDS = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))", re.ASCII)
+_SIGNS = str.maketrans("\u2212\u2013\u00a0\u2009\u202f", "--   ")
+"""Signs that stand for a minus, without which -5 becomes 5, and narrow spaces that are not between thousands."""
+_HIGH = str.maketrans("\u207a\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079", "+-0123456789")
 OWN = "module:function or file.py:function"
 """Names of graders of the user's own."""
 _IMPORT_FAULTS = (
@@ -236,7 +255,10 @@ def numeric(answer: str, reference: str) -> float:
 NAMED: dict[str, Callable[[str, str], float]] = {grade.__name__: grade for grade in (exact, em, f1, contains, numeric)}
 
 _AROUND = " \t\r\n\f\v\u00a0\u200b\ufeff*_`\"'\u201c\u201d\u201e\u2018\u2019\u201a\u00ab\u00bb\u300c\u300d\u2022"
-_LIST_MARK = re.compile(r"(?:[-*+\u2022]|\(?\d{1,2}[.)]|\(?[A-Za-z][.)])$")
+_MARK = r"(?:[-*+\u2022]|\(?\d{1,2}[.)]|\(?[A-Za-z][.)])"
+_LIST_MARK = re.compile(rf"{_MARK}$")
+_MARKED = re.compile(rf"\s*{_MARK}\s+\S")
+"""A line that begins with the mark of a list."""
 _JOINED = re.compile(r"(?<=[^\W\d])[/,;](?=[^\W\d])|(?<=\d)(?:;|,(?!\d{3}(?!\d)))(?=\d)")
 """Separators without a space behind them, apart from those inside numbers."""
 _TOKEN = re.compile(r"\n|[^\s|&]+|[|&]")
@@ -250,32 +272,68 @@ _SURPLUS = 2
 def find_graded_text(answer: str, reference: str) -> str | None:
     """Find the part of an answer that a named grader compares with a reference; None if its labelled lines differ.
 
-    It is the last line that begins with "Answer:" or "Final Answer:", and the whole text where there is none. A line
-    with the label alone needs no colon, but another label behind it makes it an ordinary heading. Where the reference
-    has several lines, the part is all that stands behind the label.
+    It is the last line that begins with "Answer:" or "Final Answer:", and the whole text where there is none. A heading
+    with the label alone needs no colon if one line or block is all that follows; where that is a sentence with the last
+    labelled line in it, that line decides. Where the reference has several lines, the part is all that stands behind
+    the label.
     """
     text = _cut_thoughts(answer)
-    labels = [*_LABEL.finditer(text)]
-    if not labels:
+    if text.strip() == reference.strip():
         return _strip_around(text)
+    labels, found = [*_LABEL.finditer(text)], list[tuple[str, bool]]()
     ends = [label.start() for label in labels[1:]] + [len(text)]
-    given = [
-        _find_labelled(text[label.end() : end], reference)
-        for label, end in zip(labels, ends, strict=True)
-        if end == len(text) or {":", "\uff1a"} & {*label[0]}
-    ]
+    for label, end in zip(labels, ends[: len(labels)], strict=True):
+        line, rest = _find_labelled(text[label.end() : end], reference)
+        has_colon = bool({":", "\uff1a"} & {*label[0]})
+        if has_colon or (end == len(text) and line and not rest.strip(_EDGES + "-=")):
+            found.append((line, has_colon))
+    if not found:
+        return _strip_around(text)
+    if len(found) > 1 and not found[-1][1] and contains(found[-1][0], found[-2][0]):
+        found.pop()
+    given = [line for line, _ in found]
     said = [line for line in given[:-1] if line] + given[-1:]
     return given[-1] if len({_reduce(line) for line in said}) == 1 else None
 
 
-def _find_labelled(behind: str, reference: str) -> str:
-    """Find the answer in the text behind a label: a block of code, all lines, a list below the label, or a line."""
-    part = behind.strip(_EDGES)
+def _find_labelled(behind: str, reference: str) -> tuple[str, str]:
+    """Split the text behind a label into the answer and the rest.
+
+    The answer is a formula, a list of options below the label, or a line; or all lines, if the reference has several.
+    """
+    part, rest = behind.strip(_EDGES), ""
+    if "\n" in reference.strip():
+        return _strip_around(part), ""
+    part = _RULES.sub("", part, count=1)
     if fence := _FENCE.match(part):
-        part = fence[1]
-    paragraph = part.partition("\n\n")[0]
-    is_list = behind.lstrip(" *_").startswith("\n") and lists_options(paragraph, reference)
-    return _strip_around(part if "\n" in reference.strip() else paragraph if is_list else part.partition("\n")[0])
+        part, rest = fence[1].strip(_EDGES), part[fence.end() :]
+    line = next(_FIRST.finditer(part))[0]
+    label_alone = not behind.partition("\n")[0].strip(_EDGES)
+    entries = _find_list(part, reference) if label_alone else ""
+    return _strip_around(entries or line), part[len(line) :] + rest
+
+
+def _find_list(text: str, option: str) -> str:
+    """Find the list that a text begins with and that names an option beside others; empty if there is none.
+
+    Its lines have marks, maybe with empty lines between them, or all of them begin alike and are not longer than the
+    option.
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    if lines and _MARKED.match(lines[0]):
+        lines = [*takewhile(_MARKED.match, lines)]
+    else:
+        lines, most = text.partition("\n\n")[0].split("\n"), _count_words(option)
+        signs = {line.lstrip(_AROUND)[:1] for line in lines}
+        alike = len({sign.isalnum() or sign for sign in signs}) == 1
+        if not alike or any(_MARKED.match(line) or _count_words(line) > most for line in lines):
+            return ""
+    entries = "\n".join(lines)
+    return entries if lists_options(entries, option) else ""
+
+
+def _count_words(text: str) -> int:
+    return sum(len(words) for words, _ in _split_entries(text))
 
 
 def _reduce(text: str) -> tuple[str, ...]:
@@ -287,6 +345,8 @@ def _strip_around(text: str) -> str:
     """Cut a block of code, a box, quotes, emphasis and a full stop off both ends; a text of nothing else stays."""
     fence = _FENCE.fullmatch(text.strip())
     bare = _strip_quotes(fence[1] if fence else text)
+    if formula := _FORMULA.fullmatch(bare):
+        bare = _strip_quotes(formula[1] or formula[2] or "") or bare
     for _ in range(2):  # a box, and a text in the box
         if wrapped := _WRAPPED.fullmatch(bare):
             bare = _strip_quotes(wrapped[1])
@@ -310,7 +370,7 @@ def compare(name: str, answer: str, reference: str) -> float:
     score = NAMED[name](given, gold)
     if score and name == "numeric":
         single = len(_find_numbers(gold)) == 1
-        return 0.0 if single and lists_options(given, _find_numbers(given)[-1]) else score
+        return 0.0 if single and lists_options(_write_plainly(given), _find_numbers(given)[-1]) else score
     return 0.0 if score and name in ("f1", "contains") and lists_options(given, gold) else score
 
 
@@ -595,7 +655,18 @@ def require_grader(name: str, grader: object) -> Grader:
 
 
 def _find_numbers(text: str) -> list[str]:
-    return _NUMBER.findall(_POWER.sub(r"e\1", text.translate(_SIGNS)))
+    return [number[0] for number in _NUMBER.finditer(_write_plainly(text))]
+
+
+def _write_plainly(text: str) -> str:
+    """Write the numbers of a text with ordinary signs: 1,280 for narrow spaces, 2e5 for powers of ten, 3/4."""
+    plain = _THOUSANDS.sub(",", text).translate(_SIGNS)
+    return _FRAC.sub(r"\1/\2", _POWER.sub(_write_power, plain))
+
+
+def _write_power(power: re.Match[str]) -> str:
+    exponent = power["raised"] or power["high"].translate(_HIGH)
+    return f"{'' if power['factor'] else 1}e{exponent}"
 
 
 def _find_last_number(text: str) -> float | None:
@@ -604,5 +675,7 @@ def _find_last_number(text: str) -> float | None:
 
 
 def _read_number(text: str) -> float:
-    number, _, divisor = text.replace(",", "").partition("/")
-    return float(number) / float(divisor or 1)
+    whole, _, part = text.replace(",", "").rpartition(" ")
+    number, _, divisor = part.partition("/")
+    value = float(number) / float(divisor or 1)
+    return math.copysign(abs(float(whole)) + value, float(whole)) if whole else value

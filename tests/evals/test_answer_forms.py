@@ -122,6 +122,7 @@ WORTHLESS = {
     "a labelled choice": "I am not sure.\nFinal Answer: **shipping or billing**.",
     "a list of bullets below the label": "Answer:\n- billing\n- shipping\n- returns",
     "a list of lines below the label": "**Final Answer**\nbilling\nshipping\nreturns",
+    "a list of bullets with empty lines below the label": "Answer:\n- billing\n\n- shipping\n\n- returns",
     "a list in a block of code": "Answer:\n```\nbilling\nshipping\nreturns\n```",
     "a wrong heading after a right line": "Answer: billing\n\n### Final Answer\nreturns",
     "a right thought before a wrong answer": "<think>Answer: billing</think>\nAnswer: returns",
@@ -138,6 +139,10 @@ NUMBERS = {
     "a list of lines": "- 3\n- 4\n- 5",
     "a labelled list": "Answer: 3, 4, 5",
     "a list below the label": "Answer:\n5\n4\n3",
+    "a list with empty lines below the label": "Answer:\n- 5\n\n- 4\n\n- 3",
+    "an exponent": "Answer: 10^5",
+    "a choice of powers": "Answer: 5 or 10^1",
+    "a mixed number": "Answer: 4 1/5",
     "a power of ten": "Answer: 2.5 \u00d7 10^5",
     "a fraction": "Answer: 4/5",
 }
@@ -145,6 +150,10 @@ WRITTEN = {
     "1,280 metres": 1280, "1\u202f280 m": 1280, "1\u00a0280.0": 1280, "1.28 \u00d7 10^3": 1280,
     "1.28 \\times 10^{3}": 1280, "12.8e2": 1280, "$1,280.": 1280,
     "\u22121280": -1280, "3/4 of it": 0.75, "0.75": "3/4", "-3/4": -0.75, "2020/5/12": 12, "5 x 10": 10,
+    "10^5": 100_000, "6.02 \u00d7 10\u00b2\u00b3": "6.02e23", "10\u207b\u00b2": 0.01,
+    "3\u202f\u00d7\u202f10^2": 300, "3 \u00b7 10**2": 300,
+    "\\frac{3}{4}": 0.75, "$\\boxed{\\dfrac{3}{4}}$": "3/4", "3 1/2": 3.5, "-3 1/2": -3.5,
+    "7/2": 3.5, "1/1024": 0.0009765625,
 }  # fmt: skip
 """Numbers by how answers write them."""
 DECIDED = {
@@ -159,6 +168,162 @@ DECIDED = {
     "a line after reasoning": ("The task names two sizes.\nThe larger one decides the matter.\nAda", "Ada"),
     "the same twice": ("Ada or Ada", "Ada"),
 }
+
+
+NATURAL = {
+    ('{"answer": 5}', "exact em f1 contains numeric"): [
+        '{"answer": 5}',
+    ],
+    ('{"answer": "x"}', "exact em f1 contains"): [
+        '{"answer": "x"}',
+    ],
+    ('{\n  "answer": 5,\n  "why": "b"\n}', "exact em f1 contains numeric"): [
+        '{\n  "answer": 5,\n  "why": "b"\n}',
+    ],
+    ("5", "contains numeric"): [
+        '{"answer": 5}',
+        "m = 5, n = 5",
+        "Answer: 5 m",
+        "Answer: x = 5",
+        "5/5 tests: 5",
+        '{"result": 5}',
+        "answer = 5",
+        "1. Answer: 5",
+    ],
+    ("Paris", "contains"): [
+        '{"answer": "Paris"}',
+        '{\n  "final answer": "Paris"\n}',
+        '"answer": "Paris"',
+        "(Answer: Paris)",
+        "[Answer: Paris]",
+        "## Answer\n\nThe capital of France is:\n\n**Paris**",
+        "## Answer\n\nIt is the city on the Seine.\nIts name is Paris.",
+        "**Answer**\n\n---\n\nParis",
+        "Answer\n------\n\nParis",
+        "## Answer\n\nParis\n",
+        "### Answer\n\nParis is the capital of France.",
+        "### Answer\n\n**Paris** is the capital.\n\nIt lies on the Seine.",
+        "So the final answer:\nParis",
+        "Answer:\nParis, France\nEurope\nEarth",
+        "The capital of France is **Paris**.",
+        '{"city": "Paris", "answer": "yes"}',
+    ],
+    ("42", "numeric"): [
+        "**Final Answer**\n\n\\[\n\\boxed{42}\n\\]",
+        "**Final Answer**\n\n\\[\n40 + 2 = \\boxed{42}\n\\]",
+        "The final answer is $\\boxed{42}$.",
+    ],
+    ("42", "contains numeric"): [
+        "## Final Answer\n\n$$\n42\n$$",
+        "Answer\n------\n\n42",
+        "**Answer**\n\n---\n\n42",
+        "Answer\n======\n\n42\n",
+        "## Answer\n\n42\n\n---",
+        "## Answer\n\nLet us count.\n\nThere are 42 of them.",
+        "Answer: $$42$$ apples",
+        "## Answer\n\nStep 1\n\n40 + 2 = 42",
+        "## Answer\n\n- 40 apples\n- 2 pears\n\nTogether: 42",
+        "**Final Answer**\n42.",
+        "Answer: 42 km\xb2",
+        "Answer: 42\xa0km",
+        "The answer\n\n42",
+        '```json\n{"answer": 42}\n```',
+    ],
+    ("42", "em f1 contains numeric"): [
+        "**Answer:**\n\n$$42$$",
+        "Answer:\n(42)\n",
+    ],
+    ("42", "exact em f1 contains numeric"): [
+        "Answer: 42\n\n## Final Answer\n\nThere are 42 boxes.",
+        "Answer:\n42\n- 3 from A\n- 39 from B",
+        "Answer:\n42\nboxes of apples\nin total",
+        "Answer: 42\n\n### Final Answer\n\n$$\n\\boxed{42}\n$$",
+        "Answer: **42**\n\n**Explanation:** 40 + 2",
+        "1. Count 40.\n2. Add 2.\n\n**Answer**: 42",
+    ],
+    ("42", "contains"): [
+        "Answer: 42 (40 + 2)",
+        "Answer:\n\n42 of 100",
+    ],
+    ("Paris", "exact em f1 contains"): [
+        "Answer: Paris\n\n### Final Answer\n\nThe capital of France is Paris.",
+        "Answer:\nParis\n- capital of France\n- largest city",
+        "Answer:\n\nParis\n[1] Atlas\n[2] Wikipedia",
+        "Answer:\nParis\n(high confidence)\n(from passage 3)",
+        "Answer: Paris\n- capital of France\n- largest city",
+        "Answer:\nParis\nConfidence: 90%\nSource: Atlas",
+        "Answer:\nParis\nCapital of France\nLargest city there",
+        "**Answer:** Paris\n\nParis is the capital.",
+        "Answer:\n**Paris**\n* capital\n* large",
+        "Answer:\nParis\n\n- capital\n- large",
+        'Answer:\n"Paris"\n(see [1])',
+        "Answer:\nParis\n1. It is the capital\n2. It is large",
+        "Answer:\nParis\n\u2022 capital\n\u2022 large",
+        "Answer:\nParis\n---\nLondon was a guess",
+        'Answer: "Paris"\n\n> Paris is a city.',
+    ],
+    ("Paris", "em f1 contains"): [
+        "Answer:\n> Paris",
+        "Answer:\n- Paris\n\nReasons:\n- capital\n- large",
+    ],
+    ("B", "exact em f1 contains"): [
+        "Answer:\nB\n- not A\n- not C",
+        "Answer:\nB\nA is wrong\nC is wrong",
+    ],
+    ("B", "contains"): [
+        "Answer:\nB) Paris",
+        "**Answer**\n\nB",
+        "Answer:\nB. Paris\nbecause it is",
+    ],
+    ("B", "em f1 contains"): [
+        "Answer: (B)",
+        "Answer:\n(B)\n(not A)\n(not C)",
+    ],
+    ("yes", "em f1 contains"): [
+        "Answer:\nYes\n- A holds\n- B holds",
+    ],
+    ("yes", "exact em f1 contains"): [
+        "Answer:\nyes\nsource 1\nsource 2",
+    ],
+    ("yes", "contains"): [
+        "## Answer\n\nYes.",
+    ],
+    ("2020", "numeric"): [
+        "Answer: 05/2020",
+        "The season 2019/2020",
+        "Answer: 1/5/2020",
+        "In 5/2020.",
+    ],
+    ("1999", "numeric"): [
+        "It was founded in 5/1999.",
+    ],
+    ("12", "numeric"): [
+        "All 12/12 tests pass",
+    ],
+    ("12", "contains numeric"): [
+        "12 of 12",
+    ],
+    ("3/4", "exact em f1 contains numeric"): [
+        "3/4",
+    ],
+    ("3/4", "numeric"): [
+        "\\frac{3}{4}",
+        "$\\frac{3}{4}$",
+    ],
+    ("3.5", "exact em f1 contains numeric"): [
+        "3.5",
+    ],
+    ("100000", "em f1 contains numeric"): [
+        "100,000",
+    ],
+    ("6.02e23", "exact em f1 contains numeric"): [
+        "6.02e23",
+    ],
+    ("answer: 5", "numeric"): [
+        "answer: 5",
+    ],
+}
+"""Answers that are right as people and models write them, by reference and the graders that see it."""
 
 
 def task(reference: object) -> Task:
@@ -192,6 +357,23 @@ async def test_a_number_counts_however_it_is_written(answer: str, number: object
 @pytest.mark.parametrize(("answer", "reference"), DECIDED.values(), ids=DECIDED)
 async def test_a_sentence_with_the_answer_is_no_list(answer: str, reference: str) -> None:
     assert (await load_grader("contains").grade(task(reference), answer, scope=SCOPE)).score == 1
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "names"),
+    [(reference, answer, names) for (reference, names), answers in NATURAL.items() for answer in answers],
+)
+async def test_a_right_answer_scores_1_as_people_write_it(reference: str, answer: str, names: str) -> None:
+    for name in names.split():
+        assert (await load_grader(name).grade(task(reference), answer, scope=SCOPE)).score == 1, name
+
+
+@pytest.mark.parametrize(
+    "reference", ["Answer: 5", '{"answer": 5}', "## Answer\n\nAda\nByron", "Answer: Ada\nAnswer: Byron"]
+)
+async def test_an_answer_that_equals_its_reference_scores_1(reference: str) -> None:
+    for name in sorted(set(NAMED) - {"numeric"}):
+        assert (await load_grader(name).grade(task(reference), reference, scope=SCOPE)).score == 1, name
 
 
 async def test_a_longer_text_earns_nothing_beside_a_labelled_line() -> None:

@@ -417,7 +417,7 @@ class Pruning(Method[Any]):
             record = record.replace(kept=kept, size=max(1, len(rejected) // 2))
         elif record.run != ctx.at.run or not record.tried_sentences.issuperset(record.pending):
             again = record.run == ctx.at.run
-            plans = () if again else tuple(plan for plan in self.list_plans(team, runs) if plan != team.topology)
+            plans = () if again else self._list_untried(self.list_plans(team, runs), team)
             kept = record.kept if again else ()
             record = PruningRecord(run=ctx.at.run, costs=sum_costs(runs), runs=len(runs), kept=kept, plans=plans)
             team = record.save_to(team)
@@ -429,7 +429,7 @@ class Pruning(Method[Any]):
                 worth = [compute_part_worth(p.kind, p.name, found) for p, found in zip(parts, gains, strict=True)]
                 size = 0 if parts[0].kind == "sentence" else record.size
                 record = record.replace(parts=(*record.parts, *worth), size=size)
-                if shorter := self._list_shorter(record, team, ctx.frozen) if parts[0].kind == "plan" else []:
+                if shorter := self._list_shorter(record, team, ctx.frozen) if parts[0].kind == "plan" else ():
                     record = record.replace(plans=(*record.plans, *shorter))
                     team = record.save_to(team)
                 else:
@@ -449,14 +449,28 @@ class Pruning(Method[Any]):
         """The kept team with what the method keeps of the rejected one, and with the record of the pruning."""
         return PruningRecord.of(rejected).save_to(super().keep_memory(kept, rejected))
 
-    def _list_shorter(self, record: PruningRecord, team: Team, frozen: Sequence[str]) -> list[Topology]:
+    def _list_shorter(self, record: PruningRecord, team: Team, frozen: Sequence[str]) -> tuple[Topology, ...]:
         """List the plans with a step less than the best one that was measured; without those that were measured too."""
         plans = dict(zip((part.name for part in list_planning(team, frozen)), record.plans, strict=True))
         measured = [worth for worth in record.parts if worth.value is not None and worth.name in plans]
         if not measured:
-            return []
+            return ()
         best = plans[min(measured, key=rank_plan).name]
-        return [plan for plan in self.list_shorter_plans(best, team) if plan not in record.plans]
+        return self._list_untried(self.list_shorter_plans(best, team), team, record.plans)
+
+    def _list_untried(
+        self, plans: Sequence[Topology], team: Team, tried: Sequence[Topology] = ()
+    ) -> tuple[Topology, ...]:
+        """List the plans whose steps are not those of another one or of one that was tried.
+
+        In place of the team's own topology stand the plans with a step less: a team with its own topology counts as one
+        for which a plan has been chosen.
+        """
+        if team.topology in plans:
+            plans = [*plans, *self.list_shorter_plans(team.topology, team)]
+        found = {_get_steps(plan): plan for plan in plans if plan != team.topology}
+        known = {_get_steps(plan) for plan in tried}
+        return tuple(plan for steps, plan in found.items() if steps not in known)
 
     def _list_unmeasured(self, record: PruningRecord, parts: Mapping[str, TeamPart]) -> list[TeamPart]:
         """List the parts of the first kind that has some whose worth is not known; sentences once, only the longest."""
@@ -542,6 +556,13 @@ def choose_group(
         if group:
             return tuple(group)
     return ()
+
+
+def _get_steps(plan: Topology) -> tuple[tuple[str, ...], frozenset[tuple[int, int]]]:
+    """The agents of a plan in order, and who reads whom by places; whatever its nodes are called."""
+    place = {node: number for number, node in enumerate(plan.order())}
+    agents = tuple(plan.agents[node] for node in place)
+    return agents, frozenset((place[edge.source], place[edge.target]) for edge in plan.edges)
 
 
 def rank_plan(worth: PartWorth) -> float:

@@ -28,7 +28,7 @@ from selfwire.graphs.evolve import EvolutionConfig, EvolutionLoop, run_evolution
 from selfwire.graphs.hera import Hera
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult
-from selfwire.graphs.pruning import list_parts, make_pruned
+from selfwire.graphs.pruning import PruningRecord, list_parts, make_pruned
 from selfwire.models.budget import Ledger
 from selfwire.store.journal import Journal
 from selfwire.store.library import open_library
@@ -541,6 +541,29 @@ async def test_d25_steps_of_the_best_plan_go_one_by_one_before_it_is_proved() ->
     found = await make_pruned(made).propose(made.seed(), runs, learning(ctx, judge))
     assert len(LONG) > 2
     assert name_steps(found.workflow.topology) == ["answer_generator"]
+
+
+@pytest.mark.parametrize("extra", [(), ("calculator",), ("retriever",)])
+async def test_d25_the_default_chain_and_plans_near_it_are_shortened(extra: tuple[str, ...]) -> None:
+    steps = ("query_decomposer", *extra, "evidence_selector", "answer_generator")
+    model, judge = Orchestra(TopologyPlan=by_sample(steps)), Judge("answer_generator")
+    made, ctx = hera(model)
+    whole = made.seed()
+    runs = [await judge(await made.answer(whole, RIDDLE, ctx), ctx.at)]
+    found = await make_pruned(made).propose(whole, runs, learning(ctx, judge))
+    assert [rewiring.operation for rewiring in found.applied] == ["FIX_PLAN"]
+    assert name_steps(found.workflow.topology) == ["answer_generator"]
+    assert not [part for part in list_parts(found.workflow).values() if part.kind == "plan"]
+
+
+async def test_d25_plans_with_the_same_steps_are_measured_once() -> None:
+    steps = ("query_decomposer", "evidence_selector", "calculator", "calculator", "answer_generator")
+    model, judge = Orchestra(TopologyPlan=by_sample(steps)), Judge("answer_generator")
+    made, ctx = hera(model)
+    runs = [await judge(await made.answer(made.seed(), RIDDLE, ctx), ctx.at)]
+    found = await make_pruned(made).propose(made.seed(), runs, learning(ctx, judge))
+    plans = [tuple(name_steps(plan)) for plan in PruningRecord.of(found.workflow).plans]
+    assert len(plans) == len({*plans}) > 5
 
 
 async def test_results_do_not_depend_on_who_finishes_first() -> None:

@@ -52,7 +52,7 @@ _LABEL = re.compile(
     OPENING + rf"(?:(?:{_NAME}[\W_]*[:\uff1a](?:[^\S\n]|[*_])*)+|{_NAME}[*_`]*[^\S\n]*$)", re.IGNORECASE | re.MULTILINE
 )
 _BALLOT = re.compile(rf"{_LABEL.pattern}|{OPENING}calls[\s*_]*:", re.IGNORECASE | re.MULTILINE)
-_FENCE = re.compile(r"```[^\S\n]*\w*[^\S\n]*\n(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"```[^\S\n]*(?:\w+[^\S\n]*)?\n(.*?)```", re.DOTALL)
 _FORMULA = re.compile(r"\\\[(.*?)\\\]|\$\$(.*?)\$\$", re.DOTALL)
 _FIRST = re.compile(r"(?:\\\[.*?\\\]|\$\$.*?\$\$)?[^\n]*", re.DOTALL)
 """The first line of a text, or of a formula to the end of its line."""

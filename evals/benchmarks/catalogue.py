@@ -184,7 +184,7 @@ def make_own_benchmark(
         description=f"{len(read.tasks)} tasks of {name}, graded by {graded_by}",
         load=load,
         environment=environment,
-        baseline=TrivialRule("empty answer", lambda question: "-"),
+        baseline=TrivialRule("empty answer", lambda question: "" if grader == JUDGE else "-"),
         toolbox=toolbox,
         tools=tuple(sorted(toolbox)),
         figures=(HOLDS, AGREES) if grader == JUDGE else (),

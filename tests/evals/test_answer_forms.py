@@ -426,6 +426,7 @@ def test_votes_are_counted_over_final_answers() -> None:
     [
         "Ada, " * 20_000, "Ada or Ada " * 20_000, "Ada\n" * 20_000, "- " * 40_000 + "Ada", "Answer: " * 20_000 + "Ada",
         "Answer:\nAda\n" * 20_000, "Answer" + "-" * 80_000, "```\n" + " " * 80_000,
+        "Answer:\n```" + " " * 80_000 + "x", "Answer:\n$$" + "\n" * 80_000, "Answer\n" + "---\n" * 20_000,
         "\\boxed{" * 10_000 + "Ada" + "}" * 10_000,
         "1 x " + "1" * 80_000,
     ],

@@ -188,6 +188,7 @@ def test_own_tasks_with_a_judge_from_the_command_line(command: str, tmp_path: Pa
     if command == EVAL:
         header, rows = read_results(next((tmp_path / "home" / "runs").iterdir()) / "results.jsonl")
         assert header.grader == "judge"
+        assert len(asked) == sum(row.target == "single" for row in rows), "the trivial baseline's answers are blank"
         assert all(row.score is not None for row in rows)
         assert re.search(r"^single: holds reference \d\.\d+, judge agrees \d\.\d+$", called.output, re.M)
     assert "zanzibarquux" not in called.output
@@ -220,5 +221,5 @@ def test_a_row_of_what_could_not_be_judged_has_the_system_s_calls_alone(
     called = call(tmp_path / "home", *given.split(), code=1)
     assert "4 errors, such as GradingError: the judge gave no score" in called.output
     rows = read_results(out)[1]
-    assert {(row.target, row.score, row.calls) for row in rows} == {("trivial", None, 0), ("single", None, 2)}
-    assert len(judge_calls(tmp_path / "home")) == 2 * len(rows)
+    assert {(row.target, row.score, row.calls) for row in rows} == {("trivial", 0, 0), ("single", None, 2)}
+    assert len(judge_calls(tmp_path / "home")) == 2 * sum(row.target == "single" for row in rows)

@@ -130,7 +130,7 @@ from selfwire.models.call_meter import CallMeter, MeteredCall
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import get_identity, make_chat_model, write_naming_option
 from selfwire.models.sync import get_own_loop
-from selfwire.models.text_layer import LayerText, TextLayer
+from selfwire.models.text_layer import LayerText, TextLayer, carry
 
 if TYPE_CHECKING:
     from selfwire.graphs.hera import Hera
@@ -1278,7 +1278,7 @@ class _DaemonThreads(ThreadPoolExecutor):
         """Start a call, or let it wait for the end of another."""
         done = Future[T]()
         with self._change:
-            self._calls.append((done, partial(call, *args, **kwargs)))
+            self._calls.append((done, partial(carry(call), *args, **kwargs)))
             if self._running < ROOM:
                 self._running += 1
                 Thread(target=self._run_calls, name="graph", daemon=True).start()

@@ -689,6 +689,16 @@ def test_a_pool_of_threads_of_the_graph_itself_is_metered(home: Path, server: Wi
     assert len(server.asked) <= 4
 
 
+def test_a_node_that_gives_calls_to_its_event_loops_threads_is_metered(home: Path, server: WireServer) -> None:
+    async def solve(state: Asked) -> dict[str, Any]:
+        model = ChatOpenAI(model="mine", base_url=server.url, api_key="k", max_retries=0)
+        loop = asyncio.get_running_loop()
+        return {"answer": (await loop.run_in_executor(None, model.invoke, state["question"])).text}
+
+    graph = StateGraph(Asked).add_node("solve", solve).add_edge(START, "solve").compile()
+    assert selfwire.evaluate(graph, TASKS, "contains", home=home).cost.calls == len(server.asked) == 4
+
+
 def test_what_a_node_has_cached_is_not_taken_over(home: Path, server: WireServer) -> None:
     lines = [
         "from langgraph.cache.memory import InMemoryCache",

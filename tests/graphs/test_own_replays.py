@@ -5,14 +5,19 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import warnings
+from asyncio import Future
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from langchain_core._api import LangChainBetaWarning
+from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AIMessageChunk
 
 from selfwire.cli.commands import FAILED
 from selfwire.core.edits import Rewiring, RewritePrompt
@@ -29,6 +34,8 @@ from tests.commands import call
 from tests.kills import run_of, start
 from tests.processes import kill_when
 from tests.wire.server import Body, WireServer
+
+T = TypeVar("T")
 
 APP = '''
 import asyncio
@@ -466,14 +473,53 @@ def test_a_journal_that_fails_stops_the_run_even_if_the_graph_hides_it(
     assert len(model.asked) == 1
 
 
-async def test_after_a_refusal_nobody_waits_for_a_stream_that_a_program_has_left() -> None:
-    """It has an open end, as the program holds it, and no thread reads on."""
-    journal, model = Journal.memory(), GenericFakeChatModel(messages=iter([AIMessage("one two")]))
-    meter = CallMeter(Ledger(Budget(calls=1)), journal, Prices(table={}), Scope())
-    await meter.recall()
+def begin_stream(model: BaseChatModel, meter: CallMeter) -> Iterator[AIMessageChunk]:
     parts = model.stream("Count.", {"callbacks": [meter]})
-    assert (await asyncio.to_thread(next, parts)).text == "one"
+    assert next(parts).text == "one"
+    return parts
+
+
+def begin_events(model: BaseChatModel, meter: CallMeter) -> Iterator[Any]:
+    with warnings.catch_warnings(action="ignore", category=LangChainBetaWarning):
+        events = iter(model.stream_events("Count.", {"callbacks": [meter]}, version="v3"))
+        next(events)
+    return events
+
+
+async def make_refused(model: BaseChatModel, read: Callable[[CallMeter], T]) -> tuple[CallMeter, Future[T]]:
+    """Make a meter that refuses a call while a thread of a pool has begun to read a stream."""
+    meter = CallMeter(Ledger(Budget(calls=1)), Journal.memory(), Prices(table={}), Scope())
+    await meter.recall()
+    reading = asyncio.get_running_loop().run_in_executor(None, read, meter)
+    while not meter._under_way:  # noqa: ASYNC110 - a thread begins it
+        await asyncio.sleep(0.001)
     with pytest.raises(BudgetError):
         await asyncio.to_thread(model.invoke, "Count.", {"callbacks": [meter]})
+    return meter, reading
+
+
+@pytest.mark.parametrize("begin", [begin_stream, begin_events])
+async def test_after_a_refusal_nobody_waits_for_a_stream_that_a_program_has_left(
+    begin: Callable[[BaseChatModel, CallMeter], Iterator[Any]],
+) -> None:
+    """It has an open end, as the program holds it, and no thread reads on."""
+    model = GenericFakeChatModel(messages=iter([AIMessage("one two")]))
+    meter, reading = await make_refused(model, partial(begin, model))
+    held = await reading
     await asyncio.wait_for(meter.close(), 10)
     assert meter.ledger.spent.calls == 0
+    assert list(held)
+
+
+async def test_after_a_refusal_a_stream_that_a_thread_reads_slowly_is_paid_and_recorded() -> None:
+    model = GenericFakeChatModel(messages=iter([AIMessage("one two three")]))
+
+    def read(meter: CallMeter) -> None:
+        for _ in model.stream("Count.", {"callbacks": [meter]}):
+            time.sleep(0.05)  # such as a write to a file
+
+    meter, reading = await make_refused(model, read)
+    await meter.close()
+    assert ([call.reply for call in meter.calls], meter.ledger.spent.calls) == (["one two three"], 1)
+    assert len(await meter.journal.list_replies(meter.scope)) == 1
+    await reading

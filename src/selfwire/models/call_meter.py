@@ -6,13 +6,15 @@ the recorded reply from the model, so that its callbacks, parsers and streams se
 
 import asyncio
 import logging
+import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext, suppress
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures.thread import _worker
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, wraps
+from threading import Thread, current_thread
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -87,21 +89,6 @@ class FailedCall(NamedTuple):
     error: BaseException
 
 
-@dataclass
-class StreamUnderWay:
-    """A stream that the program reads.
-
-    Attributes:
-        is_read: whether it waits for the next part; a stream that it has left is never read to its end.
-    """
-
-    is_read: bool = False
-
-
-_STREAM: ContextVar[StreamUnderWay | None] = ContextVar("stream", default=None)
-"""The stream whose next part the running code makes."""
-
-
 class CallUnderWay(NamedTuple):
     """A call that was sent, or is answered by a recorded reply.
 
@@ -110,8 +97,7 @@ class CallUnderWay(NamedTuple):
         sent: its number of tokens by estimate.
         reservation: of its cost; None for a recorded reply.
         request: what it sends, for the journal.
-        is_in_thread: whether a thread waits for it, and no event loop.
-        stream: the stream of which it is a part; None for a call that is answered at once.
+        thread: that waits for it, or reads its stream; None where an event loop does.
     """
 
     key: tuple[str, str]
@@ -120,8 +106,7 @@ class CallUnderWay(NamedTuple):
     reservation: Reservation | None
     texts: Mapping[str, Sequence[str]]
     request: Mapping[str, Any]
-    is_in_thread: bool
-    stream: "StreamUnderWay | None" = None
+    thread: Thread | None
     recorded: Reply | None = None
 
 
@@ -261,18 +246,18 @@ class CallMeter(BaseCallbackHandler):
     async def close(self) -> None:
         """Give back what calls without an end have reserved.
 
-        Where a call was refused, calls of threads, which nobody can cancel, end first, so that they are recorded.
+        Where a call was refused, calls of threads, which nobody can cancel, end first, so that they are recorded; but
+        for a stream that was left open by a thread that has ended or is idle.
         """
         until = time.monotonic() + LAST_REPLIES
-        while self.refusal and self._count_in_threads() and time.monotonic() < until:  # noqa: ASYNC110 - threads end them
+        while self.refusal and self._is_awaited() and time.monotonic() < until:  # noqa: ASYNC110 - threads end them
             await asyncio.sleep(POLL)
         for call in self._under_way.values():
             _settle(call, ZERO_USAGE)
         self._under_way.clear()
 
-    def _count_in_threads(self) -> int:
-        calls = [call for call in [*self._under_way.values()] if call.is_in_thread]
-        return sum(call.stream is None or call.stream.is_read for call in calls)
+    def _is_awaited(self) -> bool:
+        return any(call.thread and _is_at_work(call.thread) for call in [*self._under_way.values()])
 
     def _begin(
         self,
@@ -286,8 +271,8 @@ class CallMeter(BaseCallbackHandler):
     ) -> None:
         known, sent = metadata or {}, _estimate(texts)
         key, request = _identify(request, known)
-        is_in_thread = find_running_loop() is None
-        call = CallUnderWay(key, request["model"], sent, None, found, request, is_in_thread, _STREAM.get())
+        thread = current_thread() if find_running_loop() is None else None
+        call = CallUnderWay(key, request["model"], sent, None, found, request, thread)
         if run_id in self._replayable:
             self._replayable.discard(run_id)
             with suppress(KeyError, IndexError):
@@ -337,6 +322,12 @@ def _has_bytes(value: object) -> bool:
 def _settle(call: CallUnderWay, usage: Usage) -> None:
     if call.reservation is not None:
         call.reservation.settle(usage)
+
+
+def _is_at_work(thread: Thread) -> bool:
+    """Whether a thread runs code, and does not wait for the next call in a pool of Python's."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return thread.is_alive() and frame is not None and frame.f_code is not _worker.__code__
 
 
 def _identify(request: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[tuple[str, str], Mapping[str, Any]]:
@@ -439,19 +430,8 @@ def _wrap_stream(stream: Callable[..., Iterator[Any]]) -> Callable[..., Iterator
     def ask(self: BaseChatModel, input: Any, config: Any = None, *, stop: Any = None, **given: Any) -> Iterator[Any]:
         if _has_reply(self, input, config, stop, given):
             yield to_chunk(self.invoke(input, config, stop=stop, **given))
-            return
-        state, parts = StreamUnderWay(), stream(self, input, config, stop=stop, **given)
-        with closing(parts) if isinstance(parts, Generator) else nullcontext():
-            while True:
-                token, state.is_read = _STREAM.set(state), True
-                try:
-                    part = next(parts, parts)
-                finally:
-                    state.is_read = False
-                    _STREAM.reset(token)
-                if part is parts:
-                    return
-                yield part
+        else:
+            yield from stream(self, input, config, stop=stop, **given)
 
     return ask
 

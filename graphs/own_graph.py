@@ -13,9 +13,10 @@ import json
 import math
 import os
 import re
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, closing, suppress
 from copy import copy
 from functools import cached_property, partial
@@ -25,6 +26,7 @@ from pathlib import Path
 from threading import Lock, Thread
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, ParamSpec, TypeVar
+from weakref import WeakSet
 
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -1267,22 +1269,35 @@ ROOM = 256
 
 
 class _DaemonThreads(ThreadPoolExecutor):
-    """Runs calls in daemon threads, `ROOM` at once, so that a call that hangs keeps no process from ending."""
+    """Runs calls in daemon threads, `ROOM` at once; its end waits for all calls but those whose callers were cancelled.
+
+    Such a call may hang, and keeps no process from ending.
+    """
 
     def __init__(self) -> None:
         super().__init__(thread_name_prefix="graph")
-        self._change, self._running = Lock(), 0
+        self._change, self._running, self._process = Lock(), 0, os.getpid()
         self._calls = deque[tuple[Future[Any], Callable[[], Any]]]()
+        self._awaited = set[Future[Any]]()
+        _POOLS.add(self)
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Start a call, or let it wait for the end of another."""
+        """Start a call, or let it wait for the end of another; its future can be cancelled while it runs."""
         done = Future[T]()
+        self._awaited.add(done)
+        done.add_done_callback(self._awaited.discard)
         with self._change:
             self._calls.append((done, partial(carry(call), *args, **kwargs)))
             if self._running < ROOM:
                 self._running += 1
                 Thread(target=self._run_calls, name="graph", daemon=True).start()
         return done
+
+    def shutdown(self, wait: bool = True, **_: Any) -> None:
+        """Wait for the calls that were not cancelled; a forked process has none of its parent's."""
+        for done in [*self._awaited] if wait and os.getpid() == self._process else ():
+            with suppress(CancelledError):
+                done.exception()
 
     def _run_calls(self) -> None:
         while True:
@@ -1291,11 +1306,26 @@ class _DaemonThreads(ThreadPoolExecutor):
                     self._running -= 1
                     return
                 done, call = self._calls.popleft()
-            if done.set_running_or_notify_cancel():
+            if not done.cancelled():
                 try:
-                    done.set_result(call())
+                    finish = partial(done.set_result, call())
                 except BaseException as error:  # noqa: BLE001 - who waits for the future gets it
-                    done.set_exception(error)
+                    finish = partial(done.set_exception, error)
+                if done.set_running_or_notify_cancel():
+                    finish()
+                del finish
+            del done, call  # an error keeps this frame
+
+
+_POOLS = WeakSet[_DaemonThreads]()
+
+
+def _end_pools() -> None:
+    for pool in [*_POOLS]:
+        pool.shutdown()
+
+
+threading._register_atexit(_end_pools)  # type: ignore[attr-defined]  # as Python's pools: before functions of atexit
 
 
 def make_room() -> None:

@@ -753,11 +753,32 @@ from selfwire.models.sync import run_sync
 
 async def leave():
     make_room()
-    loop = asyncio.get_running_loop()
-    loop.run_in_executor(None, threading.Event().wait)
-    print(await loop.run_in_executor(None, lambda: "done"))
+    try:
+        await asyncio.wait_for(asyncio.to_thread(threading.Event().wait), 0.1)
+    except TimeoutError:
+        print(await asyncio.to_thread(lambda: "done"))
 
 run_sync(leave())
+"""
+SAVING = """
+import asyncio, atexit, multiprocessing, sys, time
+from selfwire.graphs.own_graph import make_room
+from selfwire.models.sync import run_sync
+
+def save():
+    time.sleep(0.5)
+    fork = multiprocessing.get_context("fork").Process(target=print, args=["forked"])
+    fork.start()
+    fork.join()
+    print("saved", flush=True)
+
+async def leave():
+    make_room()
+    asyncio.get_running_loop().run_in_executor(None, save)
+
+atexit.register(print, "exit")
+(asyncio.run if sys.argv[1] == "own" else run_sync)(leave())
+print("end", flush=True)
 """
 
 
@@ -765,6 +786,14 @@ def test_a_thread_of_a_graph_that_hangs_keeps_no_process_from_ending() -> None:
     """As one that reads the stream of a server that has fallen silent."""
     ended = subprocess.run([sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=100, check=True)
     assert ended.stdout == "done\n"
+
+
+@pytest.mark.parametrize(("loop", "said"), [("own", "forked saved end exit"), ("ours", "end forked saved exit")])
+def test_calls_that_nobody_waits_for_end_before_their_loop_or_process(loop: str, said: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", SAVING, loop], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert (ended.stdout.split(), ended.stderr) == (said.split(), "")
 
 
 async def test_more_calls_than_there_are_threads_wait_for_each_other() -> None:

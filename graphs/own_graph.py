@@ -682,7 +682,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             LED: updates.led,
             PASSED: updates.passed,
             READ: updates.read,
-            GIVEN: given,
+            GIVEN: mask_keys(given),
             RAISED: is_own,
             ASKED_MODELS: self._list_models(meter.calls, inserted),
         }

@@ -31,7 +31,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 def ask(state: MessagesState):
     model = ChatOpenAI(model="mine", base_url=os.environ["MY_MODEL"], max_retries=0)
     first = model.invoke(state["messages"])
-    return {"messages": [first, model.invoke([*state["messages"], first, ("user", "And?")])]}
+    check = ("system", f"You check what the clerk has said: {first.text}. Say whether it is right.")
+    return {"messages": [first, model.invoke([check, *state["messages"], first])]}
 
 
 graph = StateGraph(MessagesState).add_node("ask", ask).add_edge(START, "ask").compile()
@@ -78,6 +79,8 @@ def test_no_key_that_a_model_repeats_is_in_the_record_of_an_own_graph(model: Wir
     [run] = [path.name for path in (tmp_path / "runs").iterdir()]
     call(tmp_path, "eval", "--resume", run, "--budget-calls", "2")
     assert len(model.asked) == 2
+    call(tmp_path, *asked, "--seed", "1")  # where no reply is one on record, with the key masked
+    assert len(model.asked) == 4
     files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
     assert any(b"It is ***" in path.read_bytes() for path in files)
     assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []

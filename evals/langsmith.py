@@ -20,6 +20,7 @@ from itertools import islice
 from json import JSONDecodeError
 from traceback import walk_tb
 from typing import Any
+from urllib.parse import urljoin
 
 from langsmith import Client, trace, tracing_context
 from langsmith.evaluation import EvaluationResult
@@ -44,9 +45,6 @@ PATIENCE = 60.0
 """Seconds to wait for uploads at the end."""
 MORE_EXAMPLES = 1000
 """Examples of a data set that are read beyond those of its tasks; a server may list some without an end."""
-REDIRECTED = "it redirects to another address, which is not followed, as your key would go there"
-
-
 WITHOUT = "leave --langsmith out"
 """The way to do without LangSmith where it is an option."""
 
@@ -98,7 +96,7 @@ def open_client() -> Iterator[Client]:
 
 
 def _make_client(**settings: Any) -> Client:
-    """Make a client that masks secrets in all that it sends, and that a redirect does not lead to another host."""
+    """Make a client that masks secrets in its runs, and that a redirect does not lead to another host."""
     client = Client(anonymizer=mask_json, **settings)
     refuse_redirects(client)
     return client
@@ -116,7 +114,7 @@ def translate_errors(client: Client, without: str = WITHOUT) -> Iterator[None]:
             f"LangSmith at {client.api_url} cannot be reached: {reason[:300]}; check LANGSMITH_ENDPOINT{way_out}"
         ) from None
     except LangSmithError as error:
-        reason = REDIRECTED if "Exceeded 0 redirects" in str(error) else " ".join(str(error).split())[:300]
+        reason = _describe_redirect(error) or " ".join(str(error).split())[:300]
         raise ConfigError(
             f"LangSmith at {client.api_url} refused: {type(error).__name__}: {reason}; check LANGSMITH_API_KEY and "
             f"LANGSMITH_ENDPOINT{way_out}"
@@ -128,6 +126,17 @@ def translate_errors(client: Client, without: str = WITHOUT) -> Iterator[None]:
             f"{client.api_url} does not answer as LangSmith does: {describe_unreadable(error)}; check "
             f"LANGSMITH_ENDPOINT{way_out}"
         ) from None
+
+
+def _describe_redirect(error: LangSmithError) -> str:
+    """Describe a redirect that was not followed; "" if an error is of something else."""
+    response = getattr(error.__cause__, "response", None)
+    if response is None or not response.is_redirect:
+        return ""
+    target = urljoin(response.url, response.headers["location"])
+    return (
+        f"it redirects to {target[:300]!r}, which is not followed, as your key would go there; name it if it is yours"
+    )
 
 
 def _is_of_client(error: Exception) -> bool:
@@ -213,13 +222,8 @@ def _open_dataset(client: Client, tasks: TaskSet) -> Dataset:
 
 def _format_example(task: Task, example: Example, tasks: TaskSet) -> dict[str, Any]:
     outputs = {"reference_outputs": {"reference": to_plain_json(task.reference)}} if tasks.references else {}
-    return {
-        "id": example.id,
-        "inputs": example.inputs,
-        "metadata": _metadata(task, tasks),
-        "split": tasks.split,
-        **outputs,
-    }
+    sent = {"inputs": example.inputs, "metadata": _metadata(task, tasks), **outputs}
+    return {"id": example.id, "split": tasks.split, **mask_json(sent)}  # a client masks runs alone
 
 
 def _metadata(task: Task, tasks: TaskSet) -> dict[str, Any]:
@@ -297,7 +301,7 @@ class Experiment:
             return
         with translate_errors(self.client):
             session = await asyncio.to_thread(self._open_session, len(tasks))
-        runs, lost = dict[str, uuid.UUID](), list[LangSmithError]()
+        runs, lost = dict[str, uuid.UUID](), list[ConfigError]()
 
         async def answer(team: Team, question: Question, here: Ctx[Any]) -> Sequence[Trajectory]:
             config = make_task_config(team, here.at)
@@ -361,13 +365,14 @@ class Experiment:
 
 
 @contextmanager
-def _note_loss(client: Client, lost: list[LangSmithError]) -> Iterator[None]:
-    """Say once that LangSmith takes no more, and go on."""
+def _note_loss(client: Client, lost: list[ConfigError]) -> Iterator[None]:
+    """Say once that LangSmith takes no more, or does not answer as it should, and go on."""
     try:
-        yield
-    except LangSmithError as error:
+        with translate_errors(client):
+            yield
+    except ConfigError as error:
         if not lost:
-            LOGGER.warning("LangSmith at %s takes no more: %s; what is measured here goes on", client.api_url, error)
+            LOGGER.warning("LangSmith takes no more, and what is measured here goes on: %s", error)
         lost.append(error)
 
 

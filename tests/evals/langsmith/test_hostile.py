@@ -73,6 +73,18 @@ def test_no_key_is_uploaded_that_a_model_or_an_error_repeats(
     assert KEY not in json.dumps(told, default=str)
 
 
+@pytest.mark.parametrize("references", [True, False])
+def test_no_key_in_a_task_is_uploaded(
+    langsmith_server: LangSmithServer, model: WireServer, *, references: bool
+) -> None:
+    task = Task(id="t", input=f"Is {KEY} a key?", reference=[KEY])
+    with open_uploads() as client:
+        upload_examples(client, TASK_SET.replace(tasks=(task,), references=references))
+    [example] = langsmith_server.examples.values()
+    assert example["inputs"] == {"question": "Is *** a key?"}
+    assert KEY not in json.dumps(example, default=str)
+
+
 def test_no_key_that_a_model_repeats_is_in_the_record_of_an_own_graph(model: WireServer, tmp_path: Path) -> None:
     asked = ("eval", "own_app.py:graph", "--benchmark", "q.jsonl", "--grader", "contains")
     call(tmp_path, *asked, "--budget-calls", "1", code=3)
@@ -114,8 +126,9 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
 
 def test_no_redirect_carries_the_key_to_another_host(model: WireServer, elsewhere: Elsewhere, tmp_path: Path) -> None:
     asked = ("eval", "single", "--benchmark", "q.jsonl", "--grader", "contains", "--langsmith")
-    assert "it redirects to another address, which is not followed" in call(tmp_path, *asked, code=2).output
-    with pytest.raises(ConfigError, match="it redirects"):
+    led = f"it redirects to 'http://localhost:{elsewhere.port}/there/"
+    assert led in call(tmp_path, *asked, code=2).output
+    with pytest.raises(ConfigError, match=led):
         read_project("mine")
     assert elsewhere.keys == []
 
@@ -144,6 +157,34 @@ def test_a_list_of_examples_without_an_end_is_read_no_further(monkeypatch: pytes
         with open_uploads() as client, translate_errors(client):
             upload_examples(client, TASK_SET)
         assert server.pages == 11
+
+
+class Ending(LangSmithServer):
+    """A server whose reply at the end of an experiment is not that of LangSmith."""
+
+    def __init__(self, reply: str) -> None:
+        self._reply = reply
+        super().__init__()
+
+    def _routes(self) -> list[Route]:
+        return [Route("/sessions/{id}", self._end, methods=["PATCH"]), *super()._routes()]
+
+    async def _end(self, request: Request) -> Response:
+        return Response(self._reply)
+
+
+@pytest.mark.parametrize("reply", ["[]", "", "<html>"])
+def test_a_reply_of_another_form_during_an_evaluation_costs_no_results(
+    model: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, reply: str
+) -> None:
+    asked = ("eval", "own_app.py:graph", "--benchmark", "q.jsonl", "--grader", "contains", "--langsmith")
+    with Ending(reply) as server:
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", server.url)
+        monkeypatch.setenv("LANGSMITH_API_KEY", KEY)
+        call(tmp_path, *asked)
+    [said] = [record.message for record in caplog.records if record.name.startswith("selfwire")]
+    assert "what is measured here goes on" in said
+    assert "does not answer as LangSmith does" in said
 
 
 def test_a_reply_of_another_form_is_an_error_in_words(model: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:

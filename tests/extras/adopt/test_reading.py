@@ -3636,3 +3636,60 @@ def test_readings_in_several_threads_leave_the_recursion_limit_as_it_was(
         thread.join()
     assert seen == dict.fromkeys(names, reader.FRAMES)
     assert sys.getrecursionlimit() == limit
+
+
+PAIRED = """
+def make(prompt):
+    def judge(state):
+        return {"messages": [llm.invoke([("system", prompt), *state["messages"]])]}
+
+    return judge
+
+
+builder = StateGraph(MessagesState).add_node("all", make("You judge all.")).add_edge(START, "all")
+for name, prompt in zip(FIRST, SECOND):
+    builder.add_node(name, make(prompt))
+graph = builder.compile()
+"""
+BY_CODE = "a text is cut out of a constant by code: TEXT."
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "nodes", "texts", "opaque"),
+    [
+        ("['a', 'b']", "open('rules.txt').read().split('---')", "ab", [], ["a text is cut out of rules.txt by code"]),
+        ("['a', 'b']", "TEXT.splitlines()", "ab", [], [f"{BY_CODE}splitlines()"]),
+        ("['a', 'b']", "TEXT.split('\\n')", "ab", [], [f"{BY_CODE}split('\\n')"]),
+        ("['a', 'b']", "other.PROMPTS", "ab", [], ["a text comes from another package: other.PROMPTS"]),
+        ("['a', 'b']", "repeat('Judge it.')", "ab", ["Judge it."], []),
+        ("['a', 'b', 'c']", "cycle(['One.', 'Two.'])", "abc", ["One.", "Two."], []),
+        ("['a', 'b']", "[f'Judge {part}.' for part in other.load()]", "ab", ["Judge {}."], []),
+        ("'ab'", "['One.', 'Two.']", "ab", ["One.", "Two."], []),
+        ("NONE", "['One.', 'Two.']", "", [], []),
+    ],
+)
+def test_zip_has_a_round_for_each_element_that_it_gives(
+    write: Write, first: str, second: str, nodes: str, texts: list[str], opaque: list[str]
+) -> None:
+    write("rules.txt", "Be kind.---Be short.")
+    head = "import other\nfrom itertools import cycle, repeat\n\nNONE = []\nTEXT = 'Be kind.\\nBe short.'\n"
+    write("app.py", head + GRAPH.partition("def chat")[0] + PAIRED.replace("FIRST", first).replace("SECOND", second))
+    found = read_program("app:graph")
+    assert [node.name for node in found.nodes] == ["all", *nodes]
+    assert {"{}".join(text.pieces) for text in found.texts} == {"You judge all.", *texts}
+    assert [thing.reason for thing in found.opaque] == opaque
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        ("TEXT.split('|')[0]", f"{BY_CODE}split('|')"),
+        ("TEXT.partition('|')[2]", f"{BY_CODE}partition('|')"),
+        ("''\nfor PROMPT in TEXT.splitlines():\n    break", f"{BY_CODE}splitlines()"),
+        ("''\nfor PROMPT in other.PROMPTS:\n    break", "a text comes from another package: other.PROMPTS"),
+    ],
+)
+def test_a_text_that_code_takes_out_of_others_is_opaque(write: Write, made: str, reason: str) -> None:
+    write("app.py", f"import other\n\nTEXT = 'Be kind.|Be short.'\nPROMPT = {made}\n{GRAPH}")
+    found = read_program("app:graph")
+    assert ([thing.reason for thing in found.opaque], found.texts) == ([reason], ())

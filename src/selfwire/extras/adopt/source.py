@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, wraps
-from itertools import islice, product
+from itertools import cycle, islice, product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -153,6 +153,7 @@ class Program(ProgramFiles):
         passed: items of dicts that `**` passes, by dict and key, and calls without the function that `partial` takes.
         settled: expressions that `take_apart` made, with the values that they are made of in their surroundings.
         taken: items of collections that are loaded from files.
+        cut_from: calls that cut constants out of a text, by the constant.
         list_globbed: lists the files of `folder.glob(pattern)`.
         list_loaded: lists the keys, or the indices, of what is loaded from a YAML, JSON or TOML file.
         read_strings: reads the texts that an expression may be; () if there may be others.
@@ -175,6 +176,7 @@ class Program(ProgramFiles):
         self.rests: dict[Any, ast.Dict] = {}
         self.positional: dict[Any, ast.Tuple] = {}
         self.taken: set[ast.expr] = set()
+        self.cut_from: dict[ast.expr, Traced] = {}
         self.passed: dict[tuple[ast.AST, Any], ast.expr] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
         self.load_value: Callable[[ast.expr, Surroundings], Any] = lambda node, at: None
@@ -689,8 +691,9 @@ class Program(ProgramFiles):
         elif name == "from_iterable":
             inner = [part for part in self._iterate_all(given[:1], at) if isinstance(part, Traced)]
             yield from (found for part in inner for found in self._iterate_all([part.node], part.at))
-        elif name == "gather":
-            yield from self._open_elements(Traced(ast.Tuple(node.args, ast.Load()), at))
+        elif name in ("gather", "repeat"):
+            made = ast.Tuple(given[:1] if name == "repeat" else node.args, ast.Load())
+            yield from self._open_elements(Traced(made, at))
         elif name in LISTS:
             yield from self._iterate_all(given if name == "chain" else given[:1], at)
         elif name in ("zip", "pairwise", "enumerate") and given:
@@ -710,18 +713,53 @@ class Program(ProgramFiles):
             yield from self.list_pairs(owner) or (self._list_loaded_pairs(*owner[:2]) if is_loaded else ())
 
     def _iterate_together(self, name: str, given: list[ast.expr], at: Surroundings) -> Iterator[tuple[Any, ...]]:
-        columns = [self._iterate_all([side], at) for side in given]
-        if name == "zip":  # beside a column that the source does not show
-            longest = max(map(len, columns))
-            columns = [known or [Traced(side, at)] * longest for known, side in zip(columns, given, strict=True)]
-        elif name == "pairwise":
+        columns = [self._iterate_all([side], at) or self._list_letters(side, at) for side in given]
+        if name == "zip":
+            yield from self._zip(given, columns, at)
+            return
+        if name == "pairwise":
             columns = [columns[0], columns[0][1:]]
-        elif name == "enumerate":
+        else:
             starts = [found.node for side in given[1:2] for found in self.trace(side, at)]
             known = [part.value for part in starts if isinstance(part, ast.Constant) and isinstance(part.value, int)]
             first = known[0] if len(known) == 1 else 0
             columns = [[Traced(ast.Constant(first + index), at) for index in range(len(columns[0]))], columns[0]]
         yield from zip(*columns, strict=False)
+
+    def _zip(self, given: Sequence[ast.expr], columns: Sequence[list[Any]], at: Surroundings) -> Iterator[Any]:
+        """Iterate over columns side by side; those without an end go on as long as the others.
+
+        One that the source does not show has an element that nothing is known of beside each of the others.
+        """
+        if not any(columns) or any(self._is_empty(side, at) for side in given):
+            return
+        ends = [len(column) for column, side in zip(columns, given, strict=True) if column and self._has_end(side, at)]
+        unknown = ([Traced(Element(side, (), True), at)] for side in given)
+        endless = (cycle(column or part) for column, part in zip(columns, unknown, strict=True))
+        yield from islice(zip(*endless, strict=False), min(ends, default=1))
+
+    @end_circles(True)
+    def _has_end(self, node: ast.expr, at: Surroundings) -> bool:
+        """Whether a collection has no other elements than those that its source shows."""
+        for found in self.trace(node, at):
+            made, name = found.node, get_last_name(getattr(found.node, "func", None))
+            if isinstance(made, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+                if any(inner is found.at for inner in self.list_rounds(made.generators, found.at)):
+                    return False
+            elif name in ("cycle", "repeat"):
+                return False
+            elif name in (*LISTS, "gather") and not all(self._has_end(part, found.at) for part in made.args):
+                return False
+        return True
+
+    def _list_letters(self, node: ast.expr, at: Surroundings) -> list[Any]:
+        """List the letters of a text."""
+        found = self.trace(node, at)
+        if len(found) != 1 or not is_text(text := found[0].node):
+            return []
+        letters = enumerate(text.value[:MOST])
+        made = (self.passed.setdefault((text, f"letter {n}"), ast.Constant(letter)) for n, letter in letters)
+        return [found[0]._replace(node=letter) for letter in made]
 
     def _iterate_split(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         """Iterate over the parts of a text, such as a path with dots; over none where it may be another."""
@@ -730,6 +768,7 @@ class Program(ProgramFiles):
         if len(texts) == 1 and is_text(texts[0].node) and len(by) == len(node.args):
             for index, part in enumerate(texts[0].node.value.split(by[0] if by else None)):
                 made = self.passed.setdefault((texts[0].node, f"{index}{by}"), ast.Constant(part))
+                self.cut_from[made] = Traced(node, at)
                 yield texts[0]._replace(node=made)
 
     def list_pairs(self, value: Traced) -> list[tuple[Traced, Traced]]:
@@ -819,6 +858,8 @@ class Program(ProgramFiles):
             )
         if isinstance(node, ast.Call) and get_last_name(node.func) in VIEWS and isinstance(node.func, ast.Attribute):
             return not node.args and self._is_empty(node.func.value, value.at)
+        if isinstance(node, ast.Call) and name == "zip":
+            return any(not isinstance(part, ast.Starred) and self._is_empty(part, value.at) for part in node.args)
         if not isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
             return False
         is_fixed = isinstance(node, ast.Tuple) or node is asked or self._is_never_filled(value)

@@ -8,8 +8,10 @@ from typing import Any, TypeGuard
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 LISTS = ("sorted", "list", "tuple", "set", "frozenset", "reversed", "iter", "chain", "deque", "cycle")
 """Functions that make a collection of another."""
-READERS = (*LISTS, "enumerate", "len", "bind_tools", "ToolNode")
+READERS = (*LISTS, "enumerate", "zip", "len", "bind_tools", "ToolNode")
 """Functions that leave a collection that they are given as it is."""
+CUTTING = ("split", "rsplit", "splitlines", "partition", "rpartition")
+"""Methods that cut a text into parts."""
 VIEWS = {"items": 0, "keys": 0, "values": 1}
 """Views of a dict, and the part of each pair that they show; `items` shows both."""
 REMOVING = ("update", "pop", "popitem", "clear", "remove", "__setitem__", "__delitem__")

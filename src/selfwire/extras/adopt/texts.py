@@ -19,6 +19,7 @@ from selfwire.extras.adopt.names import Argument, BoundMethod, Element, Instance
 from selfwire.extras.adopt.prompt_files import FileText
 from selfwire.extras.adopt.source import DEEPEST, OPENERS, Program, end_circles
 from selfwire.extras.adopt.syntax import (
+    CUTTING,
     LISTS,
     VIEWS,
     Function,
@@ -318,12 +319,18 @@ class TextFinder:
             return
         if (cut := find_cut_file(self.program, node, at)) is not None:
             self._note_cut_file(*cut)
-        self._note_opaque(node.source if isinstance(node, Element) and not node.loop else node, at, reach)
+        elif reach.whole and (cut_text := find_cut_text(self.program, node, at)) is not None:
+            self._note_cut_text(cut_text)
+        taken_from = self.program.trace(node.source, at) if isinstance(node, Element) else []
+        known = next((found.node.name for found in taken_from if isinstance(found.node, Outside)), "")
+        self._note_opaque(node.source if isinstance(node, Element) else node, at, reach, known)
 
     def _follow_element(self, node: Any, at: Surroundings, reach: Reach) -> bool:
         """Follow what a loop takes from a field of the state; whether it is such."""
         is_whole = isinstance(node, Element) and node.loop and not node.path
         if not is_whole or not isinstance(node.source, ast.Subscript | ast.Attribute):
+            return False
+        if any(isinstance(found.node, Outside) for found in self.program.trace(node.source, at)):
             return False
         self.follow(node.source, at, reach._replace(whole=False))
         return True
@@ -472,7 +479,9 @@ class TextFinder:
     # literals
 
     def _follow_constant(self, node: ast.Constant, at: Surroundings, reach: Reach) -> None:
-        if isinstance(node.value, str):
+        if node in self.program.cut_from and reach.whole and " " in node.value:
+            self._note_cut_text(self.program.cut_from[node])
+        elif isinstance(node.value, str):
             self.add_literal(node, node.value, at, reach)
 
     def add_literal(self, node: ast.AST, text: str, at: Surroundings, reach: Reach) -> None:
@@ -1120,6 +1129,10 @@ class TextFinder:
             "keep each prompt in a file of its own, or under a key of a YAML or JSON file",
         )
 
+    def _note_cut_text(self, cut: Traced) -> None:
+        reason = f"a text is cut out of a constant by code: {shorten_source(cut.node)}"
+        self.note(cut.node, cut.at, reason, "write each prompt as a constant of its own")
+
     def _note_computed_file(self, node: ast.Call, at: Surroundings) -> None:
         self.note(
             node,
@@ -1228,6 +1241,19 @@ def find_cut_file(program: Program, node: Any, at: Surroundings, depth: int = 0)
     inner = (found for part in parts if isinstance(part, ast.expr) for found in program.trace(part, at))
     deeper = (find_cut_file(program, found.node, found.at, depth + 1) for found in inner if depth < DEEPEST_CUT)
     return next((found for found in deeper if found is not None), None)
+
+
+def find_cut_text(program: Program, node: Any, at: Surroundings, depth: int = 0) -> Traced | None:
+    """Find the call that cuts a constant text into parts of which a value is one; None if there is none."""
+    func = node.func if isinstance(node, ast.Call) else None
+    is_cut = isinstance(func, ast.Attribute) and func.attr in CUTTING
+    inner = node.source if isinstance(node, Element) else getattr(func if is_cut else node, "value", None)
+    for found in program.trace(inner, at) if isinstance(inner, ast.expr) and depth < DEEPEST_CUT else ():
+        if is_cut and is_text(found.node):
+            return Traced(node, at)
+        if (cut := find_cut_text(program, found.node, found.at, depth + 1)) is not None:
+            return cut
+    return None
 
 
 def list_sources(text: FileText | Traced) -> list[str]:

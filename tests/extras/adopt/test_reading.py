@@ -943,6 +943,11 @@ def wire(write: Write, before: str, within: str, wire: str) -> list[tuple[str, .
         (f"{PLAIN}settings.ready = True", "", EDGE.format("settings.ready")),
         (f"{PLAIN}setattr(settings, 'ready', True)", "", EDGE.format("settings.ready")),
         (f"{PLAIN}for name in dir(llm):\n    setattr(settings, name, True)", "", EDGE.format("settings.ready")),
+        (f"{PLAIN}settings.__dict__['ready'] = True", "", EDGE.format("settings.ready")),
+        (f"{PLAIN}vars(settings).update(ready=True)", "", EDGE.format("settings.ready")),
+        (f"{PLAIN}fields = vars(settings)\nfields['ready'] = True", "", EDGE.format("settings.ready")),
+        ("READY = False\nglobals()['READY'] = True", "", EDGE.format("READY")),
+        ("READY = False\nglobals().update(READY=True)", "", EDGE.format("READY")),
         (PLAIN.replace("Settings:", "Settings(BaseSettings):"), "", EDGE.format("settings.ready")),
         (MADE_OF_LOADED, "", EDGE.format("settings.ready")),
         (SETTING.format("self.ready = True"), "", EDGE.format("settings.ready")),
@@ -1416,6 +1421,9 @@ graph = builder.compile()
 """
 
 
+WITH_STEPS = "class Flow:\n    ways = []\n\n    def __init__(self, **more):\n        "
+
+
 def list_nodes(write: Write, before: str, loop: str) -> list[str]:
     write("config.yaml", "review: false\n")
     write("registry.py", "STEPS = []\n")
@@ -1430,6 +1438,10 @@ def list_nodes(write: Write, before: str, loop: str) -> list[str]:
         ("add_step(STEPS, os.environ['STEP'])", "STEPS"),
         ("registry.STEPS.append(os.environ['STEP'])", "registry.STEPS"),
         ("bisect.insort(STEPS, os.environ['STEP'])", "STEPS"),
+        ("steps = globals()['STEPS']\nsteps.append(os.environ['STEP'])", "STEPS"),
+        ("globals()['STEPS'].append(os.environ['STEP'])", "STEPS"),
+        (f"{WITH_STEPS}self.__dict__.update(more)\n\n\nflow = Flow(ways=[os.environ['STEP']])", "flow.ways"),
+        (f"{WITH_STEPS}setattr(self, *more.popitem())\n\n\nflow = Flow(ways=[llm.name])", "flow.ways"),
         ("push = STEPS.append\npush(os.environ['STEP'])", "STEPS"),
     ],
 )

@@ -14,6 +14,7 @@ from selfwire.extras.adopt.syntax import (
     get_last_name,
     is_classmethod,
     is_main_guard,
+    is_namespace,
     is_only_read,
     is_text,
     list_additions,
@@ -39,7 +40,7 @@ class ProgramFiles:
         decorated: functions and classes by the names of their decorators, each with the decorator.
         additions: what functions add to collections outside them, by the collection's name.
         registered: what they add to attributes, by the attribute's name, each with the attribute's owner.
-        rebound: names that `global` and `nonlocal` statements list.
+        rebound: names that `global` and `nonlocal` statements list; None if code changes `globals()`.
         replaced: attributes that are set by other code than methods of their class; None if that code computes which.
         loaded: names that are read somewhere; `handed` are those that are not called there.
         shared: names that are imported, or read by more than a loop, so that other code may change their values.
@@ -58,7 +59,7 @@ class ProgramFiles:
         self.decorated: dict[str, list[tuple[Traced, ast.expr]]] = {}
         self.additions: dict[str, list[Traced]] = {}
         self.registered: dict[str, list[tuple[ast.expr, Traced]]] = {}
-        self.rebound: set[str] = set()
+        self.rebound: set[str | None] = set()
         self.replaced: set[str | None] = set()
         self.loaded: set[str] = set()
         self.handed: set[str] = set()
@@ -184,6 +185,12 @@ class ProgramFiles:
                 self.replaced.add(node.attr)
         elif isinstance(node, ast.Call) and get_last_name(node.func) in ("setattr", "__setattr__"):
             self.replaced.update(part.value if is_text(part) else None for part in node.args[-2:-1])
+        elif isinstance(node, ast.Subscript) and is_namespace(node.value) and is_text(node.slice):
+            self.shared.add(node.slice.value)
+        for target in [*list_changed(node), *([node.value] if isinstance(node, ast.Assign) else [])]:
+            if is_namespace(target):
+                is_of_module = get_last_name(getattr(target, "func", None)) == "globals"
+                (self.rebound if is_of_module else self.replaced).add(None)
 
     def find_surroundings(self, node: Any, top: Surroundings) -> Surroundings:
         """Find the surroundings of a node of a file."""

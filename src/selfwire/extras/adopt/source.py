@@ -875,7 +875,8 @@ class Program(ProgramFiles):
         targets = parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
         name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
         is_once = len(value.at.names.bound.get(name, ())) == 1 and name not in value.at.names.added
-        return bool(name) and is_once and name not in self.shared | self.rebound | self.replaced
+        is_changed = None in (self.replaced if isinstance(value.at.owner, ast.ClassDef) else self.rebound)
+        return bool(name) and is_once and not is_changed and name not in self.shared | self.rebound | self.replaced
 
     def is_false(self, test: ast.expr, at: Surroundings) -> bool:
         """Whether a test such as `part is not other`, or a value that is tested, is known to be false."""
@@ -937,7 +938,9 @@ class Program(ProgramFiles):
 
     def _is_settled_name(self, name: str, at: Surroundings) -> bool:
         here, found = self._find_binding(name, at), list(self.look_up(name, at))
-        if here is None or name in self.rebound or (here is here.file.top and name in self.replaced):
+        if here is None or name in self.rebound:
+            return False
+        if here is here.file.top and (name in self.replaced or None in self.rebound):
             return False
         if name in here.given:
             bound = here.names.bound.get(name, ())

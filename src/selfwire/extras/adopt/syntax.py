@@ -246,6 +246,12 @@ def is_only_read(node: ast.expr, parents: dict[Any, Any]) -> bool:
     return isinstance(parent, ast.For | ast.AsyncFor | ast.comprehension) and parent.iter is node
 
 
+def is_namespace(node: Any) -> bool:
+    """Whether an expression is the dict of the names of an object, a class or a module."""
+    name = get_last_name(node.func) if isinstance(node, ast.Call) else ""
+    return name in ("globals", "vars") or (isinstance(node, ast.Attribute) and node.attr == "__dict__")
+
+
 def is_lacking(test: ast.expr, name: str) -> bool:
     """Whether a test is that a name has nothing: `not name`, `name is None`."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):

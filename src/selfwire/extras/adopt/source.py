@@ -92,7 +92,9 @@ PARTIALS = ("partial", "partialmethod")
 """Functions that make a function of another by passing some of its arguments."""
 OPERATORS = {ast.Add: "__add__", ast.BitOr: "__or__", ast.Mod: "__mod__"}
 """Methods of a class by which its objects are put together."""
-PLAIN_BASES = ("object", "ABC", "BaseModel", "Generic", "NamedTuple", "TypedDict", "Enum", "IntEnum", "StrEnum")
+TRUE_BASES = ("object", "ABC", "BaseModel", "Generic", "NamedTuple", "Enum")
+"""Base classes of others whose objects are true; a dict or a text of a class of its own may be empty."""
+PLAIN_BASES = (*TRUE_BASES, "TypedDict", "IntEnum", "StrEnum")
 """Base classes of others that give a field no value of their own, unlike `BaseSettings`, which asks the environment."""
 MOST = 200
 """Most values that one expression is followed to."""
@@ -908,9 +910,14 @@ class Program(ProgramFiles):
         return bool((same and left != right) or (differ and left == right))
 
     def _is_plain_object(self, found: Traced) -> bool:
-        """Whether a value is an object of a class of the program, which does not say itself whether it is true."""
-        asked = (member for name in ("__bool__", "__len__") for member in self.get_member(found, name))
-        return isinstance(found.node, Instance) and next(asked, None) is None
+        """Whether a value is an object of a class of the program that is always true."""
+        if not isinstance(found.node, Instance):
+            return False
+        order = self.list_mro(Traced(found.node.of, found.at))
+        above = [base.node for of in order for base in self.list_bases(of) if not isinstance(base.node, ast.ClassDef)]
+        if not all(isinstance(base, Outside) and base.name.rpartition(".")[2] in TRUE_BASES for base in above):
+            return False
+        return not any(next(self.get_member(found, name), None) for name in ("__bool__", "__len__"))
 
     def _list_compared(self, side: ast.expr, at: Surroundings) -> list[Any]:
         """List what a side of a comparison may be; a text that a call makes of another as a constant."""

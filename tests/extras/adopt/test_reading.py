@@ -2388,6 +2388,19 @@ async def ask_all(state, places):
     said = await asyncio.gather(*[ask(place) for place in places])
     return " ".join(text for text, _ in zip(said, places)) + state["notes"]
 """
+AWAITED = """import asyncio
+from other import memory
+
+
+async def ask(place):
+    return f"Go to {place}."
+
+
+async def pick():
+    ONE
+    return TWO
+"""
+CALLS = "ask('town'), ask('port')"
 REPLACED_MARKS = (
     "def fill(text, **slots):\n    for key in slots:\n        text = text.replace({}, slots[key])\n    return text\n"
 )
@@ -2430,6 +2443,19 @@ REPLACED_MARKS = (
         ("PROMPT = 'Chat.'\n\n\ndef late():\n    return PROMPT\n\n\nPROMPT = 'Later.'", "late()", ["Chat.", "Later."]),
         ("PROMPT = 'Chat.'\nPROMPT = PROMPT.strip()", "PROMPT", ["Chat."]),
         (GATHERED, "ask_all(state, state['places'])", ["Go to {}."]),
+        *(
+            (AWAITED.replace("ONE", first).replace("TWO", second), "pick()", texts)
+            for first, second, texts in [
+                (f"one, two = await asyncio.gather({CALLS})", "two", ["Go to {}.", "port"]),
+                (f"made = await asyncio.gather({CALLS})", "made[0]", ["Go to {}.", "town"]),
+                (f"made = await asyncio.gather({CALLS})", "made[-1]", ["Go to {}.", "port"]),
+                (f"made = [asyncio.create_task(part) for part in ({CALLS})]", "await made[1]", ["Go to {}.", "port"]),
+                ("made = [ask(part) for part in ('town', 'port')]", "await made[1]", ["Go to {}.", "port"]),
+                ("made = asyncio.create_task(ask('port'))", "made.result()", ["Go to {}.", "port"]),
+                ("made = [part for part in memory.gather('Go.', 'Stop.')]", "''.join(made)", []),
+                ("made = memory.create_task('Go.')", "made", []),
+            ]
+        ),
         (REPLACED_MARKS.format('"{{" + key + "}}"'), "fill('Ask {{WHO}} now.', WHO='Ann')", ["Ask {} now.", "Ann"]),
         (REPLACED_MARKS.format('f"{{{{{key}}}}}"'), "fill('Ask {{WHO}} now.', WHO='Ann')", ["Ask {} now.", "Ann"]),
     ],

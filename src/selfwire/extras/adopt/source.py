@@ -86,6 +86,8 @@ SAME_WORD = ("lower", "upper", "title", "capitalize", "strip")
 """Methods that make another spelling of a text."""
 POPPING = ("pop", "popleft")
 """Methods that take an item out of a collection."""
+AWAITING = ("create_task", "ensure_future", "shield", "wait_for", "run")
+"""Functions of asyncio that give what a coroutine returns."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
 """Functions that make a dict of an object's fields."""
 PARTIALS = ("partial", "partialmethod")
@@ -693,9 +695,8 @@ class Program(ProgramFiles):
         elif name == "from_iterable":
             inner = [part for part in self._iterate_all(given[:1], at) if isinstance(part, Traced)]
             yield from (found for part in inner for found in self._iterate_all([part.node], part.at))
-        elif name in ("gather", "repeat"):
-            made = ast.Tuple(given[:1] if name == "repeat" else node.args, ast.Load())
-            yield from self._open_elements(Traced(made, at))
+        elif name == "repeat":
+            yield from (Traced(part, at) for part in given[:1])
         elif name in LISTS:
             yield from self._iterate_all(given if name == "chain" else given[:1], at)
         elif name in ("zip", "pairwise", "enumerate") and given:
@@ -750,7 +751,9 @@ class Program(ProgramFiles):
                     return False
             elif name in ("cycle", "repeat"):
                 return False
-            elif name in (*LISTS, "gather") and not all(self._has_end(part, found.at) for part in made.args):
+            parts = made.args if name in LISTS else getattr(made, "elts", ())
+            is_sum = name in LISTS or (len(parts) == 1 and isinstance(parts[0], ast.Starred))
+            if is_sum and not all(self._has_end(part, found.at) for part in parts):
                 return False
         return True
 
@@ -1665,6 +1668,12 @@ class Program(ProgramFiles):
     def get_items(self, base: Traced, key: Any) -> Iterator[Traced]:
         """Find the values that a dict or list has under a key; all, where the key is not known."""
         node = base.node
+        is_sum = isinstance(node, ast.List | ast.Tuple) and any(isinstance(part, ast.Starred) for part in node.elts)
+        if is_sum or isinstance(node, ast.ListComp):
+            parts = [part for part in self.iterate(base) if isinstance(part, Traced)]
+            is_placed = isinstance(key, int) and self._has_end(node, base.at)
+            yield from parts[key:][:1] if is_placed else parts
+            return
         if isinstance(node, ast.List | ast.Tuple):
             if key is None or (isinstance(key, int) and -len(node.elts) <= key < len(node.elts)):
                 yield from (Traced(part, base.at) for part in (node.elts if key is None else [node.elts[key]]))
@@ -1723,7 +1732,8 @@ class Program(ProgramFiles):
                 yield value
         if found or found_default:
             return
-        copied = self._list_copied(node, at) or [*self._list_changed(node, at), *self._list_validated(node, at)]
+        copied = self._list_copied(node, at) or self._list_awaited(node, at)
+        copied = copied or [*self._list_changed(node, at), *self._list_validated(node, at)]
         named = list(self._trace_named(node, at)) if get_last_name(node.func) == "getattr" else []
         yield from copied or named or [Traced(node, at)]
 
@@ -1800,6 +1810,26 @@ class Program(ProgramFiles):
             self.parents[made] = self.parents.get(node)
             found.append(Traced(made, at))
         return found
+
+    def _list_awaited(self, node: ast.Call, at: Surroundings) -> list[Traced]:
+        """Find what functions of asyncio give of coroutines: `gather` a list, a task what its coroutine returns."""
+        name = get_last_name(node.func)
+        if name == "result" and isinstance(node.func, ast.Attribute):  # of a task, as a text has none
+            made = self.trace(node.func.value, at)
+            return [found for found in made if is_text(found.node) or isinstance(found.node, ast.JoinedStr | ast.BinOp)]
+        if name not in (*AWAITING, "gather") or not self._is_of_asyncio(node.func, at):
+            return []
+        if name != "gather":
+            return self.trace(node.args[0], at) if node.args else []
+        gathered = self.passed.setdefault((node, name), ast.copy_location(ast.List(node.args, ast.Load()), node))
+        return [Traced(gathered, at)]
+
+    def _is_of_asyncio(self, func: ast.expr, at: Surroundings) -> bool:
+        """Whether a function is one of `asyncio`, or a method of what one of these makes, as of a group of tasks."""
+        owners = self.trace(func.value, at) if isinstance(func, ast.Attribute) else []
+        makers = (found for owner in owners for found in self.trace(getattr(owner.node, "func", None), owner.at))
+        names = (found.node.name for found in (*self.trace(func, at), *makers) if isinstance(found.node, Outside))
+        return any("asyncio" in name.split(".") for name in names)
 
     def _list_next(self, node: ast.Call, at: Surroundings) -> list[Traced]:
         """Find the element that `next(part for part in parts if ...)` may be, or the first of another collection."""

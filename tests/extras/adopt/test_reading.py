@@ -978,6 +978,9 @@ def test_an_edge_whose_test_reads_what_the_program_changes_is_kept(
         ("READY = False", "add(builder, READY)"),
         ("def connect(builder, then):\n    if then is None:\n        EDGE", "connect(builder, solve)"),
         ("def connect(builder, then=()):\n    for part in [*then]:\n        EDGE", "connect(builder)"),
+        ("MODE = 'short'", "if MODE == 'short':\n    pass\nelse:\n    EDGE"),
+        ("READY = None", "if READY is None:\n    pass\nel" + EDGE.format("builder")),
+        ("WAYS = [('plan', 'solve', 1)]", "for a, b, kept in WAYS:\n    if kept != 2:\n        continue\n    EDGE"),
         ("WAYS = [('plan', 'solve', False)]", "for a, b, kept in WAYS:\n    if not kept:\n        continue\n    EDGE"),
     ],
 )

@@ -94,6 +94,8 @@ PARTIALS = ("partial", "partialmethod")
 """Functions that make a function of another by passing some of its arguments."""
 OPERATORS = {ast.Add: "__add__", ast.BitOr: "__or__", ast.Mod: "__mod__"}
 """Methods of a class by which its objects are put together."""
+OPPOSITES = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is}
+"""Comparisons by those that are true where they are false."""
 TRUE_BASES = ("object", "ABC", "BaseModel", "Generic", "NamedTuple", "Enum")
 """Base classes of others whose objects are true; a dict or a text of a class of its own may be empty."""
 PLAIN_BASES = (*TRUE_BASES, "TypedDict", "IntEnum", "StrEnum")
@@ -889,6 +891,9 @@ class Program(ProgramFiles):
         inner = test.operand if isinstance(test, ast.UnaryOp) else test
         if is_not and isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Not):
             return self.is_false(inner.operand, at)
+        if is_not and isinstance(inner, ast.Compare) and len(inner.ops) == 1 and type(inner.ops[0]) in OPPOSITES:
+            opposite = OPPOSITES[type(inner.ops[0])]()
+            return self.is_false(ast.Compare(inner.left, [opposite], inner.comparators), at)
         loaded = self.load_value(inner, at) if isinstance(inner, ast.Subscript | ast.Call) else None
         if loaded is not None:
             return bool(loaded) is is_not

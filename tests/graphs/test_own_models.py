@@ -277,7 +277,17 @@ def test_pruning_gives_the_cheap_model_to_the_prompt_for_which_it_suffices(home:
 def test_pruning_needs_no_price_of_a_model_that_the_program_does_not_ask(home: Path, server: WireServer) -> None:
     found = prune(home, model="openai:critic")
     assert {agent.id: agent.model for agent in found.team.agents} == {"solve": "", "tell": "cheap", "graph": ""}
-    assert not any("no agent will be given a cheaper model" in notice for notice in found.notices)
+    assert not any("no agent is given a cheaper model" in said for said in (*found.notices, found.pruning))
+
+
+def test_pruning_says_that_the_price_of_what_the_program_asks_is_not_known(home: Path, server: WireServer) -> None:
+    (home / "prices.json").write_text(json.dumps({"openai:cheap-1": PRICES["openai:cheap-1"]}))
+    found = prune(home, model="openai:critic")
+    assert not any(agent.model for agent in found.team.agents)
+    said = (
+        "no agent is given a cheaper model, as dollars cannot be compared: the price of strong-1 is not known; give it"
+    )
+    assert said in found.pruning
 
 
 @pytest.mark.parametrize("freeze", [("models",), ("agent:tell",)])

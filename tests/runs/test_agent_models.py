@@ -228,7 +228,7 @@ def test_frozen_models_and_models_without_a_price_stay(
     (home / "prices.json").write_text(json.dumps(prices))
     found = evolve(home, server, freeze=freeze)
     assert not any(agent.model for agent in found.team.agents)
-    notice = "no agent will be given a cheaper model, as dollars cannot be compared: the price of openai:cheap-1"
+    notice = "no agent is given a cheaper model, as dollars cannot be compared: the price of openai:cheap-1"
     assert any(notice in said for said in found.notices) == (prices != PRICES)
 
 

@@ -122,6 +122,7 @@ TEST_COLUMNS = (
     ERRORS,
 )
 Check = Callable[[Method[Any], Team], object]
+NO_CHEAPER = "no agent is given a cheaper model, as dollars cannot be compared"
 SEED = "seed"
 """Name of the journal's note that holds the body of the initial team."""
 
@@ -488,7 +489,7 @@ def describe_models(request: EvolveSpec, seed: Team, unpriced: Sequence[str]) ->
         return () if is_used else (f"no agent asks {named}, and none will: cheaper models are tried with --prune",)
     if unpriced:
         price = f"the price of {unpriced[0]} is not known; {GIVE_PRICE}"
-        return (f"no agent will be given a cheaper model, as dollars cannot be compared: {price}",)
+        return (f"{NO_CHEAPER}: {price}",)
     return ()
 
 
@@ -703,7 +704,21 @@ async def describe_run_pruning(run: OpenEvolution, final: EvolutionState) -> str
     if "pruned_from" not in final:
         return ""
     before, after = await run.load_team(final["unpruned"]), await run.load_team(final["incumbent"])
-    return describe_pruning(before, after, final.get("pruned_calls", []), final.get("pruned_dollars", []))
+    pruned = describe_pruning(before, after, final.get("pruned_calls", []), final.get("pruned_dollars", []))
+    return f"{pruned}{await _describe_unpriced_graph(run, after)}"
+
+
+async def _describe_unpriced_graph(run: OpenEvolution, team: Team) -> str:
+    """Describe that no prompt of a user's graph could be given another model, as the price of its own is not known."""
+    from selfwire.graphs.pruning import PruningRecord  # no other evolution needs it
+
+    is_tried = is_graph(team.method) and bool(run.model_prices) and "models" not in run.config.freeze
+    costs = PruningRecord.of(team).costs
+    if not is_tried or all(costs[agent].dollars is not None for agent in costs if agent in team.agents_by_id):
+        return ""
+    spent = await run.journal.spend_by_model()
+    asked = ", ".join(label for label, usage in spent.items() if usage.dollars is None)
+    return f"; {NO_CHEAPER}: the price of {asked} is not known; {GIVE_PRICE}, as PROVIDER:MODEL"
 
 
 def _choose_columns(systems: Sequence[SystemSummary]) -> tuple[Column[SystemSummary], ...]:

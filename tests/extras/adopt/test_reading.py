@@ -819,8 +819,38 @@ graph = builder.compile()
 """
 
 
-def test_an_edge_that_a_decorator_is_not_asked_for_is_none(write: Write) -> None:
-    write("app.py", GRAPH.partition("def chat")[0].replace("START,", "END, START,") + REGISTERED)
+LEAVING = REGISTERED.replace("if last:\n            EDGES", "if not last:\n            return function\n        EDGES")
+IN_CLASS = """
+class Flow:
+    def __init__(self):
+        self.nodes, self.edges = {}, []
+
+    def node(self, before, last=False):
+        def register(function):
+            self.nodes[function.__name__] = function
+            self.edges.append((before, function.__name__))
+            if last:
+                self.edges.append((function.__name__, END))
+            return function
+
+        return register
+
+
+flow = Flow()
+NODES, EDGES = flow.nodes, flow.edges
+""" + REGISTERED.partition("return register\n")[2].replace("@node", "@flow.node")
+WITHOUT_FIRST = REGISTERED.replace("*after,", "after=None,").replace("@node(START)", "@node()")
+WITHOUT_FIRST = WITHOUT_FIRST.replace(
+    "for before in after:\n            EDGES.append((before, function.__name__))",
+    "if after is None:\n            EDGES.append((START, function.__name__))\n"
+    "        else:\n            EDGES.append((after, function.__name__))",
+)
+
+
+@pytest.mark.parametrize("program", [REGISTERED, LEAVING, IN_CLASS, WITHOUT_FIRST])
+def test_an_edge_that_a_decorator_is_not_asked_for_is_none(write: Write, program: str) -> None:
+    write("app.py", GRAPH.partition("def chat")[0].replace("START,", "END, START,") + program)
+    assert not read_program("app:graph").opaque
     ends = sorted((edge.source, *edge.ends) for edge in read_program("app:graph").edges)
     assert ends == [("__start__", "plan"), ("plan", "solve"), ("solve", "__end__")]
 

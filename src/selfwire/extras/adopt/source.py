@@ -37,6 +37,7 @@ from selfwire.extras.adopt.names import (
     make_tuple,
 )
 from selfwire.extras.adopt.syntax import (
+    LEAVING,
     LISTS,
     VIEWS,
     Function,
@@ -59,6 +60,7 @@ from selfwire.extras.adopt.syntax import (
     is_true,
     is_wrapped,
     list_assignments,
+    list_blocks,
     list_decorators,
     list_items,
     list_parameters,
@@ -326,23 +328,23 @@ class Program(ProgramFiles):
         for value in self.additions[name]:
             if value.at.file is top.file:
                 known = [inside for _, inside in self.list_decorations(value.at)] or self._list_calls_of(value.at)
-                part = next((part for part in ast.walk(value.node) if part in self.parents), value.node)
-                tests = self.list_around(part, value.at.owner)[1]
-                passed = [at for at in known or [value.at] if not any(self.is_false(test, at) for test in tests)]
-                yield from (Traced(value.node, at) for at in passed)
+                yield from (Traced(value.node, at) for at in known or [value.at] if self._is_reached(value.node, at))
+
+    def _is_reached(self, node: ast.AST, at: Surroundings) -> bool:
+        """Whether the tests around a node of a function, which may be one that stands in no file, may hold."""
+        part = next((part for part in ast.walk(node) if part in self.parents), node)
+        return not any(self.is_false(test, at) for test in self.list_around(part, at.owner)[1])
 
     def list_around(self, node: ast.AST, owner: Any) -> tuple[list[ast.For], list[ast.expr]]:
         """List the loops around a node of a function, the outer first, and the tests that hold where it stands."""
         loops, tests = list[ast.For](), list[ast.expr]()
         child: Any = node
-        while (parent := self.parents.get(child)) is not None and parent is not owner:
+        while child is not owner and (parent := self.parents.get(child)) is not None:
+            block = next((part for part in list_blocks(parent) if child in part), [])
+            leaving = (part for part in block[: block.index(child)] if isinstance(part, ast.If)) if block else ()
+            tests += [ast.UnaryOp(ast.Not(), part.test) for part in leaving if isinstance(part.body[-1], LEAVING)]
             if isinstance(parent, ast.For):
                 loops.insert(0, parent)
-                before = parent.body[: parent.body.index(child)] if child in parent.body else []
-                skipping = (
-                    part for part in before if isinstance(part, ast.If) and isinstance(part.body[-1], ast.Continue)
-                )
-                tests += [ast.UnaryOp(ast.Not(), part.test) for part in skipping]
             elif isinstance(parent, ast.If) and child is not parent.test:
                 tests.append(parent.test if child in parent.body else ast.UnaryOp(ast.Not(), parent.test))
             child = parent
@@ -392,7 +394,7 @@ class Program(ProgramFiles):
             owners = {self._get_own_class(found) for found in self.trace(owner, value.at)}
             if owners & {of, *(below.node for below in self.list_below(of))}:
                 known = [inside for _, inside in self.list_decorations(value.at)] or self._list_makings(value.at)
-                yield from (Traced(value.node, at) for at in known or [value.at])
+                yield from (Traced(value.node, at) for at in known or [value.at] if self._is_reached(value.node, at))
 
     def _list_makings(self, at: Surroundings) -> list[Surroundings]:
         """List the surroundings inside an `__init__` for each call that makes an object; none for another function."""
@@ -877,7 +879,7 @@ class Program(ProgramFiles):
         )
 
     def _is_never_filled(self, value: Traced) -> bool:
-        """Whether a literal collection has one name, and the program does nothing with it but iterate over it."""
+        """Whether a literal collection has one name, and the program does nothing with it that could fill it."""
         parent = self.parents.get(value.node)
         targets = parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
         name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
@@ -1444,8 +1446,10 @@ class Program(ProgramFiles):
         for function in reversed(inner):
             where = self.enter(function, where)
         decorated = [inside for _, inside in self.list_decorations(where)] if inner else []
+        if decorated:
+            return [inside for inside in decorated if self._is_reached(node, inside)]
         is_added = node not in self.parents
-        return decorated or (self._list_calls_of(where) if is_added and not inner else []) or [where]
+        return (self._list_calls_of(where) if is_added and not inner else []) or [where]
 
     def _list_calls_of(self, at: Surroundings) -> list[Surroundings]:
         """List the surroundings inside a function for each call of it; none if no call passes anything."""

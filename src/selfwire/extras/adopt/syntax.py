@@ -12,6 +12,9 @@ READERS = (*LISTS, "enumerate", "zip", "len", "bind_tools", "ToolNode")
 """Functions that leave a collection that they are given as it is."""
 CUTTING = ("split", "rsplit", "splitlines", "partition", "rpartition")
 """Methods that cut a text into parts."""
+BLOCKS = ("body", "orelse", "finalbody")
+LEAVING = (ast.Continue, ast.Break, ast.Return, ast.Raise)
+"""Statements behind which the code of the same block is not run."""
 VIEWS = {"items": 0, "keys": 0, "values": 1}
 """Views of a dict, and the part of each pair that they show; `items` shows both."""
 REMOVING = ("update", "pop", "popitem", "clear", "remove", "__setitem__", "__delitem__")
@@ -221,6 +224,11 @@ def list_summands(node: ast.expr | None) -> list[ast.expr]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return [*list_summands(node.left), *list_summands(node.right)]
     return node.values if isinstance(node, ast.JoinedStr) else [node] if node is not None else []
+
+
+def list_blocks(node: ast.AST) -> list[list[ast.stmt]]:
+    """List the blocks of statements that a statement or a definition has."""
+    return [part for part in (getattr(node, name, None) for name in BLOCKS) if isinstance(part, list)]
 
 
 def list_changed(node: ast.AST) -> Iterator[ast.expr]:

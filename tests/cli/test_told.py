@@ -13,6 +13,7 @@ from typer.testing import Result
 
 import selfwire
 from selfwire.cli.commands import FAILED, STOPPED, WRONG
+from selfwire.core.errors import ConfigError
 from tests.commands import call
 from tests.wire.server import Body, Fault, WireServer, text
 
@@ -167,14 +168,21 @@ class _Chat(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage("Answer: 1"))])
 
 
-def test_a_team_of_a_chat_model_of_the_users_own_says_how_another_is_named(home: Path) -> None:
-    rows = [{"input": f"What is {n} plus 1?", "reference": str(n + 1)} for n in range(9)]
+PAIRS = [{"input": f"What is {n} plus 1?", "reference": str(n + 1)} for n in range(9)]
+WHICH = (
+    "team 'mine' was evolved with a chat model without a name, which cannot be made here; say which model answers, as "
+    "in --model openai:gpt-4o-mini"
+)
+
+
+def evolve_by_own_chat(home: Path) -> None:
+    """The team `mine`, by a chat model that no name means."""
     selfwire.evolve(
         "hiva",
-        rows[:4],
+        PAIRS[:4],
         "numeric",
-        valset=rows[4:6],
-        testset=rows[6:8],
+        valset=PAIRS[4:6],
+        testset=PAIRS[6:8],
         model=_Chat(),
         iterations=1,
         batch=1,
@@ -182,9 +190,68 @@ def test_a_team_of_a_chat_model_of_the_users_own_says_how_another_is_named(home:
         name="mine",
         home=home,
     )
-    error = call(home, "run", "mine", "What is 1 plus 1?", code=WRONG).stderr
-    assert "team 'mine' was evolved with" in error
-    assert "say which model answers, as in --model openai:gpt-4o-mini" in error
+
+
+def test_a_team_of_a_chat_model_of_the_users_own_says_how_another_is_named(home: Path) -> None:
+    evolve_by_own_chat(home)
+    for command in (
+        ("run", "mine", "What is 1 plus 1?"),
+        ("eval", "mine", *OWN, "--tasks", "2"),
+        ("compare", "single", "mine", *OWN, "--tasks", "2"),
+        ("evolve", "hiva", "--team", "mine", *OWN, *SIZES, "--name", "more", "--iterations", "1"),
+        ("prune", "mine", *OWN, "--gate-size", "4", "--batch", "1", "--test", "0"),
+        ("train", "hiva", "--team", "mine", *OWN, "--train", "4", "--test", "0"),
+        ("eval", "mine", *OWN, "--tasks", "2", "--dry-run"),
+        ("evolve", "hiva", "--team", "mine", *OWN, *SIZES, "--name", "more", "--dry-run"),
+        ("selection", "mine", "What is 1 plus 1?"),
+    ):
+        assert WHICH in call(home, *command, code=WRONG).stderr, command
+    told = call(home, "run", "mine", "What is 1 plus 1?", "--model", "offline").stderr
+    assert "; evolved with a chat model without a name, and offline answers now\n" in told
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda home: selfwire.run("mine", "What is 1 plus 1?", home=home),
+        lambda home: selfwire.evaluate("mine", PAIRS, "numeric", home=home),
+        lambda home: selfwire.compare(["single", "mine"], PAIRS, "numeric", home=home),
+        lambda home: selfwire.evolve("mine", PAIRS[:4], "numeric", valset=PAIRS[4:], gate="off", home=home),
+    ],
+)
+def test_in_python_too_a_team_of_a_chat_model_of_the_users_own_says_so(home: Path, ask: Callable[[Path], Any]) -> None:
+    evolve_by_own_chat(home)
+    with pytest.raises(ConfigError, match=re.escape(WHICH.replace("--model", "model"))):
+        ask(home)
+
+
+def test_only_what_belongs_to_the_model_is_told_of_the_team(home: Path) -> None:
+    with WireServer(NUMBER) as server:
+        evolve_by(home, server)
+    told = call(home, "run", "mine", "What is 1 plus 1?", "--base-url", "nowhere", code=WRONG).stderr
+    assert "--base-url 'nowhere' is no address" in told
+    assert "cannot be made here" not in told
+
+
+@pytest.mark.parametrize("option", ["--model", "--meta-model", "--judge-model"])
+def test_an_empty_name_is_no_model(home: Path, option: str) -> None:
+    for command in (
+        ("run", "hiva", "What is 1 plus 1?"),
+        ("eval", "single", *OWN, "--tasks", "1"),
+        ("evolve", "hiva", *OWN, *SIZES, "--iterations", "1", "--name", "more"),
+    ):
+        assert "unknown model ''" in call(home, *command, option, "", code=WRONG).stderr, command
+
+
+def test_an_empty_name_is_not_the_model_of_a_saved_team(home: Path) -> None:
+    with WireServer(NUMBER) as server:
+        evolve_by(home, server)
+        del server.asked[:]
+        asked = ("eval", "mine", *OWN, "--tasks", "1", "--base-url", server.url, "--model", "")
+        assert "unknown model ''" in call(home, *asked, code=WRONG).stderr
+        assert not server.asked
+    with pytest.raises(ConfigError, match="unknown model ''"):
+        selfwire.run("hiva", "What is 1 plus 1?", model="", home=home)
 
 
 def test_an_evolution_that_stops_early_does_not_praise_an_older_team(home: Path) -> None:

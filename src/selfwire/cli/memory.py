@@ -47,7 +47,7 @@ from selfwire.graphs.method import Method, find_method, installed_methods, make_
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import CachedEmbedder, load_embedder
 from selfwire.models.sync import run_sync
-from selfwire.runs.open import load_models, refuse_missing_tools
+from selfwire.runs.open import find_saved_teams, load_models, refuse_missing_tools
 from selfwire.runs.training import UNTRAINED, describe_router, is_untrained
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library
@@ -224,7 +224,8 @@ def selection(
     for file, what, option in ((svg, "picture", "--svg"), (data, "probabilities", "--data")):
         if file is not None:
             output.refuse_unwritable(file, what, option)
-    loaded = load_models(models.find_names([workflow], home), options.to_local_folder(home))
+    folder, asked = options.to_local_folder(home), find_saved_teams([workflow], home, evolves=False)
+    loaded = load_models(models.find_names([workflow], home), folder, teams=asked)
     for notice in loaded.notices:
         typer.echo(notice, err=True)
     names = options.name_tools(tools, mcp)

@@ -24,9 +24,8 @@ from selfwire.runs.comparison import USUAL
 from selfwire.runs.open import (
     OFFLINE,
     choose_team_name,
-    find_kind,
+    find_saved_teams,
     find_shared_model,
-    find_team,
     require_saved,
 )
 from selfwire.runs.record import CALLS_PER_TASK, CHANGEABLE_NAMES, ResumeChanges
@@ -340,9 +339,8 @@ class ModelOptions:
         Raises:
             ConfigError, LibraryError: a saved team cannot be used, or they were evolved with different models.
         """
-        saved = [name for name in teams if name and not find_kind(name)] if not self.model else []
-        known = find_shared_model((find_team(name, home, evolves=evolves).model for name in saved), None)
-        return self.name_models(known)
+        saved = find_saved_teams(teams, home, evolves=evolves) if self.model is None else ()
+        return self.name_models(find_shared_model((team.model for team in saved), None))
 
     def name_models(self, known: str = "") -> Models:
         """Name the models for a request.
@@ -351,7 +349,8 @@ class ModelOptions:
             known: the model that a saved team was evolved with.
         """
         same = {name: value for name, value in vars(self).items() if name in Models.model_fields}
-        roles = {"agent": self.model or known or OFFLINE, "meta": self.meta_model, "judge": self.judge_model}
+        agent = (known or OFFLINE) if self.model is None else self.model
+        roles = {"agent": agent, "meta": self.meta_model, "judge": self.judge_model}
         prices = None if self.prices is None else str(self.prices.resolve())
         return Models.model_validate({**same, **roles, "named": parse_models(self.models or ""), "prices": prices})
 

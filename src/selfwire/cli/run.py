@@ -27,7 +27,6 @@ from selfwire.models.sync import run_sync
 from selfwire.runs.open import (
     OFFLINE,
     FoundTeam,
-    LoadedModels,
     describe_other_model,
     find_kind,
     find_team,
@@ -35,7 +34,7 @@ from selfwire.runs.open import (
     refuse_other_method,
     require_saved,
 )
-from selfwire.runs.spec import STAMP, Models
+from selfwire.runs.spec import STAMP
 from selfwire.runs.systems import OpenQuestion, open_question
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.tools.calculator import CalculatorTool
@@ -81,7 +80,7 @@ def run(
     names = models.name_models(found.model)
     origin = found.title if is_graph(found.method) else found.title + _describe_model(found, names.agent)
     is_offline = names.is_offline and not is_graph(found.method)  # a graph has models of its own
-    loaded = _load_models(found, names, options.to_local_folder(home))
+    loaded = load_models(names, options.to_local_folder(home), teams=[found])
     toolbox, held = _load_tools(benchmark, options.name_tools(tools, mcp), corpus, retriever, loaded.embedder)
     fields = options.parse_config_fields(config or [], router)
     budget = options.make_budget({"calls": budget_calls})
@@ -106,23 +105,6 @@ def _describe_model(found: FoundTeam, model: str) -> str:
     if found.model == model != OFFLINE:
         return f"; {model} answers, with which it was evolved"
     return describe_other_model(found.model, model)
-
-
-def _load_models(found: FoundTeam, names: Models, home: Path | None) -> LoadedModels:
-    """Make the models of a question.
-
-    Raises:
-        ConfigError: one cannot be made. Of the model that a saved team was evolved with it says how another is named.
-    """
-    try:
-        return load_models(names, home)
-    except ConfigError as error:
-        if names.agent != found.model or is_graph(found.method):
-            raise
-        raise ConfigError(
-            f"team {found.saved or found.name!r} was evolved with {found.model}, which cannot be made here: {error}; "
-            "say which model answers, as in --model openai:gpt-4o-mini"
-        ) from error
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,19 @@ def is_offline(name: str) -> bool:
     return name.partition(":")[0] == "offline"
 
 
+def is_model_name(name: str) -> bool:
+    """Whether a name may mean a model: `offline`, or of the form `provider:model`."""
+    provider, _, model = name.partition(":")
+    return is_offline(name) or bool(provider and model)
+
+
 def refuse_unknown_model(name: str) -> None:
     """Refuse a name that means no model.
 
     Raises:
         ConfigError: the name is neither `offline` nor of the form `provider:model`.
     """
-    provider, colon, model = name.partition(":")
-    if not is_offline(name) and not (provider and colon and model):
+    if not is_model_name(name):
         raise ConfigError(f"unknown model {name!r}; write 'offline' or 'provider:model', such as openai:gpt-4o-mini")
 
 

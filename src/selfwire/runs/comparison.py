@@ -119,7 +119,8 @@ def open_evaluation(
     Raises:
         ConfigError: no model is given, and the teams were evolved with different ones.
     """
-    data, other = tasks.find(options.tools), os.environ.get(MODEL) if options.model is None else str(options.model)
+    data = tasks.find(options.tools)
+    other = (os.environ.get(MODEL) or None) if options.model is None else str(options.model)
     names, models = options.find_models(find_shared_model((team.model for team in teams.values()), other))
     objects = {found.name: found.team for found in teams.values() if found.team and found.is_object}
     given, command = Given(data.benchmark, models, objects), str(config["command"])

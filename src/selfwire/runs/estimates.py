@@ -20,7 +20,7 @@ from selfwire.models.providers import refuse_unknown_model
 from selfwire.runs.evaluation import validate_request as validate_evaluation
 from selfwire.runs.evolution import EvolutionPlan, refuse_unpriced_objective
 from selfwire.runs.evolution import validate_request as validate_evolution
-from selfwire.runs.open import load_prices, refuse_useless_address
+from selfwire.runs.open import explain_model_of_team, find_teams_of, load_prices, refuse_useless_address
 from selfwire.runs.pre_evolution import make_evolutions
 from selfwire.runs.proof import ALWAYS
 from selfwire.runs.record import get_runs_folder
@@ -246,7 +246,8 @@ def _without_key(request: AnyRequest, home: Path | None) -> AnyRequest:
         ConfigError: a model's name or address cannot be used, or a dollar budget meets a model without a price.
     """
     for name in sorted(request.models.asked):
-        refuse_unknown_model(name)
+        with explain_model_of_team(name, request.models, find_teams_of(request, home)):
+            refuse_unknown_model(name)
         if request.budget.dollars is not None:
             load_prices(request.models, home).require(name)
     if isinstance(request, EvolveSpec):

@@ -23,7 +23,7 @@ from selfwire.graphs.evolve import ELAPSED
 from selfwire.graphs.rollouts import JUDGE_NODE, RolloutContext, RolloutRunner, freeze_gc, run_together, stream_rollouts
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
-from selfwire.runs.open import Given, describe_clashes, find_kind, load_models, load_to_ask
+from selfwire.runs.open import Given, describe_clashes, find_kind, find_teams_of, load_models, load_to_ask
 from selfwire.runs.pre_evolution import PreEvolution, compute_left, make_evolutions
 from selfwire.runs.record import (
     JOURNAL,
@@ -578,7 +578,7 @@ def validate_request(request: EvaluateSpec, home: Path | None, given: Given = Gi
     if any(entry.name == TRIVIAL for entry in request.entries):
         raise ConfigError(f"{TRIVIAL!r} is the name of the trivial baseline, which is always measured; choose another")
     with closing(Journal.memory()) as journal:
-        models = load_models(request.models, home, given.models)
+        models = load_models(request.models, home, given.models, find_teams_of(request, home, given))
         model = models.meter(journal, Ledger(request.budget))
         bench, _ = load_request_tasks(request, ContaminatedTasks(), given)
         parts = SystemParts(model, bench.toolbox, models.embedder, request.calls_per_task)

@@ -73,6 +73,7 @@ from selfwire.runs.open import (
     describe_lending,
     find_kind,
     find_team,
+    find_teams_of,
     load_models,
     make_seed,
     refuse_missing_tools,
@@ -418,7 +419,7 @@ def validate_request(
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
-    models = load_models(request.models, home, given.models)
+    models = load_models(request.models, home, given.models, find_teams_of(request, home, given))
     bench, tasks = load_tasks(request, given)
     with closing(Journal.memory()) as journal:
         model = models.meter(journal, Ledger(request.budget))

@@ -2,7 +2,8 @@
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from inspect import isclass
 from pathlib import Path
@@ -35,10 +36,10 @@ from selfwire.models.budget import Ledger, Prices
 from selfwire.models.embeddings import load_embedder
 from selfwire.models.limits import CallSettings
 from selfwire.models.metered_chat import MeteredModel
-from selfwire.models.providers import find_address, get_identity, is_offline, make_chat_model
+from selfwire.models.providers import find_address, get_identity, is_model_name, is_offline, make_chat_model
 from selfwire.models.structured import recall_modes
 from selfwire.models.sync import run_sync
-from selfwire.runs.spec import Models, RunSpec, require_names
+from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, RunSpec, require_names
 from selfwire.store.journal import Journal
 from selfwire.store.library import TEAM, Library, Version, home_folder, open_library
 from selfwire.tools.own import find_missing_tools, give_tools, refuse_unusable_tools
@@ -165,6 +166,20 @@ def find_team(
     return FoundTeam(name, team.method, team, title, model, saved=saved)
 
 
+def find_saved_teams(names: Iterable[str | None], home: str | Path | None, *, evolves: bool) -> Iterator[FoundTeam]:
+    """Find the saved teams among some names, one after another; raises as `find_team`."""
+    return (find_team(name, home, evolves=evolves) for name in names if name and not find_kind(name))
+
+
+def find_teams_of(
+    request: EvolveSpec | EvaluateSpec, home: str | Path | None, given: Given = Given()
+) -> Iterator[FoundTeam]:
+    """Find the saved teams that a request names, one after another; raises as `find_team`."""
+    evolves = isinstance(request, EvolveSpec)
+    names = [request.seed_team] if isinstance(request, EvolveSpec) else request.targets
+    return find_saved_teams((name for name in names if name not in given.teams), home, evolves=evolves)
+
+
 def find_shared_model(models: Iterable[str], other: str | None) -> str:
     """Find the model that saved teams were evolved with; "" where none is known.
 
@@ -176,8 +191,9 @@ def find_shared_model(models: Iterable[str], other: str | None) -> str:
         ConfigError: they were evolved with different ones, and no other is named.
     """
     known = sorted(set(filter(None, models)))
-    if len(known) > 1 and not other:
-        raise ConfigError(f"the teams were evolved with {' and '.join(known)}; say which answers, with --model")
+    if len(known) > 1 and other is None:
+        evolved = " and ".join(map(_describe_model, known))
+        raise ConfigError(f"the teams were evolved with {evolved}; say which answers, with --model")
     return known[0] if len(known) == 1 else ""
 
 
@@ -265,7 +281,7 @@ class CallOptions:
         require_names("models: a model", self.models or ())
         named = {called: name(chosen, f"{called}=") for called, chosen in (self.models or {}).items()}
         roles = {role: chosen and name(chosen) for role, chosen in (("meta", self.meta), ("judge", self.judge))}
-        agent = name(self.model or known or os.environ.get(MODEL) or OFFLINE)
+        agent = name((known or os.environ.get(MODEL) or OFFLINE) if self.model is None else self.model)
         return parse_config("the models", Models, {"agent": agent, **roles, "named": named}), given
 
 
@@ -518,7 +534,13 @@ def describe_other_model(made_with: str, model: str) -> str:
     """
     if made_with in ("", model):
         return ""
-    return f"; evolved with {made_with}, and {model} answers now (--model {made_with} for the same)"
+    same = f" (--model {made_with} for the same)" if is_model_name(made_with) else ""
+    return f"; evolved with {_describe_model(made_with)}, and {model} answers now{same}"
+
+
+def _describe_model(name: str) -> str:
+    """Describe the model that a team was evolved with: one that was given in Python may have no name."""
+    return name if is_model_name(name) else "a chat model without a name"
 
 
 def describe_clashes(names: Iterable[str], saved: Iterable[str]) -> tuple[str, ...]:
@@ -653,15 +675,20 @@ class LoadedModels:
 
 
 def load_models(
-    names: Models, home: Path | None = None, given: Mapping[str, BaseChatModel] = FrozenMap()
+    names: Models,
+    home: Path | None = None,
+    given: Mapping[str, BaseChatModel] = FrozenMap(),
+    teams: Iterable[FoundTeam] = (),
 ) -> LoadedModels:
     """Make the models of a spec, and its embedder; `auto` is hashing with the offline model.
 
     Args:
         given: ready models by name.
+        teams: that are asked or evolved; looked at where the model of the agents cannot be made.
 
     Raises:
-        ConfigError: a model or a file of prices cannot be used, or a base URL is given but no model uses it.
+        ConfigError: a model or a file of prices cannot be used, or a base URL is given but no model uses it. Of the
+            model that a saved team was evolved with it says how another is named.
     """
     refuse_useless_address(names)
     limits = {"max_tokens": names.max_tokens} if names.max_tokens else {}
@@ -670,16 +697,43 @@ def load_models(
         options["base_url"] = find_address(names.base_url)
     objects = {name: given[f"{name}={model}"] for name, model in names.named.items() if f"{name}={model}" in given}
     wanted = {*names.roles.values(), *(model for name, model in names.named.items() if name not in objects)}
-    made = {
-        name: given.get(name) or make_chat_model(name, **limits, **({} if is_offline(name) else options))
-        for name in wanted
-    }
+
+    def make(name: str) -> BaseChatModel:
+        with explain_model_of_team(name, names, teams):
+            return make_chat_model(name, **limits, **({} if is_offline(name) else options))
+
+    made = {name: given.get(name) or make(name) for name in wanted}
     chats = {role: made[name] for role, name in names.roles.items()}
     named = {name: objects.get(name) or made[model] for name, model in names.named.items()}
     prices = load_prices(names, home)
     embedder, notice = load_embedder("hashing" if names.embedder == "auto" and names.is_offline else names.embedder)
     notices = tuple(filter(None, (notice, _doubt_address(names.base_url))))
     return LoadedModels(names, chats, named, prices, embedder, notices)
+
+
+@contextmanager
+def explain_model_of_team(model: str, names: Models, teams: Iterable[FoundTeam]) -> Iterator[None]:
+    """Say of a model that is refused inside which saved team was evolved with it, and how another is named.
+
+    Args:
+        model: one of `names`; only that of the agents is taken from a team.
+        teams: that are asked or evolved; looked at where it is refused.
+
+    Raises:
+        ConfigError: it is refused.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        with suppress(LibraryError):  # a team that is not there is refused where it is loaded
+            for team in teams:
+                if team.saved and team.model == model == names.agent:
+                    why = f": {error}" if is_model_name(model) else ""
+                    raise ConfigError(
+                        f"team {team.saved!r} was evolved with {_describe_model(model)}, which cannot be made here"
+                        f"{why}; say which model answers, as in --model openai:gpt-4o-mini"
+                    ) from error
+        raise
 
 
 def refuse_useless_address(names: Models) -> None:

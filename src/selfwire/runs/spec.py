@@ -116,8 +116,8 @@ class Models(FrozenModel):
     @property
     def roles(self) -> dict[str, str]:
         """Model by role, as "provider:model" or "offline"."""
-        meta = self.meta or self.agent
-        return {"agent": self.agent, "meta": meta, "judge": self.judge or meta}
+        meta = self.agent if self.meta is None else self.meta
+        return {"agent": self.agent, "meta": meta, "judge": meta if self.judge is None else self.judge}
 
     @property
     def asked(self) -> frozenset[str]:

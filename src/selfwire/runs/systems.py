@@ -424,7 +424,7 @@ async def ask_team(
     def opened() -> OpenQuestion:
         found = find_team(team, options.home, method=options.method)
         names, given = options.find_models(found.model)
-        models = load_models(names, options.folder, given)
+        models = load_models(names, options.folder, given, [found])
         return open_question(found, models, toolbox=options.toolbox, budget=options.limits, config=found.config)
 
     with end_servers():

@@ -27,7 +27,10 @@ if __name__ == "__main__":
     parser.add_argument("command", choices=("record", "check"))
     parser.add_argument("cases", nargs="*", metavar="CASE", help="by default all")
     given = parser.parse_args()
-    cases = given.cases or list_cases()
+    known = list_cases()
+    cases = given.cases or list(known)
+    if wrong := [name for name in cases if name not in known]:
+        parser.error(f"there is no case {wrong[0]!r}; cases are {', '.join(known)}")
     with ThreadPoolExecutor(2) as pool:
         lines = [line for part in pool.map(lambda name: handle(name, given.command), cases) for line in part]
     sys.stdout.write("".join(f"{line}\n" for line in lines))

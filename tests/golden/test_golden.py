@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,13 @@ def test_a_difference_is_found_and_located() -> None:
         "/calls/0/rollout/model/1: aa -> ab",
         "/trajectories/t/task: x -> None",
     ]
+
+
+@pytest.mark.parametrize("name", ["hiva", ""])
+def test_a_case_that_there_is_not_is_told_with_those_that_there_are(name: str) -> None:
+    asked = [sys.executable, "-m", "tests.golden", "check", name]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    told = done.stderr.splitlines()[-1]
+    assert f"there is no case {name!r}; cases are hiva-archive, " in told
+    assert "Traceback" not in done.stderr

@@ -2,11 +2,12 @@
 
 A text is compared by its letters alone, so that case, accents, spaces, signs and digits do not hide a copy, and neither
 do letters of Cyrillic or Greek that look like Latin ones, nor invisible ones; and once more with its numbers, for tasks
-that differ by these. Each letter of a script without spaces between words, such as Chinese, is a word. A reference is
-compared by its words and numbers, however they are spaced, with number words as digits, dates in one order and units by
-their signs. What code, pages and addresses write for a sign (`\\n`, `&nbsp;`, `%20`) is read as the sign. A run is
-`RUN` letters or more, about eight words. What a tenth of the tasks share, such as the wording of a benchmark, is no
-copy, and neither is what the team says already.
+that differ by these. Each letter of a script without spaces between words, such as Chinese, is a word; a reference of
+such letters alone is a name only where it is as long as several words. A reference is compared by its words and
+numbers, however they are spaced, with number words as digits, dates in one order and units by their signs. What code,
+pages and addresses write for a sign (`\\n`, `&nbsp;`, `%20`) is read as the sign. A run is `RUN` letters or more, about
+eight words. What a tenth of the tasks share, such as the wording of a benchmark, is no copy, and neither is what the
+team says already.
 
 A short sentence of a task is no proof of a copy: `list_task_sentences` finds them for a person to read.
 """
@@ -38,7 +39,9 @@ JOINED = 6
 LONGEST = 40
 """Most words of one number."""
 SENTENCE = 3
-"""Words from which a sentence that stands in a task is listed."""
+"""Words from which a sentence that stands in a task is listed; two letters of a script without spaces count as one."""
+UNSPACED_NAME = 18
+"""Letters from which one word of a script without spaces is as good as several words; a Chinese one counts as three."""
 
 _SMALL = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 _UNITS = {word: number for number, word in enumerate(f"{_SMALL} seventeen eighteen nineteen".split())}
@@ -65,15 +68,21 @@ _SIZES = {"word", "token", "character", "sentence", "line", "step"}
 _ESCAPE = re.compile(r"\\(?:[nrt]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})")
 _UNSPACED = "\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
 """Thai, Korean by its decomposed syllables, Japanese and Chinese."""
+_BETWEEN = re.compile(rf"(?<=[{_UNSPACED}]) (?=[{_UNSPACED}])")
 _HAN = re.compile("[\u3400-\u9fff\U00020000-\U0003ffff]")
 _HIDDEN = {"Cf", "Me", "Mn"}
 """Categories of what is not seen by itself: invisible signs, and accents."""
 _LOOKALIKES = str.maketrans(
-    "авекмнорстухѕіјһԁԛԝѵαβεζηικμνορτυχᴀʙᴄᴅᴇғɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢıɑɡ",
-    "abekmhopctyxsijhdqwvabezhikmvoptuxabcdefghijklmnoprtuvwyziag",
+    "авекмнорстухѕіјһԁԛԝѵαβεζηικμνορτυχᴀʙᴄᴅᴇғɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢıɑɡ",
+    "abekmhopctyxsijhdqwvabezhikmvoptuxabcdefghijklmnoprstuvwyziag",
 )
 """Latin letters for those of Cyrillic and Greek, and small capitals, that look like them."""
+_CAPITALS = str.maketrans("\u039d\u03a5", "NY")
+"""Latin capitals for the Greek ones whose small letters look like others."""
 _WORD = re.compile(r"[^\W_]+")
+_LETTER = re.compile(rf"[{_UNSPACED}]")
+_SPLIT = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+"""A letter of a script without spaces, or a word."""
 _PART = re.compile(rf"[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+|\d+(?:\.\d+)*")
 _ARTICLE = re.compile(r"\W*(an?|the)\s+", re.IGNORECASE)
 _GROUP = re.compile(r"(?<=\d)[ ,._](?=\d{3}\b)")
@@ -87,7 +96,7 @@ _DATE_CALL = re.compile(r"(\bdate(?:time)?)\((\d{4}), ?(\d\d?), ?(\d\d?)\b")
 _DATE_SIGNS = re.compile(r"(?<!\d)(?:(\d{4})([-/.])(\d\d?)\2(\d\d?)|(\d\d?)([-/.])(\d\d?)\6(\d{4}))(?!\d)")
 _NAMES_OF_MONTHS = "|".join(_MONTH_NUMBERS)
 _DATE = re.compile(rf"(?<= )(?:(\d\d?)(?: of)? ({_NAMES_OF_MONTHS})|({_NAMES_OF_MONTHS}) (\d\d?))( \d{{4}})?(?= )")
-_SENTENCE_END = re.compile(r"(?<=[.!?;:])\s+|\n+")
+_SENTENCE_END = re.compile(r"(?<=[.!?;:])\s+|(?<=[\u3002\uff01\uff1f\uff1b\uff1a])|\n+")
 
 
 @dataclass(frozen=True)
@@ -133,7 +142,8 @@ class TaskTexts:
         found = [words for words in self.references if any(form.holds(words) for form in said)]
         found = [words for words in found if _is_proof(words, text)]
         before = _read_words(known) if found else ()
-        return min((" ".join(words) for words in found if not any(form.holds(words) for form in before)), default="")
+        copied = (words for words in found if not any(form.holds(words) for form in before))
+        return unicodedata.normalize("NFC", _BETWEEN.sub("", min(map(" ".join, copied), default="")))
 
 
 def list_task_sentences(before: Team, after: Team, tasks: Sequence[Task]) -> list[tuple[str, str]]:
@@ -145,9 +155,11 @@ def list_task_sentences(before: Team, after: Team, tasks: Sequence[Task]) -> lis
     known, new = {*_split_sentences(list_own_texts(before))}, dict[tuple[str, str], str]()
     for agent in after.agents:
         for sentence in _split_sentences(agent.prompt):
-            if sentence not in known and len(_WORD.findall(sentence)) >= SENTENCE:
-                new[agent.id, sentence] = _pad(_WORD.findall(_fold(sentence)))
-    texts = [_pad(_WORD.findall(_fold(task.input))) for task in tasks] if new else []
+            words = _SPLIT.findall(_fold(sentence))
+            unspaced = sum(map(bool, map(_LETTER.match, words)))
+            if sentence not in known and len(words) - unspaced + unspaced // 2 >= SENTENCE:
+                new[agent.id, sentence] = _pad(words)
+    texts = [_pad(_SPLIT.findall(_fold(task.input))) for task in tasks] if new else []
     most = max(1, SHARED * len(tasks))
     return [place for place, sentence in new.items() if 0 < sum(sentence in text for text in texts) <= most]
 
@@ -196,7 +208,7 @@ def _decode(text: str) -> str:
 
 def _fold(text: str) -> str:
     """A text in small letters without accents and what is not seen, in Latin letters where they look like them."""
-    folded = _decode(text).casefold()
+    folded = _decode(text).translate(_CAPITALS).casefold()
     if folded.isascii():
         return folded
     letters = unicodedata.normalize("NFKD", folded).casefold()
@@ -224,13 +236,13 @@ def _choose_runs(letters: str) -> Iterator[str]:
 
 def _show(text: str, at: int, without_numbers: bool) -> str:
     """The words of a text around a run of its letters."""
-    size, shown = 0, list[str]()
-    for word in re.findall(r"\S+", text):
+    size, places = 0, list[int]()
+    for word in re.finditer(r"\S{1,20}", text):
         before = size
-        size += len(_find_letters(word, without_numbers))
+        size += len(_find_letters(word[0], without_numbers))
         if size > at and before < at + RUN:
-            shown.append(word)
-    return " ".join(shown)[:SHOWN]
+            places += word.span()
+    return " ".join(text[min(places, default=0) : max(places, default=0)].split())[:SHOWN]
 
 
 def _list_references(reference: Any, ordinary: Set[str]) -> Iterator[tuple[str, ...]]:
@@ -248,11 +260,19 @@ def _list_references(reference: Any, ordinary: Set[str]) -> Iterator[tuple[str, 
             has_number = any(len(number) > 2 and number not in _ROUND for number in digits)
             has_capital = any(map(str.isupper, bare)) and not {*words} & ordinary
             is_size = _is_count(words) and words[-1].removesuffix("s") in _SIZES
-            is_name = letters > 3 and (len(words) > 1 or has_capital) and " ".join(words) not in _COMMON_NAMES
+            is_several = len(words) > 1 and not _is_short_word(bare, words)
+            is_name = letters > 3 and (is_several or has_capital) and " ".join(words) not in _COMMON_NAMES
             if has_number or (words and is_name and not is_size):
                 yield (article[1].lower(), *words) if article and len(words) == 1 and not has_number else words
                 if len(words) == 2 and bare.istitle() and all(map(str.isalpha, words)):
                     yield words[::-1]  # the last name first
+
+
+def _is_short_word(text: str, letters: Sequence[str]) -> bool:
+    """Whether a text is one word of a script without spaces, and no longer than words of everyday speech."""
+    if len(_WORD.findall(_fold(text))) > 1 or not any(map(_LETTER.match, letters)):
+        return False
+    return sum(len(_HAN.sub(lambda found: found[0] * 3, part)) for part in letters) < UNSPACED_NAME
 
 
 def _list_readings(text: str) -> set[str]:

@@ -177,11 +177,14 @@ def test_what_a_tenth_of_the_tasks_share_is_no_copy(text: str) -> None:
         ("Otherholm", "".join(f"{letter}\ufe0f" for letter in "Otherholm")),
         ("Otherholm", "\u041e\u0442\u04bb\u0435rh\u043elm"),  # in Cyrillic
         ("Otherholm", "\u039fth\u03b5rh\u03bflm"),  # in Greek
-        ("Otherholm", "ᴏᴛʜᴇʀʜᴏʟᴍ"),
         ("Otherholm", "".join(chr(ord(letter) + 0xFEE0) for letter in "Otherholm")),  # full-width
         ("Otherholm", "".join(f"\\x{ord(letter):02x}" for letter in "Otherholm")),
-        ("\u77f3\u5bb6\u5e84\u5b66", "\u662f\u77f3\u5bb6\u5e84\u5b66\u7684"),  # Chinese has no spaces
-        ("\uc11c\uc6b8\ub300\ud559\uad50", "\uc11c\uc6b8\ub300\ud559\uad50\ub294"),  # Korean, with a particle
+        ("Otherholm", "ᴏᴛʜᴇʀʜᴏʟᴍ"),
+        ("Rosebud", "ʀᴏꜱᴇʙᴜᴅ"),
+        ("London", "LO\u039dDO\u039d"),
+        ("New York City", "\u039dEW \u03a5ORK CITY"),
+        ("石家庄铁道大学", "是石家庄铁道大学的"),  # Chinese has no spaces
+        ("국립중앙박물관도서관", "국립중앙박물관도서관은"),  # Korean, with a particle
     ],
 )
 def test_a_reference_is_found_however_its_words_and_numbers_are_written(reference: str, text: str) -> None:
@@ -260,6 +263,36 @@ def test_a_run_is_found_in_numbers_without_spaces_and_in_fourteen_letters_of_chi
     known = TaskTexts.of([Task(id="t", input=task, reference="?")])
     assert known.find_copy(f"Known: {text}.")
     assert not known.find_copy(f"Known: {text[::-1]}.")
+
+
+@pytest.mark.parametrize(
+    ("task", "reference", "text"),
+    [
+        ("他用电子邮件还是电话？", "电子邮件", "查电子邮件。"),
+        ("?", "无法确定", "如果无法确定，请再查一次。"),
+        ("?", "わからない", "わからない場合は調べてください。"),
+        ("?", "ถูกต้อง", "ตอบให้ถูกต้องเสมอ"),
+        ("?", "모르겠다", "모르겠다면 검색하라"),
+    ],
+)
+def test_a_word_of_a_script_without_capitals_is_no_name(task: str, reference: str, text: str) -> None:
+    assert not TaskTexts.of([Task(id="t", input=task, reference=reference)]).find_copy(text)
+
+
+def test_a_passage_without_spaces_is_shown_as_it_is_written() -> None:
+    known = TaskTexts.of([Task(id="t", input="?", reference="국립중앙박물관도서관")])
+    assert known.find_copy("답은 국립중앙박물관도서관이다.") == "국립중앙박물관도서관"
+    passage = "".join(map(chr, range(0x5200, 0x5220)))
+    known = TaskTexts.of([Task(id="t", input=passage, reference="?")])
+    shown = known.find_copy(f"{'前' * 200}{passage}{'后' * 200}")
+    assert passage[8:20] in shown
+
+
+def test_a_chinese_sentence_that_stands_in_a_task_is_listed() -> None:
+    task = Task(id="t", input="商队三月从东港出发。带了多少茶叶？", reference="?")
+    prompt = "商队三月从东港出发。请回答。"
+    grown = TEAM.replace(agents=(Agent(id="a", prompt=prompt),))
+    assert list_task_sentences(TEAM, grown, [task]) == [("a", "商队三月从东港出发。")]
 
 
 def test_of_several_references_always_the_same_is_shown() -> None:

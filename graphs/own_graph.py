@@ -13,20 +13,15 @@ import json
 import math
 import os
 import re
-import threading
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, closing, suppress
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 from inspect import Parameter, iscoroutine, signature, unwrap
 from itertools import chain, count
 from pathlib import Path
-from threading import Lock, Thread
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, ParamSpec, TypeVar
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -131,14 +126,11 @@ from selfwire.graphs.pruning import remove_agent
 from selfwire.models.call_meter import CallMeter, MeteredCall
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import get_identity, make_chat_model, write_naming_option
-from selfwire.models.sync import get_own_loop
-from selfwire.models.text_layer import LayerText, TextLayer, carry
+from selfwire.models.sync import get_own_loop, make_room
+from selfwire.models.text_layer import LayerText, TextLayer
 
 if TYPE_CHECKING:
     from selfwire.graphs.hera import Hera
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 QUESTION = "{question}"
 """Stands for the question in a template of the input."""
@@ -1262,81 +1254,6 @@ def _make_layered(kind: Any, make_layer: Callable[[], TextLayer], values: Mappin
                     yield part
 
     return type(kind.__name__, (Layered,), {})
-
-
-ROOM = 256
-"""Threads of an event loop for what graphs run there; some wait for others, as an entrypoint does for its tasks."""
-
-
-class _DaemonThreads(ThreadPoolExecutor):
-    """Runs calls in daemon threads, `ROOM` at once; its end waits for all calls but those whose callers were cancelled.
-
-    Such a call may hang, and keeps no process from ending.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(thread_name_prefix="graph")
-        self._change, self._running, self._process = Lock(), 0, os.getpid()
-        self._calls = deque[tuple[Future[Any], Callable[[], Any]]]()
-        self._awaited = set[Future[Any]]()
-        _POOLS.add(self)
-
-    def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Start a call, or let it wait for the end of another; its future can be cancelled while it runs."""
-        done = Future[T]()
-        self._awaited.add(done)
-        done.add_done_callback(self._awaited.discard)
-        with self._change:
-            self._calls.append((done, partial(carry(call), *args, **kwargs)))
-            if self._running < ROOM:
-                self._running += 1
-                Thread(target=self._run_calls, name="graph", daemon=True).start()
-        return done
-
-    def shutdown(self, wait: bool = True, **_: Any) -> None:
-        """Wait for the calls that were not cancelled; a forked process has none of its parent's."""
-        for done in [*self._awaited] if wait and os.getpid() == self._process else ():
-            with suppress(CancelledError):
-                done.exception()
-
-    def _run_calls(self) -> None:
-        while True:
-            with self._change:
-                if not self._calls:
-                    self._running -= 1
-                    return
-                done, call = self._calls.popleft()
-            if not done.cancelled():
-                try:
-                    finish = partial(done.set_result, call())
-                except BaseException as error:  # noqa: BLE001 - who waits for the future gets it
-                    finish = partial(done.set_exception, error)
-                if done.set_running_or_notify_cancel():
-                    finish()
-                del finish
-            del done, call  # an error keeps this frame
-
-
-_POOLS = WeakSet[_DaemonThreads]()
-
-
-def _end_pools() -> None:
-    for pool in [*_POOLS]:
-        pool.shutdown()
-
-
-threading._register_atexit(_end_pools)  # type: ignore[attr-defined]  # as Python's pools: before functions of atexit
-
-
-def make_room() -> None:
-    """Let the running event loop have threads for graphs whose threads wait for others, unless a pool was set for it.
-
-    Asyncio's few may all wait, and then nothing goes on.
-    """
-    loop = asyncio.get_running_loop()
-    pool = getattr(loop, "_default_executor", None)
-    if pool is None or getattr(pool, "_thread_name_prefix", "") == "asyncio":
-        loop.set_default_executor(_DaemonThreads())
 
 
 def lacks_server(graph: Runnable[Any, Any], error: Exception) -> bool:

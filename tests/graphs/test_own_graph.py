@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -28,15 +27,14 @@ from selfwire.cli.commands import FAILED, STOPPED
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.task import Question
 from selfwire.graphs.own_graph import (
-    ROOM,
     OwnGraphConfig,
     _list_given,
     empty_cache,
     lacks_server,
     load_graph,
-    make_room,
     map_graph,
 )
+from selfwire.models.sync import ROOM, make_room
 from tests.commands import call
 from tests.wire.server import Body, WireServer, lying, refused, text
 
@@ -748,7 +746,7 @@ async def test_a_pool_that_the_user_has_set_stays_the_event_loops_own() -> None:
 
 HANGING = """
 import asyncio, threading
-from selfwire.graphs.own_graph import make_room
+from selfwire.models.sync import make_room
 from selfwire.models.sync import run_sync
 
 async def leave():
@@ -762,7 +760,7 @@ run_sync(leave())
 """
 SAVING = """
 import asyncio, atexit, multiprocessing, sys, time
-from selfwire.graphs.own_graph import make_room
+from selfwire.models.sync import make_room
 from selfwire.models.sync import run_sync
 
 def save():
@@ -798,7 +796,42 @@ def test_calls_that_nobody_waits_for_end_before_their_loop_or_process(loop: str,
 
 async def test_more_calls_than_there_are_threads_wait_for_each_other() -> None:
     make_room()
-    calls = [asyncio.to_thread(time.sleep, 0.001) for _ in range(2 * ROOM)]
-    assert len(await asyncio.gather(*calls)) == 2 * ROOM
+    begun, free = list[str](), threading.Event()
+
+    def wait() -> None:
+        begun.append(threading.current_thread().name)
+        free.wait()
+
+    calls = [asyncio.create_task(asyncio.to_thread(wait)) for _ in range(ROOM + 9)]
+    while len(begun) < ROOM:  # noqa: ASYNC110 - threads fill it
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    assert begun == ROOM * ["graph"]
+    free.set()
+    await asyncio.gather(*calls)
     with pytest.raises(ZeroDivisionError):
         await asyncio.to_thread(lambda: 1 / 0)
+
+
+async def test_what_a_program_keeps_per_thread_is_there_in_its_next_calls() -> None:
+    make_room()
+    local, made = threading.local(), list[object]()
+
+    def connect() -> None:
+        if not hasattr(local, "connection"):
+            local.connection = object()
+            made.append(local.connection)
+
+    for _ in range(50):
+        await asyncio.to_thread(connect)
+    assert len(made) == 1
+
+
+async def test_threads_end_with_their_event_loop() -> None:
+    async def ask() -> threading.Thread:
+        make_room()
+        return await asyncio.to_thread(threading.current_thread)
+
+    thread = await asyncio.to_thread(asyncio.run, ask())
+    thread.join(10)
+    assert not thread.is_alive()

@@ -6,11 +6,9 @@ the recorded reply from the model, so that its callbacks, parsers and streams se
 
 import asyncio
 import logging
-import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures.thread import _worker
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, wraps
@@ -44,7 +42,7 @@ from selfwire.models.metered_chat import (
 )
 from selfwire.models.providers import MAX_TOKENS, NO_SERVER, Identity, is_fault_outside, is_unsent, redact_error
 from selfwire.models.structured import describe_message
-from selfwire.models.sync import find_running_loop
+from selfwire.models.sync import find_running_loop, is_at_work
 from selfwire.models.text_layer import OFFERING, install
 from selfwire.models.tracing import TRACER_OPTIONS
 from selfwire.store.journal import Recorder, make_key
@@ -257,7 +255,7 @@ class CallMeter(BaseCallbackHandler):
         self._under_way.clear()
 
     def _is_awaited(self) -> bool:
-        return any(call.thread and _is_at_work(call.thread) for call in [*self._under_way.values()])
+        return any(call.thread and is_at_work(call.thread) for call in [*self._under_way.values()])
 
     def _begin(
         self,
@@ -322,12 +320,6 @@ def _has_bytes(value: object) -> bool:
 def _settle(call: CallUnderWay, usage: Usage) -> None:
     if call.reservation is not None:
         call.reservation.settle(usage)
-
-
-def _is_at_work(thread: Thread) -> bool:
-    """Whether a thread runs code, and does not wait for the next call in a pool of Python's."""
-    frame = sys._current_frames().get(thread.ident or 0)
-    return thread.is_alive() and frame is not None and frame.f_code is not _worker.__code__
 
 
 def _identify(request: Mapping[str, Any], known: Mapping[str, Any]) -> tuple[tuple[str, str], Mapping[str, Any]]:

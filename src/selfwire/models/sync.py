@@ -1,4 +1,4 @@
-"""Async code called from sync code: one background event loop, and threads that end with it.
+"""Async code called from sync code, and threads of event loops: one background event loop, and daemon threads.
 
 Foreign code gets the caller's context variables, so that untraced code stays untraced.
 """
@@ -7,13 +7,19 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+import os
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures.thread import _worker
 from functools import partial
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from queue import SimpleQueue
+from typing import Any, ParamSpec, TypeVar
+from weakref import WeakSet, finalize
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -77,18 +83,104 @@ def find_running_loop() -> asyncio.AbstractEventLoop | None:
 @functools.cache
 def _get_background_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    threading.Thread(target=_serve_forever, args=(loop,), name="selfwire-loop", daemon=True).start()
+    threading.Thread(target=_serve, args=(loop,), name="selfwire-loop", daemon=True).start()
     return loop
 
 
-def _serve_forever(loop: asyncio.AbstractEventLoop) -> NoReturn:
-    """Run a loop for ever; code that calls `sys.exit` on it ends only its own caller's wait."""
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped; code that calls `sys.exit` on it ends only its own caller's wait."""
     while True:
         with contextlib.suppress(KeyboardInterrupt, SystemExit):
             loop.run_forever()
+            return
 
 
-P = ParamSpec("P")
+ROOM = 256
+"""Threads of an event loop for what graphs run there; some wait for others, as an entrypoint does for its tasks."""
+
+
+class _DaemonThreads(ThreadPoolExecutor):
+    """Runs calls in daemon threads, `ROOM` at once, each in a copy of its caller's context.
+
+    Its end waits for all calls but those whose callers were cancelled: they may hang, and keep no process from ending.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(thread_name_prefix="graph")
+        self._change, self._started, self._unfinished, self._process = threading.Lock(), 0, 0, os.getpid()
+        self._given = SimpleQueue[Callable[[], None] | None]()
+        self._awaited = set[Future[Any]]()
+        finalize(self, self._given.put, None).atexit = False
+        _POOLS.add(self)
+
+    def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Start a call, or let it wait for the end of another; its future can be cancelled while it runs."""
+        done = Future[T]()
+        self._awaited.add(done)
+        done.add_done_callback(self._awaited.discard)
+        bound: partial[T] = partial(contextvars.copy_context().run, call, *args, **kwargs)
+        self._given.put(partial(self._run_call, done, bound))
+        with self._change:
+            self._unfinished += 1
+            if self._started < min(ROOM, self._unfinished):
+                self._started += 1
+                threading.Thread(target=_run_calls, args=[self._given], name="graph", daemon=True).start()
+        return done
+
+    def _run_call(self, done: Future[T], call: Callable[[], T]) -> None:
+        finish: Callable[[], None] | None = None
+        if not done.cancelled():
+            try:
+                finish = partial(done.set_result, call())
+            except BaseException as error:  # noqa: BLE001 - who waits for the future gets it
+                finish = partial(done.set_exception, error)
+        with self._change:  # before the caller goes on, whose next call this thread takes
+            self._unfinished -= 1
+        if done.set_running_or_notify_cancel() and finish:
+            finish()
+        del done, call, finish  # an error keeps this frame
+
+    def shutdown(self, wait: bool = True, **_: Any) -> None:
+        """Wait for the calls that were not cancelled; a forked process has none of its parent's."""
+        for done in [*self._awaited] if wait and os.getpid() == self._process else ():
+            with contextlib.suppress(CancelledError):
+                done.exception()
+
+
+def _run_calls(given: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (run := given.get()) is not None:
+        run()
+        del run  # it holds the pool
+    given.put(None)  # for the next thread
+
+
+_POOLS = WeakSet[_DaemonThreads]()
+
+
+def _end_pools() -> None:
+    for pool in [*_POOLS]:
+        pool.shutdown()
+
+
+threading._register_atexit(_end_pools)  # type: ignore[attr-defined]  # as Python's pools: before functions of atexit
+
+
+def make_room() -> None:
+    """Let the running event loop have threads for graphs whose threads wait for others, unless a pool was set for it.
+
+    Asyncio's few may all wait, and then nothing goes on.
+    """
+    loop = asyncio.get_running_loop()
+    pool = getattr(loop, "_default_executor", None)
+    if pool is None or getattr(pool, "_thread_name_prefix", "") == "asyncio":
+        loop.set_default_executor(_DaemonThreads())
+
+
+def is_at_work(thread: threading.Thread) -> bool:
+    """Whether a thread runs code, and does not wait for the next call in a pool of Python's or of an event loop."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    idle = (_worker.__code__, _run_calls.__code__)
+    return thread.is_alive() and frame is not None and frame.f_code not in idle
 
 
 async def run_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -191,8 +283,7 @@ def _start_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
 
     def run() -> None:
-        with contextlib.suppress(KeyboardInterrupt, SystemExit):  # of a task, which has it as its error too
-            loop.run_forever()
+        _serve(loop)
         loop.run_until_complete(_finish_tasks())
         loop.close()
 

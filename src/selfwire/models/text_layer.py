@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from functools import partial, wraps
+from functools import wraps
 from inspect import signature
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
@@ -23,8 +23,6 @@ from langchain_core.runnables.config import ensure_config
 
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.models.providers import get_identity, rename_model
-
-T = TypeVar("T")
 
 WORD = re.compile(r"[^\W\d_]{3}")
 """Letters that a piece between two holes must have, or what fills a hole could hold it too."""
@@ -578,12 +576,10 @@ def carry_context() -> Iterator[None]:
 
 
 def _submit_carried(self: ThreadPoolExecutor, fn: Any, /, *args: Any, **given: Any) -> Future[Any]:
-    return _submit(self, carry(fn), *args, **given)
-
-
-def carry(call: Callable[..., T]) -> Callable[..., T]:
-    """Bind a call that is given to a thread to a copy of this context, if that is carried."""
-    return partial(copy_context().run, call) if _CARRIED.get() else call
+    """Submit as Python does; in a context that is carried, with a copy of it."""
+    return (
+        _submit(self, copy_context().run, fn, *args, **given) if _CARRIED.get() else _submit(self, fn, *args, **given)
+    )
 
 
 _ACTIVE: ContextVar[TextLayer | None] = ContextVar("text_layer", default=None)

@@ -182,6 +182,22 @@ def test_a_schema_that_is_offered_is_evolved_beside_a_tool_of_its_name_that_runs
     texts = {text.shown: text for text in list_texts(target)}
     changed = {texts["Search the archive of bridges."].name: "Search by the river."}
     assert send(server, target, TextLayer(texts.values(), changed))[-1] == "Search: Search by the river."
+    assert "Run a search." not in texts  # which no model reads
+
+
+@pytest.mark.parametrize("given", ["model.bind_tools([sail, dive])", "bind(model)"])
+def test_a_tool_is_evolved_unless_a_node_alone_runs_it_where_others_are_offered(server: WireServer, given: str) -> None:
+    bound = SEARCHES.replace("model.bind_tools([Search])", given.replace("dive", "row"))
+    tools = "".join(
+        f'\n\ndef {name}(words: str) -> str:\n    """{name.title()} to the bridge."""\n    return words\n'
+        for name in ("sail", "row", "dive")
+    )
+    source = bound.replace("\n\ndef chat", f"{tools}\n\ndef chat").replace(
+        "StructuredTool.from_function(run, name=Search.__name__)", "sail, row, dive"
+    )
+    shown = {text.shown for text in list_texts(write("boats.py", f"from other import bind\n{source}")) if text.tool}
+    offered = ["Sail", "Row"] if "bind_tools" in given else ["Sail", "Row", "Dive"]
+    assert shown == {f"{name} to the bridge." for name in offered}
 
 
 EDITS: tuple[Mapping[str, str], ...] = (

@@ -374,7 +374,8 @@ class GraphReader:
         elif action.kind == "subgraph":
             self._read_subgraph(draft.name, "node", action.found, call, at, graph)
         elif action.kind == "tools":
-            draft.tools = self.makers.read_tools(*action.found[:2], draft.action or Code([], at))
+            code = draft.action or Code([], at)
+            draft.tools = self.makers.read_tools(*action.found[:2], code, "run")
 
     def _read_subgraph(self, node: str, kind: str, found: Traced, call: Any, at: Surroundings, graph: str) -> None:
         name = self.read.get((found.node, found.at))

@@ -98,11 +98,13 @@ class ProgramTool(Placed):
     Attributes:
         kind: decorated, class, StructuredTool, function, schema or handoff.
         description: the text that a model reads; "" if the source does not show it.
+        is_offered: whether a model may be given it; False where the source shows a `ToolNode` alone, which runs it.
     """
 
     name: str
     kind: str
     description: str
+    is_offered: bool
 
 
 class ProgramModel(Placed):

@@ -107,7 +107,8 @@ def list_places(name: str) -> Iterator[tuple[LayerText, ProgramText]]:
 def _list_places(inventory: Inventory) -> Iterator[tuple[LayerText, ProgramText]]:
     seen = dict[Any, LayerText]()
     described = dict[str, list[str]]()
-    for known in inventory.tools:  # a schema that is offered and what runs its calls may have one name
+    offered = [tool for tool in inventory.tools if tool.is_offered]  # none where others give a model its tools
+    for known in offered or inventory.tools:  # a schema that is offered and what runs its calls may have one name
         described.setdefault(known.name, []).append(" ".join(known.description.split()))
     order = {f"node {node.name}": number for number, node in enumerate(inventory.nodes)}
 

@@ -80,6 +80,7 @@ class ToolDraft:
     Attributes:
         docs: a piece of code without source, which uses the description.
         body: the code of the tool itself.
+        uses: whether a model or an agent is given it ("offer"), and whether a `ToolNode` runs it ("run").
     """
 
     name: str
@@ -88,6 +89,7 @@ class ToolDraft:
     at: Traced
     docs: Code
     body: Code | None = None
+    uses: set[str] = field(default_factory=set)
 
 
 class MakerReader:
@@ -406,7 +408,7 @@ class MakerReader:
                     self.read_schema(found, code)
                 self._read_made_schema(part, at, code)
             else:
-                self.read_tools(part, at, code)
+                self.read_tools(part, at, code, "run" if get_last_name(node.func) == "ToolNode" else "offer")
             for found in self.list_elements(part, at):
                 self._read_json_schema(found.node, found.at, code)
             for found in self.program.trace(part, at):
@@ -461,8 +463,8 @@ class MakerReader:
             elif isinstance(found.node, ast.Subscript):  # list[Schema], Union[A, B]
                 yield from self._list_schemas(found.node.slice, found.at)
 
-    def read_tools(self, node: ast.expr, at: Surroundings, code: Code) -> list[ToolDraft]:
-        """Read a list of tools, or a `ToolNode` that has them, which a piece of code hands to a model."""
+    def read_tools(self, node: ast.expr, at: Surroundings, code: Code, use: str = "offer") -> list[ToolDraft]:
+        """Read a list of tools, or a `ToolNode` that has them, which a piece of code hands to a model or only runs."""
         drafts: dict[ToolDraft, None] = {}
         pending, seen = [Traced(node, at)], set[Any]()
         while pending:
@@ -479,6 +481,7 @@ class MakerReader:
                 draft = self.read_tool(found) if found not in nodes else None
                 if draft is not None:
                     drafts[draft] = None
+                    draft.uses.add(use)
                     code.refers.append(draft.docs)
                 elif found not in nodes:
                     self._note_foreign_tools(found)

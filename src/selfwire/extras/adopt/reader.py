@@ -299,7 +299,13 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
             for draft in makers.list_agents()
         ),
         tools=_sort(
-            ProgramTool(name=draft.name, kind=draft.kind, description=draft.description, **place_of(*draft.at[:2]))
+            ProgramTool(
+                name=draft.name,
+                kind=draft.kind,
+                description=draft.description,
+                is_offered=draft.uses != {"run"},
+                **place_of(*draft.at[:2]),
+            )
             for draft in makers.tools.values()
         ),
         models=_sort(

@@ -319,10 +319,11 @@ class TextLayer:
             if name in self._new and (found := self._described[name].match(text)):
                 old, new = self._tools[name].shown, self._new[name]
                 # a docstring's indentation is sent, and is written in the source
-                new = re.sub(r"\n(?=[^\n])", f"\n{' ' * (_get_margin(text) - _get_margin(old))}", new)
+                new = re.sub(r"\n(?=[^\n])", f"\n{' ' * (get_margin(text) - get_margin(old))}", new)
                 if "\n\n" in old and "\n\n" not in found[0]:  # LangChain joins the paragraphs of some docstrings
                     new = new.replace("\n\n", " ")
-                return self._note_made(new + text[found.end() :])
+                begin = text[: len(text) - len(text.lstrip())]
+                return self._note_made(begin + new + text[found.end() :])
         return text
 
     def _note_made(self, text: str) -> str:
@@ -491,7 +492,7 @@ def _compile_listed(changed: Sequence[LayerText], tools: Collection[LayerText]) 
     return re.compile("|".join(groups) or r"(?!)", re.DOTALL)
 
 
-def _get_margin(text: str) -> int:
+def get_margin(text: str) -> int:
     """Count the spaces before each line of a text but the first."""
     lines = (line for line in text.split("\n")[1:] if line.strip())
     return min((len(line) - len(line.lstrip()) for line in lines), default=0)

@@ -145,6 +145,50 @@ def test_lines_and_paragraphs_of_new_descriptions_are_sent_as_the_patched_progra
     assert any("Asks all the hives." in part for part in under)
 
 
+OWN_TOOL = """
+class Count(BaseTool):
+    name: str = "count"
+    description: str = DOC
+
+    def _run(self, hive: str) -> str:
+        return hive
+"""
+MADE_TOOL = "\ncount = StructuredTool.from_function(lambda hive: hive, name='count', description=DOC)\n"
+SCHEMA = "\nclass count(BaseModel):\n    DOC\n\n    hive: str\n"
+ARGUMENTS = "Counts bees.\n\n    Args:\n        hive: a name of a hive.\n    "
+
+
+@pytest.mark.parametrize(
+    ("made", "tool", "doc"),
+    [
+        (OWN_TOOL, "Count()", ARGUMENTS),
+        (OWN_TOOL, "Count()", "\n    Counts bees.\n\n    At night alone.\n    "),
+        (MADE_TOOL, "count", ARGUMENTS),
+        (SCHEMA, "count", "Counts bees.\n\n    At night alone.\n    "),
+    ],
+    ids=["own-arguments", "own-line", "made-arguments", "schema"],
+)
+@pytest.mark.parametrize("new", ["Count.", "Count.\nNot by day.", "Count.\n\nNot by day.\nNever twice."])
+def test_a_new_description_stands_in_the_source_as_it_was_sent(
+    server: WireServer, made: str, tool: str, doc: str, new: str
+) -> None:
+    bound = SEARCHES.partition("class Search")[0] + made.replace("DOC", f'"""{doc}"""')
+    bound = bound.replace("import StructuredTool", "import BaseTool, StructuredTool")
+    chat = (
+        f"\n\ndef chat{SEARCHES.partition('def chat')[2].partition('.add_edge')[0]}.add_edge(START, 'chat').compile()"
+    )
+    source = bound + chat.replace("[Search]", f"[{tool}]").replace("builder", "graph")
+    target = write("counting.py", source)
+    texts = {text.shown: text for text in list_texts(target)}
+    changed = {next(text.name for text in texts.values() if text.tool): new}
+    under = send(server, target, TextLayer(texts.values(), changed))
+    Path("new.patch").write_text(make_patch(target, changed, dict.fromkeys(changed, "because")), encoding="utf-8")
+    subprocess.run(["git", "apply", "new.patch"], check=True)
+    target = write("counting_after.py", Path("counting.py").read_text(encoding="utf-8"))
+    assert send(server, target, TextLayer(())) == under
+    assert "Not by day." in under[-1] or "\n" not in new
+
+
 SEARCHES = """
 import os
 

@@ -37,7 +37,7 @@ from selfwire.extras.adopt.texts import (
     squeeze,
 )
 from selfwire.graphs.insertions import GraphEdits
-from selfwire.models.text_layer import LayerText
+from selfwire.models.text_layer import LayerText, get_margin
 
 PLAIN = frozenset({".md", ".txt", ".prompt", ".tmpl", ".jinja", ".j2"})
 """Endings of files that are a prompt as a whole."""
@@ -115,8 +115,12 @@ def make_patch(
             described, sections = split_description(place.pieces[0]) if text.tool else ("", "")
             own = LayerText.of(name, (described,) if text.tool else place.pieces, place.holes)
             assert own is not None, "it is one of the texts"
+            described_anew = own.show(text.parse(new))
+            if place.kind != "docstring":  # its lines stand as far to the right as the sections behind it
+                further = get_margin(place.pieces[0]) - get_margin(described) if sections.strip() else 0
+                described_anew = re.sub(r"\n(?=[^\n])", f"\n{' ' * further}", described_anew)
             try:
-                written = _write(place, own.shown + sections.rstrip(), own.show(text.parse(new)) + sections)
+                written = _write(place, own.shown + sections.rstrip(), described_anew + sections)
             except ValueError as error:
                 raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
             edits.append(SourceEdit(place.file, *_locate(_read(place.file), place), written))
@@ -217,6 +221,7 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     margin = " " * min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=alone)
     text = "\n".join(f"{margin if number and line else ''}{line}" for number, line in enumerate(new.split("\n")))
     text = literal.shown.replace(literal.shown.strip(), text) if literal.shown.strip() else text
+    text = text.rstrip() if is_docstring and "\n" not in text.rstrip() else text
     value = literal.write(text)
     single = f"{literal.prefix}{value!r}"  # for a hole of f"..."
     quoted = quote_text(value, literal.prefix, is_docstring=is_docstring)

@@ -755,7 +755,7 @@ class Program(ProgramFiles):
                     return False
             elif name in ("cycle", "repeat"):
                 return False
-            parts = made.args if name in LISTS else getattr(made, "elts", ())
+            parts: Sequence[ast.expr] = made.args if name in LISTS else getattr(made, "elts", ())
             is_sum = name in LISTS or (len(parts) == 1 and isinstance(parts[0], ast.Starred))
             if is_sum and not all(self._has_end(part, found.at) for part in parts):
                 return False

@@ -479,9 +479,11 @@ class TextFinder:
     # literals
 
     def _follow_constant(self, node: ast.Constant, at: Surroundings, reach: Reach) -> None:
+        if not is_text(node):
+            return
         if node in self.program.cut_from and reach.whole and " " in node.value:
             self._note_cut_text(self.program.cut_from[node])
-        elif isinstance(node.value, str):
+        else:
             self.add_literal(node, node.value, at, reach)
 
     def add_literal(self, node: ast.AST, text: str, at: Surroundings, reach: Reach) -> None:

@@ -224,8 +224,8 @@ def selection(
     for file, what, option in ((svg, "picture", "--svg"), (data, "probabilities", "--data")):
         if file is not None:
             output.refuse_unwritable(file, what, option)
-    folder, asked = options.to_local_folder(home), find_saved_teams([workflow], home, evolves=False)
-    loaded = load_models(models.find_names([workflow], home), folder, teams=asked)
+    folder, saved = options.to_local_folder(home), find_saved_teams([workflow], home, evolves=False)
+    loaded = load_models(models.find_names([workflow], home), folder, teams=saved)
     for notice in loaded.notices:
         typer.echo(notice, err=True)
     names = options.name_tools(tools, mcp)

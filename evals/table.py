@@ -24,7 +24,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.task import Question
 from selfwire.core.trajectory import CUT, DecisionCount, Trajectory, sum_decisions
 from selfwire.core.usage import Usage, UsageAccumulator
-from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, format_count
 from selfwire.evals.statistics import (
     IntervalEstimate,
     compute_cost_efficiency,
@@ -685,7 +685,7 @@ def _evolution(info: SystemInfo) -> str:
         return "none"
     if info.evolution is None:
         return "unknown"
-    dollars, calls = info.evolution.dollars, f"{info.evolution.calls:,} calls"
+    dollars, calls = info.evolution.dollars, format_count(info.evolution.calls, "call")
     return f"{calls}, $ unknown" if dollars is None else f"{calls}, ${dollars:,.2f}" if dollars else calls
 
 

@@ -53,7 +53,9 @@ def format_stage(stage: Stage) -> str:
     if found := stage.assessment:
         lines.append(f"  verdict: {found.verdict} ({found.confidence:.2f}): {format_value(found.feedback)}")
     lines += [f"  plan: {change}" for change in stage.changes]
-    return "\n".join([*lines, f"  {stage.usage.calls} calls, {stage.usage.tokens:,} tokens"])
+    return "\n".join(
+        [*lines, f"  {format_count(stage.usage.calls, 'call')}, {format_count(stage.usage.tokens, 'token')}"]
+    )
 
 
 def format_layers(layered: LayeredWorkflow) -> list[str]:

@@ -53,9 +53,10 @@ def format_end(notes: Mapping[str, Any]) -> str:
 def format_round(done: TacomasRound) -> str:
     """Answer, score, contributions, weights, notes, births, deaths and edge edits with reasons, tokens."""
     score = "no score" if done.score is None else f"score {done.score:.2f}{' (confirmed)' if done.confirmed else ''}"
+    size = f"{format_count(done.nodes, 'node')}, {format_count(done.edges, 'edge')}"
     lines = [
         f"round {done.number + 1}: {done.goal}",
-        f"  {score}; {done.nodes} nodes, {done.edges} edges; {done.usage.tokens:,} tokens",
+        f"  {score}; {size}; {format_count(done.usage.tokens, 'token')}",
         *([f"  ended without an answer: {done.error}"] if done.error else []),
         *(f"  {agent} failed, and the round went on without it: {why}" for agent, why in done.silent.items()),
         *([f"  the judge or the meta-model failed, and the run ends here: {done.fault}"] if done.fault else []),

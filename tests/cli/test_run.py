@@ -92,7 +92,7 @@ def test_an_untrained_router_is_called_so(tmp_path: Path) -> None:
 
 def test_a_run_without_an_answer_prints_its_cost(tmp_path: Path) -> None:
     assert re.search(
-        r"^1 calls, [\d,]+ tokens",
+        r"^1 call, [\d,]+ tokens",
         call(tmp_path, "run", "hiva", QUESTION, "--budget-calls", "1", code=STOPPED).stderr,
         re.M,
     )
@@ -124,7 +124,7 @@ def test_an_agent_that_fails_leaves_no_answer_and_says_why(tmp_path: Path, wire_
     assert result.stdout == ""
     asked, spent, error = result.stderr.splitlines()
     assert asked == "method hiva, its seed team"
-    assert spent.startswith("1 calls, ")
+    assert spent.startswith("1 call, ")
     cause = "ModelError: OpenAIInvalidRequestError: Error code: 400 - no such luck"
     assert error.startswith(f"error: {cause} (openai:mine at ")
     assert "the provider's state; so 'source' failed, and sink 'aggregator' received nothing; look at" in error

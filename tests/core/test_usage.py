@@ -51,6 +51,11 @@ def test_nothing_is_left_where_the_part_is_the_larger() -> None:
     assert Usage(calls=1, seconds=1.0).subtract(Usage(calls=2, input_tokens=3, dollars=0.1, seconds=2.0)) == Usage()
 
 
+@pytest.mark.parametrize(("calls", "text"), [(1, "1 call, 1 token, $0.00"), (2, "2 calls, 2 tokens, $0.00")])
+def test_a_count_of_one_is_singular(calls: int, text: str) -> None:
+    assert str(Usage(calls=calls, input_tokens=calls)) == text
+
+
 def test_an_unknown_price_stays_unknown() -> None:
     assert (Usage(dollars=1.0) + Usage(dollars=None)).dollars is None
     assert sum_usages([]).dollars == 0

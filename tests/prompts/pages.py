@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from selfwire.core.chat import ChatMessage
-from selfwire.core.values import to_plain_json
+from selfwire.core.values import format_count, to_plain_json
 from tests.prompts.recording import Ask
 from tests.prompts.replies import FEEDS, GoodReply
 
@@ -40,7 +40,7 @@ def _render_reply(good: GoodReply) -> str:
 def _render_step(step: str, asks: Sequence[Ask]) -> str:
     example = max(asks, key=lambda ask: (ask.length, str(ask.messages)))
     what = "A turn of an agent" if step == "agent" else f"Reply: {step}"
-    parts = [f"## {what}\n\nRole {example.role}, {len(asks)} calls in these runs.\n"]
+    parts = [f"## {what}\n\nRole {example.role}, {format_count(len(asks), 'call')} in these runs.\n"]
     parts += [_render_message(message) for message in example.messages]
     parts += [_block(name, json.dumps(value, indent=1)) for name, value in example.options.items()]
     others = list(_find_others(example, asks))

@@ -133,7 +133,7 @@ def test_a_model_may_be_named_as_the_provider_calls_it_where_the_run_asks_it_any
     done = call(home, "run", "mine", QUESTION, *given)
     assert done.stdout.strip() == "7"
     assert re.search(
-        r"\n    openai:strong-1 \(strong-1\): 1 calls, .*\n    openai:cheap-1 \(cheap-1\): 1 calls", done.stderr
+        r"\n    openai:strong-1 \(strong-1\): 1 call, .*\n    openai:cheap-1 \(cheap-1\): 1 call,", done.stderr
     )
     assert list_asked(server) == [("solve", "strong-1"), ("tell", "cheap-1")]
 

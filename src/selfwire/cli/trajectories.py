@@ -13,7 +13,7 @@ from selfwire.core.plugins import method_names
 from selfwire.core.text import suggest_name
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory, describe_broken_tools
-from selfwire.core.values import format_value, to_plain_json
+from selfwire.core.values import format_count, format_value, to_plain_json
 from selfwire.evals.table import CAPPED, TRIVIAL, get_own_opinion
 from selfwire.graphs.method import find_method
 from selfwire.graphs.rollouts import TRAJECTORIES, get_sample_name
@@ -177,9 +177,8 @@ def list_trajectories(found: list[tuple[str, Trajectory]]) -> None:
             place = at
         unscored = "over cap" if done.notes.get(CAPPED) else "error"
         score = unscored if done.feedback is None else f"{done.feedback.score:.2f}"
-        out.print(
-            f"  {get_sample_name(done)}  {score:>5}  {len(done.steps)} steps  {_one_line(done.question.input, 70)}"
-        )
+        steps = format_count(len(done.steps), "step")
+        out.print(f"  {get_sample_name(done)}  {score:>5}  {steps:<7}  {_one_line(done.question.input, 70)}")
         if done.error is not None:
             out.print(f"    {' '.join(done.error.split())}")
 

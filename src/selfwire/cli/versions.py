@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from selfwire.core.values import format_value
+from selfwire.core.values import format_count, format_value
 from selfwire.evolvers.gate import name_outcome
 from selfwire.runs.record import list_run_names, summarise_run
 from selfwire.store.library import History, Version
@@ -91,7 +91,7 @@ _FORMATTERS: Mapping[str, Callable[[Any], str]] = {
         for operation, count in Counter(change.get("operation") or "edit" for change in applied).items()
     ),
     "refused": lambda refused: f"{len(refused)} refused" if refused else "",
-    "spend": lambda spend: f"{spend['calls']:,} calls so far",
+    "spend": lambda spend: f"{format_count(spend['calls'], 'call')} so far",
     "notes": lambda notes: "",
 }
 """Formatters of facts that would fill the screen; `selfwire diff` and `show RUN` print them whole."""

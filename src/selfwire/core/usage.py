@@ -8,7 +8,7 @@ from typing import Annotated, Protocol, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from selfwire.core.values import FrozenModel
+from selfwire.core.values import FrozenModel, format_count
 
 
 class Usage(FrozenModel):
@@ -35,7 +35,7 @@ class Usage(FrozenModel):
         price = "price unknown" if self.dollars is None else f"${self.dollars:,.2f}"
         if self.dollars is not None and 0 < self.dollars < 0.01:
             price = "under $0.01"
-        return f"{self.calls:,} calls, {self.tokens:,} tokens, {price}"
+        return f"{format_count(self.calls, 'call')}, {format_count(self.tokens, 'token')}, {price}"
 
     def __repr__(self) -> str:
         return f"<{self}>"

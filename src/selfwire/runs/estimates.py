@@ -147,8 +147,8 @@ def estimate_evaluation(
     names = [*(entry.target for entry in request.entries if entry.name != ONE), *["votes at their price"] * votes]
     title = f"dry run of {', '.join(names)} on {request.benchmark}{f', {seeds} seeds' if seeds > 1 else ''}"
     assumes = (
-        f"{len(plan.tasks)} tasks, of methods what they take offline, {WITHIN}, or all their rounds, of baselines 1 "
-        f"to {2 * LOOP:g} calls per agent with tools; set --calls-per-task, {BINDING}"
+        f"{format_count(len(plan.tasks), 'task')}, of methods what they take offline, {WITHIN}, or all their rounds, "
+        f"of baselines 1 to {2 * LOOP:g} calls per agent with tools; set --calls-per-task, {BINDING}"
     )
     return sum([found] * seeds, CostEstimate()).explain(title, assumes, plan.notices)
 

@@ -224,7 +224,8 @@ class Evaluation(RunResult):
         if self.errors:
             fault = shorten(self.errors[0].error or "", FAULT)
             errors = f", {format_count(len(self.errors), 'error')}, such as {fault}"
-        return f"Evaluation of {self.name}: score {self.score or '-'} on {len(self.scores)} tasks{errors}"
+        tasks = format_count(len(self.scores), "task")
+        return f"Evaluation of {self.name}: score {self.score or '-'} on {tasks}{errors}"
 
 
 @dataclass(frozen=True, repr=False)

@@ -163,7 +163,7 @@ def test_an_open_page_hears_of_calls_of_the_end_and_of_the_run_s_removal(tmp_pat
 
             assert (hear("status")["status"], lines[-1]["total"]) == ("running", 8)
             run_sync(call(journal, "t1"))
-            assert str(hear("spend")["spend"]).startswith("1 calls, 15 tokens, $0.25")
+            assert str(hear("spend")["spend"]).startswith("1 call, 15 tokens, $0.25")
             run_sync(journal.put_note("rows/one/t1", {}))
             assert hear("done")["done"] == 1
             journal.close()  # as a process that is killed, it notes nothing

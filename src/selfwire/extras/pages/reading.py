@@ -7,6 +7,7 @@ from selfwire.cli.output import format_spend
 from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import sum_decisions
 from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import format_count
 from selfwire.evals.statistics import IntervalEstimate
 from selfwire.extras.lab.ablation.record import STUDY
 from selfwire.extras.pages.data import Place, RunReport, SpendLine
@@ -233,10 +234,11 @@ def _list_facts(
     told = [models.agent] + [f"{role}: {name}" for role, name in models.roles.items() if name != models.agent]
     told += [f"{name}: {model}" for name, model in models.named.items()]
     by_model = journal.spend_by_model() if models.are_several else {}
+    tokens = sum(line.tokens for line in spend)
     return (
         ("benchmark", str(summary["benchmark"])),
         ("model", ", ".join(told)),
         ("status", str(summary["status"])),
-        ("spent", f"{sum(line.calls for line in spend):,} calls, {sum(line.tokens for line in spend):,} tokens"),
+        ("spent", f"{format_count(sum(line.calls for line in spend), 'call')}, {format_count(tokens, 'token')}"),
         *((f"spent on {label}", format_spend(usage)) for label, usage in by_model.items()),
     )

@@ -222,7 +222,8 @@ def _list_spend(rows: Iterable[VariantRow]) -> list[tuple[str, str]]:
     priced = [row.dollars for row in evolved if row.dollars is not None]
     spent = sum(priced)
     dollars = f", ${spent:,.2f}" if len(priced) == len(evolved) and spent else ""
-    return [("evolutions", f"{sum(row.evolution_calls for row in evolved):,} calls{dollars}")]
+    calls = format_count(sum(row.evolution_calls for row in evolved), "call")
+    return [("evolutions", f"{calls}{dollars}")]
 
 
 def read_study_file(rows: Path) -> RunReport:

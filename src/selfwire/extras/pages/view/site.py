@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError, SelfwireError, format_error
+from selfwire.core.values import format_count
 from selfwire.extras.pages.journal_follower import JournalFollower
 from selfwire.extras.pages.page import SCRIPTS, STYLES, make_environment, render_page, sign
 from selfwire.extras.pages.reading import read_report
@@ -209,7 +210,7 @@ def describe_live(page: Page, progress: RunProgress) -> dict[str, object]:
         "where": "; ".join(filter(None, (progress.where, progress.resume_line))),
         "done": progress.done,
         "total": progress.total,
-        "spend": f"{spend.calls:,} calls, {spend.tokens:,} tokens{dollars}",
+        "spend": f"{format_count(spend.calls, 'call')}, {format_count(spend.tokens, 'token')}{dollars}",
         "active": progress.is_going_on,
         "fault": progress.fault or page.fault,
     }

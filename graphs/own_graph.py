@@ -302,8 +302,16 @@ def _call_maker(name: str, maker: Callable[..., Any]) -> Any:
         return _ENTERED[name][1]
     if not iscoroutine(made):
         return made
+
+    async def make() -> Any:
+        try:
+            return await made
+        finally:
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()  # as `asyncio.run` does
+
     with get_own_loop() as loop:  # this thread may run one
-        return asyncio.run_coroutine_threadsafe(made, loop).result()
+        return asyncio.run_coroutine_threadsafe(make(), loop).result()
 
 
 def map_graph(name: str, graph: Runnable[Any, Any], config: OwnGraphConfig) -> Mapped:

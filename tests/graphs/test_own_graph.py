@@ -566,6 +566,62 @@ async def made():
 """
 
 
+LEAVING = """
+import asyncio, sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from langchain_core.runnables import RunnableLambda
+
+tasks = []
+
+async def refresh():
+    try:
+        await asyncio.sleep(600)
+    finally:
+        Path("cancelled.txt").touch()
+
+async def made():
+    tasks.append(asyncio.create_task(refresh()))
+    return RunnableLambda(str)
+
+async def leave():
+    sys.exit("no licence")
+
+@asynccontextmanager
+async def served():
+    tasks.append(asyncio.create_task(leave()))
+    try:
+        yield RunnableLambda(str)
+    finally:
+        await asyncio.sleep(0)
+        print("left")
+"""
+
+
+def test_what_a_coroutine_that_makes_a_graph_leaves_running_is_cancelled(home: Path, server: WireServer) -> None:
+    Path("leaving_app.py").write_text(LEAVING)
+    before = {*threading.enumerate()}
+    load_graph("leaving_app.py:made")
+    for thread in {*threading.enumerate()} - before:
+        if thread.name == "foreign loop":
+            thread.join(10)
+            assert not thread.is_alive()
+    assert Path("cancelled.txt").exists()
+
+
+def test_a_context_that_makes_a_graph_is_left_even_if_its_task_ends_the_process(tmp_path: Path) -> None:
+    (tmp_path / "leaving_app.py").write_text(LEAVING)
+    program = (
+        "import time; from selfwire.graphs.own_graph import load_graph; "
+        "load_graph('leaving_app.py:served'); time.sleep(0.2)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=env, timeout=100, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "left\n"
+
+
 @pytest.mark.parametrize("name", ["served", "made"])
 def test_a_function_that_ends_the_process_in_place_of_making_a_graph_is_an_error(
     home: Path, server: WireServer, name: str

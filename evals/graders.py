@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from operator import itemgetter
 from typing import SupportsFloat
 
@@ -110,7 +110,7 @@ def to_ballot(answer: str) -> str:
     """
     decided = _cut_thoughts(answer)
     if (box := find_boxed(decided)) is not None:
-        return _normalise(box)
+        return _normalise(_strip_around(box))
     last = _BALLOT.split(decided)[-1]
     if (marked := find_marked_number(last)) is not None:
         return f"{marked.normalize():f}"
@@ -118,8 +118,12 @@ def to_ballot(answer: str) -> str:
 
 
 def _cut_thoughts(answer: str) -> str:
-    """Cut off what a reasoning model thought before its answer, where its server sends that too."""
-    return answer.rpartition("</think>")[2]
+    """Cut off what a reasoning model thought before its answer, where its server sends that too.
+
+    A tag in an answer that has begun with a label, and that no tag before it opens, is a part of the answer.
+    """
+    before, _, after = answer.rpartition("</think>")
+    return answer if "<think>" not in before and _LABEL.search(before) else after
 
 
 def _normalise(text: str) -> str:
@@ -131,8 +135,8 @@ BY_LABEL = "the last line 'Answer:' or 'Final Answer:' decides where there is on
 
 MEASURES: Mapping[str, str] = {
     "exact": (
-        "the answer must be the expected text and nothing else, character by character, apart from quotes, emphasis "
-        f"and a full stop around it; {BY_LABEL}"
+        "the answer must be the expected text and nothing else, character by character, apart from quotes, emphasis, a "
+        f"bullet, a box, a block of code and a full stop around it; {BY_LABEL}"
     ),
     "em": f"exact match with the expected answer, apart from case, punctuation and articles; {BY_LABEL}",
     "final_em": "exact match of the line 'Answer:' with the expected answer, apart from case, punctuation and articles",
@@ -277,9 +281,9 @@ def find_graded_text(answer: str, reference: str) -> str | None:
     labelled line in it, that line decides. Where the reference has several lines, the part is all that stands behind
     the label.
     """
+    if answer.strip() == reference.strip():
+        return _strip_around(answer)
     text = _cut_thoughts(answer)
-    if text.strip() == reference.strip():
-        return _strip_around(text)
     labels, found = [*_LABEL.finditer(text)], list[tuple[str, bool]]()
     ends = [label.start() for label in labels[1:]] + [len(text)]
     for label, end in zip(labels, ends[: len(labels)], strict=True):
@@ -348,13 +352,20 @@ def _strip_around(text: str) -> str:
     if formula := _FORMULA.fullmatch(bare):
         bare = _strip_quotes(formula[1] or formula[2] or "") or bare
     for _ in range(2):  # a box, and a text in the box
-        if wrapped := _WRAPPED.fullmatch(bare):
+        if (wrapped := _WRAPPED.fullmatch(bare)) and _is_balanced(wrapped[1]):
             bare = _strip_quotes(wrapped[1])
     return bare or text.strip()
 
 
+def _is_balanced(text: str) -> bool:
+    """Whether no brace closes that the text has not opened."""
+    return min(accumulate((sign == "{") - (sign == "}") for sign in text), default=0) >= 0
+
+
 def _strip_quotes(text: str) -> str:
-    bare = text.strip(_AROUND).removeprefix("- ")
+    bare = text.strip(_AROUND)
+    if "\n" not in bare:
+        bare = bare.removeprefix("- ")
     if bare.endswith((".", "\u3002")) and not bare.endswith(".."):
         bare = bare[:-1].rstrip(_AROUND)
     return bare

@@ -16,6 +16,7 @@ from selfwire.evals.graders import (
     find_graded_text,
     lists_options,
     load_grader,
+    to_ballot,
 )
 
 SCOPE = Scope()
@@ -369,7 +370,15 @@ async def test_a_right_answer_scores_1_as_people_write_it(reference: str, answer
 
 
 @pytest.mark.parametrize(
-    "reference", ["Answer: 5", '{"answer": 5}', "## Answer\n\nAda\nByron", "Answer: Ada\nAnswer: Byron"]
+    "reference",
+    [
+        "Final answer",
+        "The HTML tag is </think>",
+        "Answer: 5",
+        '{"answer": 5}',
+        "## Answer\n\nAda\nByron",
+        "Answer: Ada\nAnswer: Byron",
+    ],
 )
 async def test_an_answer_that_equals_its_reference_scores_1(reference: str) -> None:
     for name in sorted(set(NAMED) - {"numeric"}):
@@ -413,6 +422,24 @@ async def test_lines_that_differ_are_said() -> None:
 @pytest.mark.parametrize("name", sorted(NAMED))
 def test_every_measure_says_the_rule(name: str) -> None:
     assert MEASURES[name].endswith(BY_LABEL)
+
+
+async def test_a_tag_in_a_labelled_answer_ends_no_thought() -> None:
+    answer = "Answer: 42 (the tag </think> ends a thought)"
+    assert (await load_grader("numeric").grade(task(42), answer, scope=SCOPE)).solved
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "score"),
+    [("a} + \\text{b", "\\text{a} + \\text{b}", 0), ("\\text{a} + \\text{b}", "\\boxed{\\text{a} + \\text{b}}", 1),
+     ("- milk\n- eggs", "milk\n- eggs", 0), ("milk", "- milk", 1)],
+)  # fmt: skip
+async def test_what_stands_around_the_whole_answer_is_cut(reference: str, answer: str, score: float) -> None:
+    assert (await load_grader("exact").grade(task(reference), answer, scope=SCOPE)).score == score
+
+
+def test_a_text_in_a_box_is_the_same_vote_as_the_text_alone() -> None:
+    assert to_ballot("\\boxed{\\text{Paris}}") == to_ballot("Answer: \\text{Paris}") == "paris"
 
 
 def test_votes_are_counted_over_final_answers() -> None:

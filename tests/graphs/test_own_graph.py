@@ -582,6 +582,7 @@ async def refresh():
 
 async def made():
     tasks.append(asyncio.create_task(refresh()))
+    await asyncio.sleep(0)  # which begins it
     return RunnableLambda(str)
 
 async def leave():

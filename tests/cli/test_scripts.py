@@ -168,7 +168,7 @@ def test_init_writes_a_file_that_can_be_used_and_replaces_none(home: Path) -> No
     Path("selfwire.toml").write_text("[evolve]\nbatch = 3\n")
     assert "exists already" in call(home, "init", code=WRONG).stderr
     assert Path("selfwire.toml").read_text() == "[evolve]\nbatch = 3\n"
-    assert (named["evolve"]["iterations"], named["shared"]["model"]) == (10, "offline")
+    assert (named["evolve"]["iterations"], named["shared"]["retries"]) == (10, 5)
 
 
 def refuse_all(body: dict[str, Any]) -> Fault | None:

@@ -120,10 +120,11 @@ def to_ballot(answer: str) -> str:
 def _cut_thoughts(answer: str) -> str:
     """Cut off what a reasoning model thought before its answer, where its server sends that too.
 
-    A tag in an answer that has begun with a label, and that no tag before it opens, is a part of the answer.
+    A tag that no other opens is a part of an answer that begins with a label, unless a label stands behind the tag too.
     """
     before, _, after = answer.rpartition("</think>")
-    return answer if "<think>" not in before and _LABEL.search(before) else after
+    is_said = "<think>" not in before and _LABEL.match(before.lstrip()) and not _LABEL.search(after)
+    return answer if is_said else after
 
 
 def _normalise(text: str) -> str:
@@ -198,6 +199,8 @@ _POWER = re.compile(
     re.ASCII | re.VERBOSE,
 )
 _FRAC = re.compile(r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}", re.ASCII)
+_WHOLE = re.compile(r"(?<=\d)(?=\\[dt]?frac)")
+"""The place between the whole and the fraction of a mixed number."""
 _THOUSANDS = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))", re.ASCII)
 _SIGNS = str.maketrans("\u2212\u2013\u00a0\u2009\u202f", "--   ")
 """Signs that stand for a minus, without which -5 becomes 5, and narrow spaces that are not between thousands."""
@@ -672,7 +675,7 @@ def _find_numbers(text: str) -> list[str]:
 def _write_plainly(text: str) -> str:
     """Write the numbers of a text with ordinary signs: 1,280 for narrow spaces, 2e5 for powers of ten, 3/4."""
     plain = _THOUSANDS.sub(",", text).translate(_SIGNS)
-    return _FRAC.sub(r"\1/\2", _POWER.sub(_write_power, plain))
+    return _FRAC.sub(r"\1/\2", _WHOLE.sub(" ", _POWER.sub(_write_power, plain)))
 
 
 def _write_power(power: re.Match[str]) -> str:

@@ -208,11 +208,16 @@ def _decode(text: str) -> str:
 
 def _fold(text: str) -> str:
     """A text in small letters without accents and what is not seen, in Latin letters where they look like them."""
-    folded = _decode(text).translate(_CAPITALS).casefold()
+    folded = _WORD.sub(_show_capitals, _decode(text)).casefold()
     if folded.isascii():
         return folded
     letters = unicodedata.normalize("NFKD", folded).casefold()
     return "".join(letter for letter in letters if unicodedata.category(letter) not in _HIDDEN).translate(_LOOKALIKES)
+
+
+def _show_capitals(word: re.Match[str]) -> str:
+    """A word with Latin capitals for Greek ones, if it has Latin letters beside them."""
+    return word[0].translate(_CAPITALS) if re.search("[A-Za-z]", word[0]) else word[0]
 
 
 def _find_letters(text: str, without_numbers: bool = True) -> str:

@@ -268,7 +268,7 @@ def test_runs_lists_what_they_did_and_spent(home: Path) -> None:
     (home / "runs" / "r3").mkdir()
     (home / "runs" / "r3" / JOURNAL).write_text("not a journal")
     first, second, third, trouble = said(home, "runs").splitlines()[1:]
-    assert first.split() == ["r1", "evolve", "hiva", "finished", "0.50", "1", "calls,", "1,534", "tokens,", "$0.50"]
+    assert first.split() == ["r1", "evolve", "hiva", "finished", "0.50", "1", "call,", "1,534", "tokens,", "$0.50"]
     assert (second.split()[0], third.split()[0], third.split()[-1]) == ("r2", "r3", "?")
     assert "is not a journal of selfwire" in trouble
 

@@ -79,6 +79,7 @@ FORMS = {
     "before a rule": "Answer: {}\n\n---",
     "after thoughts with a label": "<think>\nAnswer: Babbage?\nNo, 417.\n</think>\n\nAnswer: {}",
     "after thoughts, bare": "Perhaps Byron, or 7.</think>{}",
+    "after thoughts with a draft": "Let me see.\nAnswer: Byron, 7\nNo.\n</think>\n\nAnswer: {}",
 }
 """Forms of the same final words, by how they are written."""
 WORDS: dict[str, dict[str, dict[str, float]]] = {
@@ -153,7 +154,7 @@ WRITTEN = {
     "\u22121280": -1280, "3/4 of it": 0.75, "0.75": "3/4", "-3/4": -0.75, "2020/5/12": 12, "5 x 10": 10,
     "10^5": 100_000, "6.02 \u00d7 10\u00b2\u00b3": "6.02e23", "10\u207b\u00b2": 0.01,
     "3\u202f\u00d7\u202f10^2": 300, "3 \u00b7 10**2": 300,
-    "\\frac{3}{4}": 0.75, "$\\boxed{\\dfrac{3}{4}}$": "3/4", "3 1/2": 3.5, "-3 1/2": -3.5,
+    "\\frac{3}{4}": 0.75, "$\\boxed{\\dfrac{3}{4}}$": "3/4", "3 1/2": 3.5, "$3\\frac{1}{2}$": 3.5, "-3 1/2": -3.5,
     "7/2": 3.5, "1/1024": 0.0009765625,
 }  # fmt: skip
 """Numbers by how answers write them."""

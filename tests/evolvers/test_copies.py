@@ -183,6 +183,10 @@ def test_what_a_tenth_of_the_tasks_share_is_no_copy(text: str) -> None:
         ("Rosebud", "ʀᴏꜱᴇʙᴜᴅ"),
         ("London", "LO\u039dDO\u039d"),
         ("New York City", "\u039dEW \u03a5ORK CITY"),
+        (
+            "\u039a\u03b1\u03b6\u03b1\u03bd\u03c4\u03b6\u03ac\u03ba\u03b7\u03c2",
+            "\u039a\u0391\u0396\u0391\u039d\u03a4\u0396\u0391\u039a\u0397\u03a3",
+        ),  # a Greek name
         ("石家庄铁道大学", "是石家庄铁道大学的"),  # Chinese has no spaces
         ("국립중앙박물관도서관", "국립중앙박물관도서관은"),  # Korean, with a particle
     ],

@@ -3739,6 +3739,8 @@ BY_CODE = "a text is cut out of a constant by code: TEXT."
         ("['a', 'b', 'c']", "cycle(['One.', 'Two.'])", "abc", ["One.", "Two."], []),
         ("['a', 'b']", "[f'Judge {part}.' for part in other.load()]", "ab", ["Judge {}."], []),
         ("'ab'", "['One.', 'Two.']", "ab", ["One.", "Two."], []),
+        ("['a', 'b']", "['One for all.'] * 2", "ab", ["One for all."], []),
+        ("['a', 'b']", "map(lambda text: text, ['One.', 'Two.'])", "ab", ["One.", "Two."], []),
         ("NONE", "['One.', 'Two.']", "", [], []),
     ],
 )
@@ -3767,3 +3769,10 @@ def test_a_text_that_code_takes_out_of_others_is_opaque(write: Write, made: str,
     write("app.py", f"import other\n\nTEXT = 'Be kind.|Be short.'\nPROMPT = {made}\n{GRAPH}")
     found = read_program("app:graph")
     assert ([thing.reason for thing in found.opaque], found.texts) == ([reason], ())
+
+
+@pytest.mark.parametrize("made", ["[text for lang, text in PAIRS if lang == LANG][0]", "[*other.MORE, *TEXTS][0]"])
+def test_no_one_element_is_taken_of_a_list_whose_places_are_not_known(write: Write, made: str) -> None:
+    pairs = "PAIRS = [('en', 'You help.'), ('de', 'Du hilfst.')]\nTEXTS = ['You help.', 'Du hilfst.']\n"
+    write("app.py", f"import os\nimport other\n\nLANG = os.environ.get('LANG2', 'de')\n{pairs}PROMPT = {made}\n{GRAPH}")
+    assert {text.pieces for text in read_program("app:graph").texts} == {("You help.",), ("Du hilfst.",)}

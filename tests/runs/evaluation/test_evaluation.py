@@ -272,7 +272,7 @@ def test_a_dry_run_counts_judges_and_evolutions(tmp_path: Path) -> None:
     tasks.write_text("".join(f'{{"input": "What is {n}?", "reference": "{n}"}}\n' for n in range(10)))
     given = ("eval", "direct", "--benchmark", str(tasks), "--tasks", "10", "--dry-run")
     assert "calls:   about 10 (10 to 10)\n" in call(tmp_path / "home", *given).output
-    assert "calls:   about 30 (30 to 30)\n" in call(tmp_path / "home", *given, "--grader", "judge").output
+    assert "calls:   about 20 (20 to 20)\n" in call(tmp_path / "home", *given, "--grader", "judge").output
     given = ("compare", "hiva", "--benchmark", "archive", "--tasks", "10", "--dry-run")
     alone, evolved = (
         int(call(tmp_path / "home", *given, *more).output.split("calls:   about ")[1].split()[0].replace(",", ""))

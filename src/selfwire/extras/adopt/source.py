@@ -741,9 +741,18 @@ class Program(ProgramFiles):
         if not any(columns) or any(self._is_empty(side, at) for side in given):
             return
         ends = [len(column) for column, side in zip(columns, given, strict=True) if column and self._has_end(side, at)]
-        unknown = ([Traced(Element(side, (), True), at)] for side in given)
+        unknown = ([self._make_unknown(side, at)] for side in given)
         endless = (cycle(column or part) for column, part in zip(columns, unknown, strict=True))
         yield from islice(zip(*endless, strict=False), min(ends, default=1))
+
+    def _make_unknown(self, side: ast.expr, at: Surroundings) -> Traced:
+        """An element of a column that the source does not show: the column, where its texts stand in it as they are."""
+        made = [found.node for found in self.trace(side, at)]
+        holds = any(
+            isinstance(node, ast.BinOp) or get_last_name(getattr(node, "func", None)) in ("map", "filter", "islice")
+            for node in made
+        )
+        return Traced(side if holds else Element(side, (), True), at)
 
     @end_circles(True)
     def _has_end(self, node: ast.expr, at: Surroundings) -> bool:
@@ -751,13 +760,16 @@ class Program(ProgramFiles):
         for found in self.trace(node, at):
             made, name = found.node, get_last_name(getattr(found.node, "func", None))
             if isinstance(made, ast.ListComp | ast.SetComp | ast.GeneratorExp):
-                if any(inner is found.at for inner in self.list_rounds(made.generators, found.at)):
+                has_tests = any(loop.ifs for loop in made.generators)
+                if has_tests or any(inner is found.at for inner in self.list_rounds(made.generators, found.at)):
                     return False
             elif name in ("cycle", "repeat"):
                 return False
             parts: Sequence[ast.expr] = made.args if name in LISTS else getattr(made, "elts", ())
-            is_sum = name in LISTS or (len(parts) == 1 and isinstance(parts[0], ast.Starred))
-            if is_sum and not all(self._has_end(part, found.at) for part in parts):
+            inner = parts if name in LISTS else [part.value for part in parts if isinstance(part, ast.Starred)]
+            if not all(self._has_end(part, found.at) for part in inner):
+                return False
+            if isinstance(made, Outside):
                 return False
         return True
 

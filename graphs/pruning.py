@@ -559,7 +559,7 @@ def choose_group(
 
 
 def _get_steps(plan: Topology) -> tuple[tuple[str, ...], frozenset[tuple[int, int]]]:
-    """The agents of a plan in order, and who reads whom by places; whatever its nodes are called."""
+    """Agents of a plan in order, and who reads whom by place, without the names of nodes."""
     place = {node: number for number, node in enumerate(plan.order())}
     agents = tuple(plan.agents[node] for node in place)
     return agents, frozenset((place[edge.source], place[edge.target]) for edge in plan.edges)

@@ -162,7 +162,7 @@ def choose_typical_plans(planned: Sequence[tuple[Topology, float]]) -> tuple[Top
 
 
 def list_shorter_plans(plan: Topology, team: Team) -> tuple[Topology, ...]:
-    """List the plans that have a step less; whom it read, its readers read (D25).
+    """List the plans with one step less, whose readers read what the step read (D25).
 
     The first step goes only where one other reads it, and the last only where it reads one which may answer.
     """

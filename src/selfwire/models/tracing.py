@@ -14,10 +14,11 @@ from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import ensure_config, merge_configs, set_config_context, var_child_runnable_config
-from langsmith import Client, configure, tracing_context
+from langsmith import configure, tracing_context
 from langsmith.run_trees import get_cached_client
 from langsmith.utils import tracing_is_enabled
 from pydantic import SecretStr
+from requests import Session
 
 from selfwire.core.scope import Scope
 from selfwire.core.text import mask_address, mask_json, register_secret
@@ -89,15 +90,20 @@ def mask_traces(model: BaseChatModel) -> None:
         mask_address(str(getattr(model, name, None) or ""))
     if tracing_is_enabled():
         vars(model)["_serialized"] = mask_json(model._serialized)  # a cached property
-        client = get_cached_client(anonymizer=mask_json)
+        client = get_cached_client(anonymizer=mask_json, session=make_session())
         if getattr(client, "_anonymizer", mask_json) is None:
             client._anonymizer = mask_json
-        refuse_redirects(client)
+        client.session.max_redirects = 0  # also of a client that was made before
 
 
-def refuse_redirects(client: Client) -> None:
-    """Let a client of LangSmith follow no redirect, which would carry its key and texts to another host."""
-    client.session.max_redirects = 0
+def make_session() -> Session:
+    """Make a session that follows no redirect, which would carry a key and texts to another host.
+
+    A client of LangSmith asks by it from the moment it is made.
+    """
+    session = Session()
+    session.max_redirects = 0
+    return session
 
 
 def get_scope(config: RunnableConfig | None, default: Scope) -> Scope:

@@ -4,16 +4,18 @@ import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
+from langsmith import Client
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
-from selfwire.evals.langsmith import TaskSet, open_uploads, translate_errors, upload_examples
+from selfwire.evals.langsmith import TaskSet, open_client, open_uploads, translate_errors, upload_examples
 from selfwire.evals.traces import read_project
 from tests.commands import call
 from tests.wire.langsmith_server import LangSmithServer
@@ -131,6 +133,20 @@ def test_no_redirect_carries_the_key_to_another_host(model: WireServer, elsewher
     with pytest.raises(ConfigError, match=led):
         read_project("mine")
     assert elsewhere.keys == []
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_client_follows_no_redirect_from_its_first_request_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    class Seen(Client):
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**given)
+            seen.append(self.session.max_redirects)
+
+    monkeypatch.setattr("selfwire.evals.langsmith.Client", Seen)
+    with open_client():
+        assert seen == [0]
 
 
 class Odd(LocalServer):

@@ -746,7 +746,7 @@ class Program(ProgramFiles):
         yield from islice(zip(*endless, strict=False), min(ends, default=1))
 
     def _make_unknown(self, side: ast.expr, at: Surroundings) -> Traced:
-        """An element of a column that the source does not show: the column, where its texts stand in it as they are."""
+        """Make an element of a column that the source does not show; the column itself where it holds texts."""
         made = [found.node for found in self.trace(side, at)]
         holds = any(
             isinstance(node, ast.BinOp) or get_last_name(getattr(node, "func", None)) in ("map", "filter", "islice")

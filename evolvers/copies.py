@@ -220,12 +220,14 @@ def _show_capitals(word: re.Match[str]) -> str:
     return word[0].translate(_CAPITALS) if re.search("[A-Za-z]", word[0]) else word[0]
 
 
-def _find_letters(text: str, without_numbers: bool = True) -> str:
-    """The letters of a text in a row, without digits and, as `without_numbers` says, without words for numbers.
+def _triple_han(text: str) -> str:
+    """A text with each Chinese letter three times, as it says about as much as three of others."""
+    return _HAN.sub(lambda found: found[0] * 3, text)
 
-    A Chinese letter counts as three, as it says about as much.
-    """
-    words = _WORD.findall(_HAN.sub(lambda found: found[0] * 3, _fold(text)))
+
+def _find_letters(text: str, without_numbers: bool = True) -> str:
+    """The letters of a text in a row, without digits and, as `without_numbers` says, without words for numbers."""
+    words = _WORD.findall(_triple_han(_fold(text)))
     kept = (word for word in words if not without_numbers or word not in _NUMBER_WORDS)
     return "".join("".join(filter(str.isalpha, word)) for word in kept)
 
@@ -277,7 +279,7 @@ def _is_short_word(text: str, letters: Sequence[str]) -> bool:
     """Whether a text is one word of a script without spaces, and no longer than words of everyday speech."""
     if len(_WORD.findall(_fold(text))) > 1 or not any(map(_LETTER.match, letters)):
         return False
-    return sum(len(_HAN.sub(lambda found: found[0] * 3, part)) for part in letters) < UNSPACED_NAME
+    return len(_triple_han("".join(letters))) < UNSPACED_NAME
 
 
 def _list_readings(text: str) -> set[str]:

@@ -641,7 +641,8 @@ class OwnGraph(Method[OwnGraphConfig]):
         named = {agent.id: agent.model for agent in team.agents if agent.model}
         models = {name: chat(model=model).identity.name for name, model in named.items()}
         layer = self._make_layer(team, lambda: chat().inner, models)
-        meter = CallMeter(ctx.model.ledger, ctx.model.journal, chat().prices, at, layer.list_given, named)
+        prices, timeout = chat().prices, chat().policy.timeout
+        meter = CallMeter(ctx.model.ledger, ctx.model.journal, prices, at, layer.list_given, named, timeout)
         await meter.recall()
         updates, inserted, is_own = UpdateReader(), _list_added(team), False
 
@@ -656,7 +657,8 @@ class OwnGraph(Method[OwnGraphConfig]):
             with layer.active():
                 mapped, graph = self._map(self._choose_config(team)), self._make_variant(team)
                 values = self._read_values(team)
-                output = await self._invoke(graph, mapped, question.input, meter, begin, values)
+                async with meter.limit_calls():
+                    output = await self._invoke(graph, mapped, question.input, meter, begin, values)
                 done = done.replace(answer=mask_keys(_read(mapped, output)))
         except Exception as raised:
             if (error := meter.explain(raised)) is not raised and isinstance(error, OutageError):

@@ -36,7 +36,7 @@ from selfwire.graphs.own_graph import (
 )
 from selfwire.models.sync import ROOM, make_room
 from tests.commands import call
-from tests.wire.server import Body, WireServer, lying, refused, text
+from tests.wire.server import Body, WireServer, lying, refused, silent, text
 
 APP = """
 import os
@@ -350,6 +350,26 @@ def test_a_connection_that_fails_after_an_answer_costs_its_task(home: Path, serv
     found = evaluate(home, "parsing_app.py:parsing", code=FAILED)
     assert json.loads(found.stdout)["systems"][1]["errors"] == len(server.asked) == 4
     assert "http://127.0.0.1:9 does not answer: no connection (openai:other, " in found.output
+
+
+@pytest.mark.parametrize("way", ["invoke", "stream", "ainvoke", "astream"])
+def test_a_call_that_is_never_answered_costs_its_task_within_the_timeout(
+    home: Path, server: WireServer, way: str
+) -> None:
+    ask = {
+        "invoke": "model.invoke(state['messages']).text",
+        "stream": "''.join(chunk.text for chunk in model.stream(state['messages']))",
+        "ainvoke": "(await model.ainvoke(state['messages'])).text",
+        "astream": "''.join([chunk.text async for chunk in model.astream(state['messages'])])",
+    }[way]
+    source = f"{'async ' * way.startswith('a')}def say(state):\n    return {{'messages': [{ask}]}}"
+    more = "quiet = StateGraph(MessagesState).add_node(say).add_edge(START, 'say')"
+    Path("quiet_app.py").write_text("\n".join([APP, source, more]), encoding="utf-8")
+    server.always = silent(60.0)
+    limits = ("--concurrency", "2", "--budget-calls", "1", "--tasks", "2", "--timeout", "1")
+    found = evaluate(home, "quiet_app.py:quiet", *limits, code=FAILED)
+    assert json.loads(found.stdout)["systems"][1]["errors"] == len(server.asked) == 2
+    assert "no answer within 1 seconds, which --timeout sets (openai:mine failed)" in found.output
 
 
 def test_steps_name_the_nodes_and_a_finished_task_is_not_asked_again(home: Path, server: WireServer) -> None:

@@ -38,6 +38,7 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     message: str = "injected fault"
     hang: float = 0.0
+    silent: float = 0.0
     content: str | None = None
     finish: str = "stop"
     cut_body: bool = False
@@ -59,6 +60,11 @@ def refused(message: str = "Incorrect API key provided") -> Fault:
 
 def hanging(seconds: float) -> Fault:
     return Fault(hang=seconds)
+
+
+def silent(seconds: float) -> Fault:
+    """Headers, and nothing after them for some seconds."""
+    return Fault(silent=seconds)
 
 
 def saying(content: str, finish: str = "stop") -> Fault:
@@ -204,6 +210,8 @@ class WireServer(LocalServer):
             await asyncio.sleep(min(0.02, until - time.monotonic()) if until > time.monotonic() else 0)
 
     async def _respond(self, body: Body, fault: Fault) -> Response:
+        if fault.silent:
+            return StreamingResponse(_wait_silently(fault.silent), media_type="text/event-stream")
         if fault.body is not None:
             return Response(fault.body, fault.status, fault.headers, media_type="application/json")
         if fault.status != 200:
@@ -269,6 +277,11 @@ async def _chunks(body: Body, whole: Body) -> AsyncIterator[str]:
     if (body.get("stream_options") or {}).get("include_usage"):
         yield _event({**head, "choices": []})
     yield "data: [DONE]\n\n"
+
+
+async def _wait_silently(seconds: float) -> AsyncIterator[str]:
+    await asyncio.sleep(seconds)
+    yield ""
 
 
 def _event(chunk: Body) -> str:

@@ -6,10 +6,11 @@ the recorded reply from the model, so that its callbacks, parsers and streams se
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, wraps
 from threading import Thread, current_thread
@@ -51,6 +52,8 @@ from selfwire.store.journal_file import CallResult
 LAST_REPLIES = 60.0
 """Seconds within which calls of threads end that are under way when another one is refused."""
 POLL = 0.01
+LONGEST_SLEEP = 3600.0
+"""Seconds; an event loop cannot sleep for ever."""
 
 
 def _is_loud(record: logging.LogRecord) -> bool:
@@ -96,6 +99,7 @@ class CallUnderWay(NamedTuple):
         reservation: of its cost; None for a recorded reply.
         request: what it sends, for the journal.
         thread: that waits for it, or reads its stream; None where an event loop does.
+        at: when it began, in seconds of the monotonic clock.
     """
 
     key: tuple[str, str]
@@ -106,6 +110,7 @@ class CallUnderWay(NamedTuple):
     request: Mapping[str, Any]
     thread: Thread | None
     recorded: Reply | None = None
+    at: float = 0.0
 
 
 @dataclass(eq=False)
@@ -122,7 +127,9 @@ class CallMeter(BaseCallbackHandler):
         calls: those that were answered, in the order in which they ended.
         failed: the others.
         results: what tools returned to models, by the id of the tool call.
+        timeout: most seconds of a call, with what its model's own client repeats.
         refusal: the first refusal or failure of the journal, which the code that made the call may have caught.
+        gave_up: the error about a call that took too long; the code that made it makes no more.
     """
 
     ledger: Ledger
@@ -131,10 +138,12 @@ class CallMeter(BaseCallbackHandler):
     scope: Scope
     find_texts: Callable[[Sequence[BaseMessage], Any], Mapping[str, Sequence[str]]] = lambda messages, offered: {}
     named: Mapping[str, str] = FrozenMap()
+    timeout: float = math.inf
     calls: list[MeteredCall] = field(default_factory=list)
     failed: list[FailedCall] = field(default_factory=list)
     results: dict[str, ToolMessage] = field(default_factory=dict)
     refusal: BudgetError | JournalError | None = None
+    gave_up: ModelError | None = None
     raise_error = True
     run_inline = True
 
@@ -241,6 +250,38 @@ class CallMeter(BaseCallbackHandler):
         is_ours = isinstance(error, SelfwireError) and not isinstance(error, TaskError)
         return not (is_ours or self.failed or is_fault_outside(error))
 
+    @asynccontextmanager
+    async def limit_calls(self) -> AsyncIterator[None]:
+        """End the block where a call in it takes longer than `timeout`: a model's own client may wait much longer.
+
+        Raises:
+            ModelError: one did; its thread, which nobody can cancel, may go on, and makes no further call.
+        """
+
+        async def watch() -> None:
+            while (call := self._find_oldest()) is None or call.at + self.timeout > time.monotonic():
+                begun = call.at if call else time.monotonic()
+                await asyncio.sleep(min(begun + self.timeout - time.monotonic(), LONGEST_SLEEP))
+            self.gave_up = ModelError(
+                f"no answer within {self.timeout:g} seconds, which --timeout sets ({call.model} failed)"
+            )
+            timer.reschedule(asyncio.get_running_loop().time())
+
+        watcher = asyncio.create_task(watch())
+        try:
+            async with asyncio.timeout(None) as timer:
+                yield
+        except TimeoutError:
+            if not timer.expired() or self.gave_up is None:
+                raise
+            raise self.gave_up from None
+        finally:
+            watcher.cancel()
+
+    def _find_oldest(self) -> CallUnderWay | None:
+        sent = [call for call in [*self._under_way.values()] if call.recorded is None]
+        return min(sent, key=lambda call: call.at, default=None)
+
     async def close(self) -> None:
         """Give back what calls without an end have reserved.
 
@@ -270,14 +311,14 @@ class CallMeter(BaseCallbackHandler):
         known, sent = metadata or {}, _estimate(texts)
         key, request = _identify(request, known)
         thread = current_thread() if find_running_loop() is None else None
-        call = CallUnderWay(key, request["model"], sent, None, found, request, thread)
+        call = CallUnderWay(key, request["model"], sent, None, found, request, thread, at=time.monotonic())
         if run_id in self._replayable:
             self._replayable.discard(run_id)
             with suppress(KeyError, IndexError):
                 self._under_way[run_id] = call._replace(recorded=self._left[key].popleft())
                 return
-        if isinstance(self.refusal, JournalError):
-            raise self.refusal
+        if isinstance(stop := self.gave_up or self.refusal, ModelError | JournalError):
+            raise stop
         where = "/".join(part for part in (self.scope.phase, self.scope.task) if part)
         try:
             at_most = self._price(call.model, sent, int(known.get("ls_max_tokens") or MAX_TOKENS))

@@ -37,7 +37,7 @@ from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, to_plain_j
 from selfwire.evals.table import CAPPED, make_task_row
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.rollouts import Keep, RolloutContext, RolloutFn, get_fault, make_task_config, stream_rollouts
-from selfwire.models.tracing import ENDPOINTS, KEYS, is_set, make_session
+from selfwire.models.tracing import ENDPOINTS, KEYS, BoundedSession, is_set
 
 LOGGER = logging.getLogger(__name__)
 HOSTED = "https://api.smith.langchain.com"
@@ -97,7 +97,7 @@ def open_client() -> Iterator[Client]:
 
 def _make_client(**settings: Any) -> Client:
     """Make a client that masks secrets in its runs, and that a redirect does not lead to another host."""
-    return Client(anonymizer=mask_json, session=make_session(), **settings)
+    return Client(anonymizer=mask_json, session=BoundedSession(), **settings)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ A trace is a run at the top of a LangSmith project, or a line of a JSONL file wi
 `error` and, where somebody has rated it, `feedback`, a list of objects with `key`, `score` and `correction`.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -17,6 +18,7 @@ from selfwire.core.errors import ConfigError, format_error
 from selfwire.core.values import FrozenModel, format_count
 from selfwire.evals.langsmith import open_client
 from selfwire.evals.readers import INPUTS, REFERENCES
+from selfwire.models import tracing
 from selfwire.models.providers import ErrorCatcher
 from selfwire.models.sync import run_sync
 
@@ -217,9 +219,10 @@ async def _read_runs(client: Client, project: str, since: datetime, most: int) -
         page_size=AT_ONCE,
         selects=["ID", "INPUTS", "OUTPUTS", "ERROR"],
     )
-    runs = list[dict[str, Any]]()
-    async for run in found:
+    runs, iterator = list[dict[str, Any]](), aiter(found)
+    while len(runs) < most:
+        async with asyncio.timeout(tracing.LONGEST_REQUEST):
+            if (run := await anext(iterator, None)) is None:
+                break
         runs.append({"id": str(run.id), "inputs": run.inputs, "outputs": run.outputs, "error": run.error})
-        if len(runs) == most:
-            break
     return runs

@@ -4,8 +4,10 @@ import asyncio
 import os
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManager
@@ -18,7 +20,7 @@ from langsmith import configure, tracing_context
 from langsmith.run_trees import get_cached_client
 from langsmith.utils import tracing_is_enabled
 from pydantic import SecretStr
-from requests import Session
+from requests import ConnectionError, PreparedRequest, Response, Session, TooManyRedirects
 
 from selfwire.core.scope import Scope
 from selfwire.core.text import mask_address, mask_json, register_secret
@@ -90,20 +92,59 @@ def mask_traces(model: BaseChatModel) -> None:
         mask_address(str(getattr(model, name, None) or ""))
     if tracing_is_enabled():
         vars(model)["_serialized"] = mask_json(model._serialized)  # a cached property
-        client = get_cached_client(anonymizer=mask_json, session=make_session())
+        client = get_cached_client(anonymizer=mask_json, session=BoundedSession())
         if getattr(client, "_anonymizer", mask_json) is None:
             client._anonymizer = mask_json
         client.session.max_redirects = 0  # also of a client that was made before
 
 
-def make_session() -> Session:
-    """Make a session that follows no redirect, which would carry a key and texts to another host.
+LONGEST_REQUEST = 120.0
+"""Most seconds of a request to LangSmith, with all that its client repeats and all pauses that the server asks for."""
+LARGEST_REPLY = 2**26
+"""Most bytes of a reply of LangSmith after unpacking."""
+_PIECE = 2**16
+
+
+class BoundedSession(Session):
+    """A session that follows no redirect, which would carry a key and texts to another host, and whose requests end.
 
     A client of LangSmith asks by it from the moment it is made.
     """
-    session = Session()
-    session.max_redirects = 0
-    return session
+
+    def send(self, request: PreparedRequest, **options: Any) -> Response:
+        """Like `requests.Session.send`.
+
+        Raises:
+            TooManyRedirects: the server redirects.
+            requests.ConnectionError: the reply is not whole after `LONGEST_REQUEST`, or longer than `LARGEST_REPLY`.
+        """
+        done: Future[Response] = Future()
+
+        def ask() -> None:
+            try:
+                done.set_result(self._send_bounded(request, **options))
+            except BaseException as error:  # noqa: BLE001 - who waits gets it
+                done.set_exception(error)
+
+        Thread(target=ask, name="langsmith request", daemon=True).start()
+        if not wait([done], LONGEST_REQUEST).done:  # a server that sends a byte a second passes all other time limits
+            raise ConnectionError(f"no whole reply within {LONGEST_REQUEST:g} seconds", request=request)
+        return done.result()
+
+    def _send_bounded(self, request: PreparedRequest, **options: Any) -> Response:
+        response = super().send(request, **{**options, "stream": True, "allow_redirects": False})
+        try:
+            if response.is_redirect:
+                raise TooManyRedirects("a redirect is not followed", response=response)
+            body = bytearray()
+            for piece in response.iter_content(_PIECE):
+                body += piece
+                if len(body) > LARGEST_REPLY:
+                    raise ConnectionError(f"a reply of more than {LARGEST_REPLY // 2**20} MiB", request=request)
+        finally:
+            response.close()
+        response._content = bytes(body)
+        return response
 
 
 def get_scope(config: RunnableConfig | None, default: Scope) -> Scope:

@@ -1,8 +1,9 @@
 """What LangSmith is sent holds no key, and a server that is no LangSmith gets none and ends no run with a traceback."""
 
+import asyncio
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import pytest
 from langchain_core.messages import AIMessage
 from langsmith import Client
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
 from selfwire.evals.langsmith import TaskSet, open_client, open_uploads, translate_errors, upload_examples
 from selfwire.evals.traces import read_project
+from selfwire.models import tracing
+from selfwire.models.tracing import BoundedSession
 from tests.commands import call
 from tests.wire.langsmith_server import LangSmithServer
 from tests.wire.server import Body, LocalServer, WireServer, refused
@@ -137,16 +140,16 @@ def test_no_redirect_carries_the_key_to_another_host(model: WireServer, elsewher
 
 @pytest.mark.usefixtures("elsewhere")
 def test_a_client_follows_no_redirect_from_its_first_request_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+    seen = list[Any]()
 
     class Seen(Client):
         def __init__(self, **given: Any) -> None:
             super().__init__(**given)
-            seen.append(self.session.max_redirects)
+            seen.append(type(self.session))
 
     monkeypatch.setattr("selfwire.evals.langsmith.Client", Seen)
     with open_client():
-        assert seen == [0]
+        assert seen == [BoundedSession]
 
 
 class Odd(LocalServer):
@@ -175,10 +178,43 @@ def test_a_list_of_examples_without_an_end_is_read_no_further(monkeypatch: pytes
         assert server.pages == 11
 
 
+class Endless(LocalServer):
+    """A server that sends a byte now and then, asks for a pause of a day, or sends a long reply."""
+
+    def __init__(self, way: str) -> None:
+        self._way = way
+        super().__init__([Route("/{path:path}", self._answer, methods=["GET", "POST", "PATCH"])])
+
+    async def _answer(self, request: Request) -> Response:
+        if self._way == "pause":
+            return Response("", 429, {"Retry-After": "86400"})
+        return StreamingResponse(self._drip() if self._way == "drip" else iter(["[" * 2**16] * 64))
+
+    async def _drip(self) -> AsyncIterator[str]:
+        for _ in range(60):
+            yield " "
+            await asyncio.sleep(0.5)
+
+
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [("drip", "within 1 seconds"), ("pause", "within 1 seconds"), ("long", "a reply of more than 1 MiB")],
+)
+def test_no_reply_of_langsmith_lasts_or_grows_without_an_end(
+    monkeypatch: pytest.MonkeyPatch, way: str, told: str
+) -> None:
+    monkeypatch.setattr(tracing, "LONGEST_REQUEST", 1.0)
+    monkeypatch.setattr(tracing, "LARGEST_REPLY", 2**20)
+    with Endless(way) as server:
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", f"http://127.0.0.1:{server.port}")
+        with pytest.raises(ConfigError, match=f"cannot be reached: .*{told}; check LANGSMITH_ENDPOINT"):
+            read_project("mine")
+
+
 class Ending(LangSmithServer):
     """A server whose reply at the end of an experiment is not that of LangSmith."""
 
-    def __init__(self, reply: str) -> None:
+    def __init__(self, reply: str | None) -> None:
         self._reply = reply
         super().__init__()
 
@@ -186,7 +222,7 @@ class Ending(LangSmithServer):
         return [Route("/sessions/{id}", self._end, methods=["PATCH"]), *super()._routes()]
 
     async def _end(self, request: Request) -> Response:
-        return Response(self._reply)
+        return Response("", 429, {"Retry-After": "86400"}) if self._reply is None else Response(self._reply)
 
 
 @pytest.mark.parametrize("reply", ["[]", "", "<html>"])
@@ -201,6 +237,18 @@ def test_a_reply_of_another_form_during_an_evaluation_costs_no_results(
     [said] = [record.message for record in caplog.records if record.name.startswith("selfwire")]
     assert "what is measured here goes on" in said
     assert "does not answer as LangSmith does" in said
+
+
+def test_a_pause_that_langsmith_asks_for_costs_no_results(
+    model: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tracing, "LONGEST_REQUEST", 1.0)
+    with Ending(None) as server:
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", server.url)
+        monkeypatch.setenv("LANGSMITH_API_KEY", KEY)
+        call(tmp_path, "eval", "own_app.py:graph", "--benchmark", "q.jsonl", "--grader", "contains", "--langsmith")
+    [said] = [record.message for record in caplog.records if record.name.startswith("selfwire")]
+    assert "what is measured here goes on" in said
 
 
 def test_a_reply_of_another_form_is_an_error_in_words(model: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:

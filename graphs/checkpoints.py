@@ -23,6 +23,7 @@ from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from selfwire.core.errors import ConfigError, JournalError
+from selfwire.store.files import find_computed_part
 
 LOCKED = 60
 """Seconds for which a file that another program has locked is waited for."""
@@ -113,10 +114,22 @@ class ThreadedSqliteSaver(Threaded, SqliteSaver):
 
 
 def sqlite_saver(path: Path) -> ThreadedSqliteSaver:
-    """Open (or create, readable by its owner only) a saver's file."""
+    """Open (or create, readable by its owner only) a saver's file; raises JournalError if it is foreign or locked."""
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    return ThreadedSqliteSaver(sqlite3.connect(path, timeout=LOCKED, check_same_thread=False), serde=StrictSerializer())
+    connection = sqlite3.connect(path, timeout=LOCKED, check_same_thread=False)
+    saver = ThreadedSqliteSaver(connection, serde=StrictSerializer())
+    try:
+        with saver.cursor(transaction=False):
+            part = find_computed_part(connection)
+        if part:
+            raise JournalError(
+                f"{path} holds no checkpoints of selfwire: its {part} is none of selfwire's; remove the run"
+            )
+    except BaseException:
+        saver.close()
+        raise
+    return saver
 
 
 @contextmanager

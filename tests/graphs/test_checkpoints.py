@@ -87,6 +87,15 @@ def test_a_checkpoint_that_is_no_msgpack_is_an_error_in_words() -> None:
             StrictSerializer().loads_typed(data)
 
 
+@pytest.mark.parametrize("name", ["checkpoints", "more"])
+def test_checkpoints_whose_file_computes_are_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "checkpoints.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE VIEW {name} AS SELECT 1")
+    with pytest.raises(JournalError, match=f"its view '{name}' is none of selfwire's"):
+        sqlite_saver(path)
+
+
 def test_a_file_that_another_program_has_locked_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "checkpoints.sqlite"
     saver = sqlite_saver(path)

@@ -13,7 +13,7 @@ import pytest
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage
-from selfwire.core.errors import JournalError, SelfwireError
+from selfwire.core.errors import JournalError, LibraryError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology
@@ -98,6 +98,26 @@ async def test_a_library_with_a_damaged_entry_is_refused_in_words(tmp_path: Path
             connection.executemany("INSERT INTO store (prefix, key, value) VALUES (?, ?, ?)", rows)
             connection.execute("COMMIT")
     assert refused > DAMAGES
+
+
+VIRTUAL = "INSERT INTO sqlite_master VALUES ('table', 'more', 'more', 0, 'CREATE VIRTUAL TABLE more USING fts5(x)')"
+
+
+@pytest.mark.parametrize(
+    ("kind", "statement"),
+    [
+        ("view", "CREATE VIEW more AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i FROM n"),
+        ("trigger", "CREATE TRIGGER more AFTER INSERT ON store BEGIN DELETE FROM store; END"),
+        ("table", f"PRAGMA writable_schema = ON; {VIRTUAL}"),
+    ],
+)
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_library_that_computes_is_refused(tmp_path: Path, kind: str, statement: str, *, snapshot: bool) -> None:
+    open_library(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / "library.sqlite", isolation_level=None)) as connection:
+        connection.executescript(statement)
+    with pytest.raises(LibraryError, match=f"its {kind} 'more' is none of selfwire's"):
+        open_library(tmp_path, snapshot=snapshot)
 
 
 async def is_refused(use: Awaitable[object]) -> bool:

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import os
 import re
+import sqlite3
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -163,6 +164,17 @@ def _copy(draft: Path, path: Path) -> bool:
         path.unlink()
         raise
     return True
+
+
+STORED = re.compile(r"CREATE (TABLE|INDEX|UNIQUE INDEX) ")
+"""How the definitions begin that SQLite stores of tables and indices; virtual tables are others."""
+
+
+def find_computed_part(connection: sqlite3.Connection) -> str:
+    """Find a view, a trigger or a virtual table of a database, whose use may compute without an end; "" if none is."""
+    parts = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    found = next((part for part in parts if part[2] is not None and not STORED.match(str(part[2]))), None)
+    return f"{found[0]} {str(found[1])[:80]!r}" if found else ""
 
 
 def write_team(team: Team, path: Path) -> tuple[Path, ...]:

@@ -37,6 +37,7 @@ from selfwire.store.files import (
     encode_blob,
     find_blob,
     find_blob_references,
+    find_computed_part,
     load_blob,
     make_draft,
     place_draft,
@@ -194,6 +195,8 @@ def open_snapshot(path: Path) -> ThreadedStore:
         if path.with_name(f"{path.name}-journal").exists():
             raise LibraryError(f"library {path} is being written; it is read again soon")
         uri = f"{path.absolute().as_uri()}?immutable=1"
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            _refuse_computed(path, connection)
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
         raise LibraryError(f"library {path} cannot be opened: {error}") from None
@@ -214,6 +217,7 @@ def refuse_foreign(path: Path) -> None:
     _refuse_header(path)
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=PATIENCE)) as connection:
+            _refuse_computed(path, connection)
             found = " ".join(connection.execute("PRAGMA quick_check(1)").fetchone()[0].split())
             connection.execute("SELECT prefix, key, value FROM store LIMIT 1").fetchone()
     except sqlite3.Error as error:
@@ -238,6 +242,11 @@ def _refuse_header(path: Path) -> None:
     schema = int.from_bytes(header[60:64], "big")
     if schema != SCHEMA:
         raise LibraryError(f"library {path} has schema {schema}; this selfwire reads schema {SCHEMA}; {_WAY_OUT}")
+
+
+def _refuse_computed(path: Path, connection: sqlite3.Connection) -> None:
+    if part := find_computed_part(connection):
+        raise LibraryError(f"{path} is not a selfwire library: its {part} is none of selfwire's; {_WAY_OUT}")
 
 
 def _create(path: Path) -> None:

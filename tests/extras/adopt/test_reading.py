@@ -15,6 +15,7 @@ from selfwire.extras.adopt import reader
 from selfwire.extras.adopt.names import SourceFile, Traced
 from selfwire.extras.adopt.reader import read_program
 from selfwire.extras.adopt.source import Program, open_program
+from selfwire.extras.adopt.syntax import parse_expression
 
 GRAPH = """
 from langchain_openai import ChatOpenAI
@@ -106,6 +107,25 @@ def test_a_syntax_error_is_named_with_file_and_line(write: Write) -> None:
     found = refuse("app:graph")
     assert found.startswith("prompts.py:3 is no valid Python 3.")
     assert found.endswith("mend that line, or run selfwire with the Python that the program needs")
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        ("# -*- coding: rot13 -*-\n", "'rot13' is not a text encoding"),
+        (f"number = {'-' * 20000}1\n", "it is nested too deeply"),
+    ],
+)
+def test_code_that_python_cannot_parse_is_refused_in_a_sentence(write: Write, start: str, told: str) -> None:
+    write("app.py", start + GRAPH)
+    found = refuse("app:graph")
+    assert found.startswith("app.py:1 is no valid Python 3.")
+    assert told in found
+
+
+@pytest.mark.parametrize("text", ["-" * 20000 + "1", "\x00", "(" * 20000, "1 +"])
+def test_an_annotation_that_is_no_expression_is_none(text: str) -> None:
+    assert parse_expression(text) is None
 
 
 def test_a_missing_module_of_the_program_is_named_with_the_line_of_the_import(write: Write) -> None:

@@ -81,9 +81,9 @@ class ProgramFiles:
             with tokenize.open(path) as stream:
                 text = stream.read()
             tree = ast.parse(text, str(path))
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, LookupError, MemoryError) as error:  # of encodings, and of signs in a row
             line = getattr(error, "lineno", None) or 1
-            reason = getattr(error, "msg", None) or str(error)
+            reason = getattr(error, "msg", None) or str(error) or "it is nested too deeply"
             raise ConfigError(
                 f"{show_path(path)}:{line} is no valid Python {sys.version_info[0]}.{sys.version_info[1]}: {reason}; "
                 "mend that line, or run selfwire with the Python that the program needs"

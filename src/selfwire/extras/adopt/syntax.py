@@ -324,7 +324,7 @@ def parse_expression(text: str) -> ast.expr | None:
     """Parse the text of an expression; None if it is none."""
     try:
         return ast.parse(text, mode="eval").body
-    except SyntaxError:
+    except (SyntaxError, ValueError, MemoryError):
         return None
 
 

@@ -401,9 +401,10 @@ class Pruning(Method[Any]):
         Every part is left out on each task of the batch, or until it is seen to be needed, in the first iteration and
         after parts have gone: agents first, and each further kind when nothing of those before it can go. Sentences of
         prompts are left out once. A group without which a proof is not to be expected, by further tasks, is halved
-        until it is; a part of which this is true by itself stays. Where fewer tasks are left than measure the parts,
-        groups are checked on all, and a part by itself is left to the proof. Of the best plan that was measured plans
-        with a step less are measured too, until none of them is better.
+        until it is; a part of which this is true by itself stays. Where no agent is worth nothing, further tasks decide
+        on those that are not seen to be needed, one at a time: a few tasks often show a loss by chance. Where fewer
+        tasks are left than measure the parts, groups are checked on all, and a part by itself is left to the proof. Of
+        the best plan that was measured plans with a step less are measured too, until none of them is better.
         """
         measured, fresh = runs[: self.pruning.batch], runs[self.pruning.batch :]
         enough = len(fresh) >= self.pruning.batch
@@ -423,7 +424,7 @@ class Pruning(Method[Any]):
             team = record.save_to(team)
         models = rank_models(team, record.costs, self.model_prices, askable)
         while True:
-            group = choose_group(record, team, ctx.frozen, models)
+            group = choose_group(record, team, ctx.frozen, models, doubtful=enough)
             while not group and (parts := self._list_unmeasured(record, list_parts(team, ctx.frozen, models))):
                 gains = await gather_all(self._leave_out([part], team, measured, ctx) for part in parts)
                 worth = [compute_part_worth(p.kind, p.name, found) for p, found in zip(parts, gains, strict=True)]
@@ -433,7 +434,7 @@ class Pruning(Method[Any]):
                     record = record.replace(plans=(*record.plans, *shorter))
                     team = record.save_to(team)
                 else:
-                    group = choose_group(record, team, ctx.frozen, models)
+                    group = choose_group(record, team, ctx.frozen, models, doubtful=enough)
             while len(group) > 1 and not await self._check(group, team, fresh if enough else runs, ctx):
                 group = group[: len(group) // 2]
             if len(group) != 1 or not enough or await self._check(group, team, fresh, ctx):
@@ -521,7 +522,12 @@ class Pruning(Method[Any]):
 
 
 def choose_group(
-    record: PruningRecord, team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = FrozenMap()
+    record: PruningRecord,
+    team: Team,
+    frozen: Sequence[str] = (),
+    models: ModelsByPrice = FrozenMap(),
+    *,
+    doubtful: bool = False,
 ) -> tuple[TeamPart, ...]:
     """Choose the parts to take out next: of the first kind that has harmless ones, the likeliest to pass the proof.
 
@@ -530,8 +536,13 @@ def choose_group(
     calls. Each is one of the team without the parts before it, so that all of them together can be taken out. Models
     and sentences go in another order, which saves most: the agent with the dearest calls first, and the cheapest model
     for it; the longest sentence first.
+
+    Args:
+        doubtful: whether, where no agent is harmless, one that is not seen to be needed is chosen by itself.
     """
-    harmless = [worth for worth in record.parts if worth.harmless and worth.name not in record.kept]
+    open_parts = [worth for worth in record.parts if worth.value is not None and worth.name not in record.kept]
+    harmless = [worth for worth in open_parts if worth.harmless]
+    unclear = [worth for worth in open_parts if doubtful and worth.kind == "agent" and not worth.needed]
     parts = list_parts(team, frozen, models)
     place = {name: number for number, name in enumerate(parts)}
 
@@ -553,6 +564,11 @@ def choose_group(
                 parts = list_parts(team, frozen, models)
             if group and len(group) == record.size:
                 break
+        if not group:
+            group = [
+                parts[worth.name] for worth in sorted(unclear, key=rank) if worth.kind == kind and worth.name in parts
+            ]
+            group = group[:1]
         if group:
             return tuple(group)
     return ()

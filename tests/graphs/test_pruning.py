@@ -184,6 +184,29 @@ def test_what_changes_no_answer_goes_before_what_is_worth_less_than_nothing_by_c
     assert [part.name for part in choose_group(record, DIAMOND)] == ["c", "d", "b"]
 
 
+def test_where_no_agent_is_worth_nothing_one_that_is_not_seen_to_be_needed_is_chosen_by_itself() -> None:
+    gains = {"b": [1.0] * 2 + [0.0] * 18, "c": [1.0] * 3 + [0.0] * 17, "d": [1.0] * 6 + [0.0] * 14}
+    record = PruningRecord(parts=tuple(compute_part_worth("agent", name, gain) for name, gain in gains.items()))
+    assert choose_group(record, DIAMOND) == ()
+    assert [part.name for part in choose_group(record, DIAMOND, doubtful=True)] == ["b"]
+    assert [part.name for part in choose_group(record.replace(kept=("b",)), DIAMOND, doubtful=True)] == ["c"]
+    assert choose_group(record.replace(kept=("b", "c")), DIAMOND, doubtful=True) == ()
+
+
+async def test_an_agent_that_two_tasks_seem_to_need_goes_as_further_tasks_do_not_need_it() -> None:
+    made = make_loop(DIAMOND, lambda parts: 10, train=60)
+    lost = {task.id for task in made.draw_train(EvolutionState(iteration=0, pruned_from=0))[:2]}
+
+    class Unlucky(Scripted):
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            done = await super().answer(team, question, ctx)
+            return done.replace(answer="wrong" if question.id in lost and "c" not in team.agents_by_id else "right")
+
+    loop = replace(made, method=Unlucky())
+    await run_evolution(loop, InMemorySaver(), lambda event: None)
+    assert [*(await load(loop))[0].agents_by_id] == ["a", "e"]
+
+
 async def test_a_group_that_the_gate_rejects_is_halved_and_its_last_part_stays() -> None:
     async def propose(record: PruningRecord, team: Team) -> PruningRecord:
         method = make_pruned(Scripted())

@@ -13,7 +13,7 @@ from selfwire.runs.record import list_run_names
 ARGUMENTS = (
     "evolve", "hiva", "--benchmark", "plancraft", "--name", "plancraft-demo",
     "--iterations", "10", "--batch", "10", "--gate-tasks", "30",
-    "--train", "100", "--gate-size", "150", "--test", "150",
+    "--train", "100", "--gate-size", "300", "--test", "150",
 )  # fmt: skip
 
 

@@ -3783,12 +3783,77 @@ def test_zip_has_a_round_for_each_element_that_it_gives(
         ("TEXT.partition('|')[2]", f"{BY_CODE}partition('|')"),
         ("''\nfor PROMPT in TEXT.splitlines():\n    break", f"{BY_CODE}splitlines()"),
         ("''\nfor PROMPT in other.PROMPTS:\n    break", "a text comes from another package: other.PROMPTS"),
+        ("TEXT.strip().split('|')[0]", f"{BY_CODE}strip().split('|')"),
+        ("'\\n'.join(TEXT.split('|'))", f"{BY_CODE}split('|')"),
+        ("'{}'.format(TEXT.split('|')[0])", f"{BY_CODE}split('|')"),
+        ("TEXT[TEXT.index('|') + 1 :]", f"{BY_CODE[:-1]}[TEXT.index('|') + 1:]"),
+        ("re.split('[|]', TEXT)[0]", f"{BY_CODE[:-5]}re.split('[|]', TEXT)"),
+        ("re.compile('[|]').split(TEXT)[0]", f"{BY_CODE[:-5]}re.compile('[|]').split(TEXT)"),
+        ("re.search('Be .*?', TEXT).group()", f"{BY_CODE[:-5]}re.search('Be .*?', TEXT)"),
+        ("zlib.decompress(base64.b64decode(b'eJ')).decode()", "a text comes from a decoder"),
+        ("pickle.loads(b'x')", "a text comes from a decoder"),
+        ("yaml.safe_load('a: Be kind.')['a']", "a text comes from a decoder"),
+        ("urllib.request.urlopen('https://x.example/rules').read().decode()", "a text comes from the network"),
+        ("httpx.get('https://x.example/rules').text", "a text comes from the network"),
+        ("subprocess.check_output(['fortune'], text=True)", "a text comes from another program"),
+        ("importlib.metadata.entry_points(group='rules')['kind'].load()()", "a text comes from another package"),
+        (
+            "getattr(importlib.import_module(os.environ['RULES']), 'PROMPT')",
+            "a text comes from a module that is imported",
+        ),
+        ("eval('\"Be kind.\"')", "a text comes from code in a text"),
+        ("SPACE['rules'](3)", "a text comes from code in a text"),
     ],
 )
 def test_a_text_that_code_takes_out_of_others_is_opaque(write: Write, made: str, reason: str) -> None:
-    write("app.py", f"import other\n\nTEXT = 'Be kind.|Be short.'\nPROMPT = {made}\n{GRAPH}")
+    head = "import base64, importlib.metadata, os, pickle, re, subprocess, urllib.request, zlib, httpx, other, yaml\n"
+    head += "SPACE = {}\nexec('def rules(n): ...', SPACE)\nTEXT = 'Be kind.|Be short.'\n"
+    write("app.py", f"{head}PROMPT = {made}\n{GRAPH}")
     found = read_program("app:graph")
-    assert ([thing.reason for thing in found.opaque], found.texts) == ([reason], ())
+    assert found.texts == ()
+    assert [thing.reason.startswith(reason) for thing in found.opaque] == [True]
+
+
+@pytest.mark.parametrize(
+    ("part", "is_opaque"),
+    [
+        ("TEXT.split('|')[1]", True),
+        ("base64.b64decode('WW91Lg==').decode()", True),
+        ("httpx.get('https://x.example/rules').text", True),
+        ("'a|b'.split('|')[0]", False),
+        ("base64.b64decode(state['note']).decode()", False),
+        ("httpx.get(state['note']).text", False),
+        ("datetime.now()", False),
+        ("other.find()", False),
+    ],
+)
+def test_a_part_of_a_text_is_opaque_where_no_run_changes_it(write: Write, part: str, is_opaque: bool) -> None:
+    graph = GRAPH.replace('"system", PROMPT', f'"system", f"You help. {{{part}}}"')
+    head = "import base64\nfrom datetime import datetime\n\nimport httpx\nimport other\n\nTEXT = 'Be kind.|Be short.'\n"
+    write("app.py", head + graph)
+    found = read_program("app:graph")
+    assert [text.pieces for text in found.texts] == [("You help. ", "")]
+    assert len(found.opaque) == is_opaque
+
+
+def test_a_message_of_a_function_that_exec_defines_is_opaque(write: Write) -> None:
+    graph = GRAPH.replace("PROMPT", "SPACE['rules'](state['note'])")
+    write("app.py", f"SPACE = {{}}\nexec('def rules(note): ...', SPACE)\n{graph}")
+    reasons = [thing.reason for thing in read_program("app:graph").opaque]
+    assert reasons == ["a text comes from code in a text: SPACE['rules'](state['note'])"]
+
+
+@pytest.mark.parametrize(("name", "opaque"), [("os.environ['STYLES']", 1), ("'styles.plain'", 0), ("'json'", 0)])
+def test_a_module_that_is_imported_by_a_computed_name_is_opaque(write: Write, name: str, opaque: int) -> None:
+    write("styles/plain.py", "def register(styles):\n    styles['plain'] = 'Be plain.'\n")
+    head = f"import importlib\nimport os\n\nSTYLES = {{}}\nimportlib.import_module({name}).register(STYLES)\n"
+    write("app.py", head + GRAPH.replace("PROMPT", "f\"You help. {STYLES['plain']}\""))
+    reasons = [thing.reason for thing in read_program("app:graph").opaque]
+    assert (
+        reasons
+        == [f"texts may come from a module that is imported by a computed name: importlib.import_module({name})"]
+        * opaque
+    )
 
 
 @pytest.mark.parametrize("made", ["[text for lang, text in PAIRS if lang == LANG][0]", "[*other.MORE, *TEXTS][0]"])

@@ -30,7 +30,7 @@ from selfwire.extras.adopt.prompt_files import (
 from selfwire.extras.adopt.settings import list_values
 from selfwire.extras.adopt.source import Program, open_program
 from selfwire.extras.adopt.syntax import Function, get_keywords, get_last_name, is_text, show_path
-from selfwire.extras.adopt.texts import TextDraft, is_marker
+from selfwire.extras.adopt.texts import BY_COMPUTED_NAME, TextDraft, is_marker, shorten_source
 
 Thing = TypeVar("Thing", bound=Placed)
 SETTINGS = re.compile(r"\b(environ|getenv)\b")
@@ -68,6 +68,10 @@ def read_program(name: str) -> Inventory:
                 "a thread of its own asks a model, where no other text can be put in its place",
                 "use a ThreadPoolExecutor, or target=contextvars.copy_context().run with the function in args",
             )
+        if not any(BY_COMPUTED_NAME in reason for _, reason, _ in graphs.reader.texts.opaque.values()):
+            for call in _list_plugins(graphs.program):
+                reason = f"texts may come from a module {BY_COMPUTED_NAME}: {shorten_source(call.node)}"
+                graphs.note(call.node, call.at, reason, "import the module by a statement")
         return _make_inventory(name, graphs, {call.node.args[1]: call.node.args[0].value for call in markers})
 
 
@@ -153,6 +157,13 @@ def _list_threads(program: Program) -> Iterator[Traced]:
             ):
                 yield call
                 break
+
+
+def _list_plugins(program: Program) -> Iterator[Traced]:
+    """List the calls that import a module whose name the source does not show."""
+    for call in filter(program.is_live, program.calls.get("import_module", ())):
+        if call.node.args and not program.read_strings(call.node.args[0], call.at):
+            yield call
 
 
 def find_name(graph: object) -> str:

@@ -73,6 +73,13 @@ PUTTING = ("put", "aput")
 """Methods by which a LangGraph store gives items and takes them."""
 SEARCHES = ("similarity_search", "asimilarity_search", "max_marginal_relevance_search", "as_retriever")
 """Methods by which a store gives documents."""
+DECODERS = ("base64.", "binascii.", "bytes.", "bz2.", "codecs.", "gzip.", "lzma.", "marshal.", "pickle.", "zlib.")
+LOADERS = ("json.loads", "tomllib.loads", "yaml.load", "yaml.safe_load")
+"""What makes texts of constants that are written in another form."""
+NETWORK = ("aiohttp.", "http.", "httpx.", "requests.", "urllib.", "urllib3.")
+"""Modules that fetch what stands at an address."""
+MATCHING = ("split", "findall", "finditer", "search", "match", "fullmatch")
+"""Functions of `re`, and methods of its patterns, that take parts out of a text."""
 TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt", "example_prompt")
 """Keywords of prompt templates that hold their texts."""
 MAKERS = ("from_messages", "from_template", "from_file")
@@ -319,8 +326,7 @@ class TextFinder:
             return
         if (cut := find_cut_file(self.program, node, at)) is not None:
             self._note_cut_file(*cut)
-        elif reach.whole and (cut_text := find_cut_text(self.program, node, at)) is not None:
-            self._note_cut_text(cut_text)
+        self._note_cut(node, at, reach)
         taken_from = self.program.trace(node.source, at) if isinstance(node, Element) else []
         known = next((found.node.name for found in taken_from if isinstance(found.node, Outside)), "")
         self._note_opaque(node.source if isinstance(node, Element) else node, at, reach, known)
@@ -481,7 +487,7 @@ class TextFinder:
     def _follow_constant(self, node: ast.Constant, at: Surroundings, reach: Reach) -> None:
         if not is_text(node):
             return
-        if node in self.program.cut_from and reach.whole and " " in node.value:
+        if node in self.program.cut_from and " " in node.value:
             self._note_cut_text(self.program.cut_from[node])
         else:
             self.add_literal(node, node.value, at, reach)
@@ -670,6 +676,7 @@ class TextFinder:
         elif prompt_files.find_read(self.program, node, at) is not None or prompt_files.is_prompt_loader(name):
             self._follow_file(node, at, reach)
         elif not self._follow_bodies(node, at, reach):
+            self._note_cut(node, at, reach)
             self._note_opaque(node, at, reach)
 
     def _is_of_messages(self, node: ast.Call, at: Surroundings) -> bool:
@@ -1131,6 +1138,12 @@ class TextFinder:
             "keep each prompt in a file of its own, or under a key of a YAML or JSON file",
         )
 
+    def _note_cut(self, node: Any, at: Surroundings, reach: Reach) -> None:
+        """Note a constant text out of which code cuts a message, or a part of one that has several words."""
+        cut = find_cut_text(self.program, node, at)
+        if cut is not None and (reach.whole or " " in cut[1].strip()):
+            self._note_cut_text(cut[0])
+
     def _note_cut_text(self, cut: Traced) -> None:
         reason = f"a text is cut out of a constant by code: {shorten_source(cut.node)}"
         self.note(cut.node, cut.at, reason, "write each prompt as a constant of its own")
@@ -1153,31 +1166,43 @@ class TextFinder:
             )
 
     def _note_opaque(self, node: Any, at: Surroundings, reach: Reach, known: str = "") -> None:
-        """Note a message whose text another package makes; parts of messages are holes."""
-        if not reach.whole or not hasattr(node, "lineno"):
+        """Note a message whose text the source does not hold; a part of one is a hole, but where no run changes it."""
+        fixed = hasattr(node, "lineno") and is_fixed(self.program, node, at)
+        if not hasattr(node, "lineno") or not (fixed or reach.whole):
             return
-        outer = node
-        while isinstance(outer, ast.Call | ast.Attribute | ast.Subscript | ast.Await):
-            if isinstance(outer, ast.Subscript) and get_last_name(outer.value) == "environ":
-                self._note_environment(node, at, reach, ast.unparse(outer.slice))
-                return
-            outer = outer.func if isinstance(outer, ast.Call) else outer.value
-        called = list(self.program.trace(node.func, at)) if isinstance(node, ast.Call) else []
-        names = [
-            found.node.name for found in [*called, *self.program.trace(outer, at)] if isinstance(found.node, Outside)
-        ]
+        variable, names = self._find_origins(node, at)
+        if variable is not None:
+            self._note_environment(node, at, reach, ast.unparse(variable))
+            return
         names += [known] if known else []
-        if not names:
-            names = [get_outside_maker(self.program, found) for found in self.program.trace(outer, at)]
-        if isinstance(node, ast.Call) and get_last_name(node.func) in HUBS and names:
+        if isinstance(node, ast.Call) and get_last_name(node.func) in HUBS and names and reach.whole:
             what = ast.unparse(node.args[0]) if node.args else "a prompt"
             way_out = "save its text in a file of the program and read it from there"
             self.note(node, at, f"the prompt {what} is pulled from a hub", way_out)
             return
-        for is_such, origin, way_out in ORIGINS:
+        for is_such, origin, way_out in (*(FIXED if fixed else ()), *(ORIGINS if reach.whole else ())):
             if any(map(is_such, names)):
                 self.note(node, at, f"a text comes from {origin}: {shorten_source(node)}", way_out)
                 return
+
+    def _find_origins(self, node: Any, at: Surroundings) -> tuple[ast.expr | None, list[str]]:
+        """Find the variable of the environment that an expression reads, else the names of others that make it."""
+        called = list[Traced]()
+        while isinstance(node, ast.Call | ast.Attribute | ast.Subscript | ast.Await):
+            if isinstance(node, ast.Subscript) and get_last_name(node.value) == "environ":
+                return node.slice, []
+            if isinstance(node, ast.Call):
+                called += self.program.trace(node.func, at)
+                node = node.args[0] if get_last_name(node.func) == "getattr" and node.args else node.func
+            else:
+                node = node.value
+        traced = self.program.trace(node, at)
+        names = [found.node.name for found in (*called, *traced) if isinstance(found.node, Outside)]
+        calls = self.program.calls.get("exec", ())
+        spaces = [(part, call.at) for call in calls for part in call.node.args[1:]]
+        executed = [found.node for part in spaces for found in self.program.trace(*part)]
+        names += ["exec" for found in traced if isinstance(found.node, ast.Dict) and found.node in executed]
+        return None, names or [get_outside_maker(self.program, found) for found in traced]
 
 
 @end_circles(True)
@@ -1245,17 +1270,62 @@ def find_cut_file(program: Program, node: Any, at: Surroundings, depth: int = 0)
     return next((found for found in deeper if found is not None), None)
 
 
-def find_cut_text(program: Program, node: Any, at: Surroundings, depth: int = 0) -> Traced | None:
-    """Find the call that cuts a constant text into parts of which a value is one; None if there is none."""
-    func = node.func if isinstance(node, ast.Call) else None
-    is_cut = isinstance(func, ast.Attribute) and func.attr in CUTTING
-    inner = node.source if isinstance(node, Element) else getattr(func if is_cut else node, "value", None)
-    for found in program.trace(inner, at) if isinstance(inner, ast.expr) and depth < DEEPEST_CUT else ():
-        if is_cut and is_text(found.node):
-            return Traced(node, at)
-        if (cut := find_cut_text(program, found.node, found.at, depth + 1)) is not None:
-            return cut
+def find_cut_text(program: Program, node: Any, at: Surroundings, depth: int = 0) -> tuple[Traced, str] | None:
+    """Find what cuts a constant text into parts of which a value is made, with the text; None if nothing does."""
+    cut, parts = list_uncut(program, node, at)
+    for found in (found for part in [*cut, *parts] if isinstance(part, ast.expr) for found in program.trace(part, at)):
+        if cut and (text := found.node.value if is_text(found.node) else find_spelled(program, found)) is not None:
+            return Traced(node, at), text
+        if depth < DEEPEST_CUT and (inner := find_cut_text(program, found.node, found.at, depth + 1)) is not None:
+            return inner
     return None
+
+
+def list_uncut(program: Program, node: Any, at: Surroundings) -> tuple[list[Any], list[Any]]:
+    """List the text out of which an expression takes parts; if it takes none, what it is made of."""
+    if isinstance(node, Element):
+        return [], [node.source]
+    if isinstance(node, ast.ListComp | ast.GeneratorExp):
+        return [], [node.elt, node.generators[0].iter]
+    if not isinstance(node, ast.Call):
+        is_slice = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)
+        return ([node.value], []) if is_slice else ([], [getattr(node, "value", None)])
+    func, name = node.func, get_last_name(node.func)
+    if not isinstance(func, ast.Attribute):
+        return [], node.args if name in (*ITERATING, "dict") else []
+    maker = next(iter(program.trace(func.value, at)), None)
+    if maker is not None and maker.node == Outside("re") and name in MATCHING:
+        return node.args[1:2], []
+    if maker is not None and isinstance(maker.node, ast.Call) and get_last_name(maker.node.func) == "compile":
+        return (node.args[:1], []) if name in MATCHING else ([], [])
+    return ([func.value], []) if name in CUTTING else ([], [func.value])
+
+
+def find_spelled(program: Program, found: Traced) -> str | None:
+    """Find the constant text that `strip` and its like are called of; None if there is none."""
+    func = getattr(found.node, "func", None)
+    if not isinstance(func, ast.Attribute) or func.attr not in SPELLING:
+        return None
+    bases = program.trace(func.value, found.at)
+    return next((base.node.value for base in bases if is_text(base.node)), None)
+
+
+@end_circles(False)
+def is_fixed(program: Program, node: Any, at: Surroundings) -> bool:
+    """Whether an expression is made of constants and of names of others, and of nothing that a run or a loop gives."""
+    for found in program.trace(node, at):
+        made, parts = found.node, list[Any]()
+        if isinstance(made, ast.Call):
+            parts = [*made.args, *(keyword.value for keyword in made.keywords), getattr(made.func, "value", None)]
+        elif isinstance(made, ast.Attribute | ast.Subscript):
+            parts = [made.value, getattr(made, "slice", None)]
+        elif isinstance(made, ast.List | ast.Tuple):
+            parts = [*made.elts]
+        elif not isinstance(made, Outside | ast.Constant | ast.Dict):
+            return False
+        if not all(is_fixed(program, part, found.at) for part in parts if part is not None):
+            return False
+    return True
 
 
 def list_sources(text: FileText | Traced) -> list[str]:
@@ -1280,8 +1350,11 @@ def is_foreign(name: str) -> bool:
     return "." in name and package not in sys.stdlib_module_names and package not in FRAMEWORKS
 
 
+BY_COMPUTED_NAME = "that is imported by a computed name"
+COPIED = "copy the text into a constant or a file of the program"
+PLAIN = "write the text as it is, as a constant or in a file of the program"
 ORIGINS: tuple[tuple[Callable[[str], bool], str, str], ...] = (
-    (is_foreign, "another package", "copy the text into a constant or a file of the program"),
+    (is_foreign, "another package", COPIED),
     (
         lambda name: name.startswith("configparser."),
         "an INI file",
@@ -1290,11 +1363,32 @@ ORIGINS: tuple[tuple[Callable[[str], bool], str, str], ...] = (
     (lambda name: name.startswith(DATABASES), "a database", "keep the text in a constant or a file of the program"),
     (
         lambda name: name.endswith("import_module"),
-        "a module that is imported by a computed name",
+        f"a module {BY_COMPUTED_NAME}",
         "import the module by a statement",
     ),
+    (lambda name: name == "exec", "code in a text", PLAIN),
 )
 """What makes a text that the source does not hold, by the maker's name; where it comes from, and the way out."""
+FIXED: tuple[tuple[Callable[[str], bool], str, str], ...] = (
+    (lambda name: name.startswith((*DECODERS, *LOADERS)), "a decoder", PLAIN),
+    (
+        lambda name: name.startswith(NETWORK),
+        "the network",
+        COPIED,
+    ),
+    (
+        lambda name: name.startswith("subprocess."),
+        "another program",
+        COPIED,
+    ),
+    (
+        lambda name: name.startswith("importlib.metadata."),
+        "another package",
+        COPIED,
+    ),
+    (lambda name: name == "eval", "code in a text", PLAIN),
+)
+"""What makes of constants a text that the source does not hold."""
 
 
 def shorten_source(node: ast.AST) -> str:

@@ -3856,6 +3856,13 @@ def test_a_module_that_is_imported_by_a_computed_name_is_opaque(write: Write, na
     )
 
 
+def test_a_function_with_the_name_of_a_method_of_texts_is_not_called_by_it(write: Write) -> None:
+    chat = "def split(name):\n    kind, model = name.split('/', 1)\n    return ChatOpenAI(model=model)\n\n\ndef chat"
+    graph = GRAPH.replace("def chat", chat).replace("llm.invoke", "split('a/gpt-4o').invoke")
+    write("app.py", f"PROMPT = 'You help.'\n{graph.replace('llm = ', '')}")
+    assert [model.names for model in read_program("app:graph").models if model.line > 6] == [("a/gpt-4o",)]
+
+
 @pytest.mark.parametrize("made", ["[text for lang, text in PAIRS if lang == LANG][0]", "[*other.MORE, *TEXTS][0]"])
 def test_no_one_element_is_taken_of_a_list_whose_places_are_not_known(write: Write, made: str) -> None:
     pairs = "PAIRS = [('en', 'You help.'), ('de', 'Du hilfst.')]\nTEXTS = ['You help.', 'Du hilfst.']\n"

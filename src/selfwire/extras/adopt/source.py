@@ -1069,8 +1069,12 @@ class Program(ProgramFiles):
 
     def _list_callers(self, function: Function, name: str) -> Iterator[Traced]:
         """List the calls that may be of a function of a name."""
+        is_method = isinstance(self.parents.get(function), ast.ClassDef)
         for found in (call for part in (name, *PARTIALS) for call in self.calls.get(part, ())):
-            if not (is_super_method(found.node) and self.is_inside(found.node, function)):  # a base class's method
+            if is_super_method(found.node) and self.is_inside(found.node, function):
+                continue  # a base class's method
+            is_of_text = hasattr(str, name) and not is_method and isinstance(found.node.func, ast.Attribute)
+            if not is_of_text or self.find_called(function, found.node, found.at):  # as in name.split("/")
                 yield found
 
     def _list_calls_of_partial(self, partial: ast.Call) -> Iterator[tuple[ast.Call, Surroundings, ast.Call]]:

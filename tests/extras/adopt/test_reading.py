@@ -3863,6 +3863,31 @@ def test_a_function_with_the_name_of_a_method_of_texts_is_not_called_by_it(write
     assert [model.names for model in read_program("app:graph").models if model.line > 6] == [("a/gpt-4o",)]
 
 
+@pytest.mark.parametrize(
+    ("made", "texts"),
+    [
+        ("list(PARTS)[0]", ["Be kind."]),
+        ("tuple(PARTS)[-1]", ["Be short."]),
+        ("list({'a': 'Be kind.'}.values())[0]", ["Be kind."]),
+        ("list(chain(PARTS, ['Be plain.']))[2]", ["Be plain."]),
+        ("(PARTS + ['Be plain.'])[2]", ["Be plain."]),
+        ("sorted(PARTS)[0]", ["Be kind.", "Be short."]),
+        ("list(reversed(PARTS))[0]", ["Be kind.", "Be short."]),
+        ("next(reversed(PARTS))", ["Be kind.", "Be short."]),
+        ("[*reversed(PARTS)][0]", ["Be kind.", "Be short."]),
+        ("list(filter(None, PARTS))[0]", ["Be kind.", "Be short."]),
+        ("random.sample(PARTS, 1)[0]", ["Be kind.", "Be short."]),
+        ("''\nPARTS.reverse()\nPROMPT = PARTS[0]", ["Be kind.", "Be short."]),
+        ("''\nPARTS.sort(key=len)\nPROMPT = PARTS[0]", ["Be kind.", "Be short."]),
+        ("''\nrandom.shuffle(PARTS)\nPROMPT = PARTS[0]", ["Be kind.", "Be short."]),
+    ],
+)
+def test_an_element_is_taken_of_what_a_call_makes_of_a_list(write: Write, made: str, texts: list[str]) -> None:
+    head = "import random\nfrom itertools import chain\n\nPARTS = ['Be kind.', 'Be short.']\n"
+    write("app.py", f"{head}PROMPT = {made}\n{GRAPH}")
+    assert ["".join(text.pieces) for text in read_program("app:graph").texts] == texts
+
+
 @pytest.mark.parametrize("made", ["[text for lang, text in PAIRS if lang == LANG][0]", "[*other.MORE, *TEXTS][0]"])
 def test_no_one_element_is_taken_of_a_list_whose_places_are_not_known(write: Write, made: str) -> None:
     pairs = "PAIRS = [('en', 'You help.'), ('de', 'Du hilfst.')]\nTEXTS = ['You help.', 'Du hilfst.']\n"

@@ -110,6 +110,10 @@ MOST_ROUNDS = 8
 """Rounds of a loop that are followed one after another."""
 MANY = 8
 """Values of one name in one place from which on they are traced from the first on."""
+CHOOSING = ("filter", "islice", "sample", "choices")
+"""Functions that take some elements of a collection."""
+MOVING = ("sorted", "reversed", "set", "frozenset", "cycle", *CHOOSING)
+"""Functions that give the elements of a collection in other places."""
 MOST_LISTS = 100_000
 """Collections whose elements are listed before a program is refused; ordinary ones have fewer than a hundred."""
 PATIENCE = 20_000
@@ -117,6 +121,22 @@ PATIENCE = 20_000
 DEEPEST = 60
 """Steps after which tracing gives up."""
 Found = TypeVar("Found")
+
+
+def list_taken(made: Any) -> list[ast.expr]:
+    """List the collections whose elements another is made of."""
+    if isinstance(made, ast.Call):
+        return made.args if get_last_name(made.func) in LISTS else []
+    if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Add):
+        return [made.left, made.right]
+    return [part.value for part in getattr(made, "elts", ()) if isinstance(part, ast.Starred)]
+
+
+def get_moved(call: ast.Call) -> ast.expr | None:
+    """Get the collection of `items.reverse()`, `items.sort()` or `shuffle(items)`."""
+    if get_last_name(call.func) == "shuffle":
+        return call.args[0] if call.args else None
+    return call.func.value if isinstance(call.func, ast.Attribute) else None
 
 
 def end_circles(empty: Found) -> Callable[[Callable[..., Found]], Callable[..., Found]]:
@@ -162,6 +182,7 @@ class Program(ProgramFiles):
         settled: expressions that `take_apart` made, with the values that they are made of in their surroundings.
         taken: items of collections that are loaded from files.
         cut_from: calls that cut constants out of a text, by the constant.
+        moved: collections whose elements code moves in place, and how many calls do.
         list_globbed: lists the files of `folder.glob(pattern)`.
         list_loaded: lists the keys, or the indices, of what is loaded from a YAML, JSON or TOML file.
         read_strings: reads the texts that an expression may be; () if there may be others.
@@ -185,6 +206,7 @@ class Program(ProgramFiles):
         self.positional: dict[Any, ast.Tuple] = {}
         self.taken: set[ast.expr] = set()
         self.cut_from: dict[ast.expr, Traced] = {}
+        self.moved: tuple[int, set[Any]] = (0, set())
         self.passed: dict[tuple[ast.AST, Any], ast.expr] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
         self.load_value: Callable[[ast.expr, Surroundings], Any] = lambda node, at: None
@@ -701,8 +723,10 @@ class Program(ProgramFiles):
             yield from (found for part in inner for found in self._iterate_all([part.node], part.at))
         elif name == "repeat":
             yield from (Traced(part, at) for part in given[:1])
-        elif name in LISTS:
-            yield from self._iterate_all(given if name == "chain" else given[:1], at)
+        elif name in LISTS or name in CHOOSING:
+            yield from self._iterate_all(
+                given if name == "chain" else given[-1:] if name == "filter" else given[:1], at
+            )
         elif name in ("zip", "pairwise", "enumerate") and given:
             yield from self._iterate_together(
                 name, [*given, *(part.value for part in node.keywords if part.arg == "start")], at
@@ -765,13 +789,32 @@ class Program(ProgramFiles):
                     return False
             elif name in ("cycle", "repeat"):
                 return False
-            parts: Sequence[ast.expr] = made.args if name in LISTS else getattr(made, "elts", ())
-            inner = parts if name in LISTS else [part.value for part in parts if isinstance(part, ast.Starred)]
-            if not all(self._has_end(part, found.at) for part in inner):
+            if not all(self._has_end(part, found.at) for part in list_taken(made)):
                 return False
             if isinstance(made, Outside):
                 return False
         return True
+
+    @end_circles(True)
+    def _keeps_places(self, node: ast.expr, at: Surroundings) -> bool:
+        """Whether the elements of a collection stand where the source shows them."""
+        for found in self.trace(node, at):
+            made, name = found.node, get_last_name(getattr(found.node, "func", None))
+            if name in MOVING or made in self._list_moved():
+                return False
+            if not all(self._keeps_places(part, found.at) for part in list_taken(made)):
+                return False
+        return True
+
+    def _list_moved(self) -> set[Any]:
+        """List the collections whose elements `reverse`, `sort` or `shuffle` move in place."""
+        calls = [call for name in ("reverse", "sort", "shuffle") for call in self.calls.get(name, ())]
+        if len(calls) != self.moved[0]:
+            self.moved = (len(calls), set())  # those inside itself find none
+            owners = [(get_moved(call.node), call.at) for call in calls]
+            found = {value.node for part, at in owners if part is not None for value in self.trace(part, at)}
+            self.moved = (len(calls), found)
+        return self.moved[1]
 
     def _list_letters(self, node: ast.expr, at: Surroundings) -> list[Any]:
         """List the letters of a text."""
@@ -1694,12 +1737,15 @@ class Program(ProgramFiles):
         """Find the values that a dict or list has under a key; all, where the key is not known."""
         node = base.node
         is_sum = isinstance(node, ast.List | ast.Tuple) and any(isinstance(part, ast.Starred) for part in node.elts)
-        if is_sum or isinstance(node, ast.ListComp):
+        is_made = isinstance(node, ast.Call) and get_last_name(node.func) in (*LISTS, *CHOOSING)
+        is_made |= isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+        if is_sum or isinstance(node, ast.ListComp) or (is_made and not isinstance(key, str)):
             parts = [part for part in self.iterate(base) if isinstance(part, Traced)]
-            is_placed = isinstance(key, int) and self._has_end(node, base.at)
+            is_placed = isinstance(key, int) and self._has_end(node, base.at) and self._keeps_places(node, base.at)
             yield from parts[key:][:1] if is_placed else parts
             return
         if isinstance(node, ast.List | ast.Tuple):
+            key = key if key is None or self._keeps_places(node, base.at) else None
             if key is None or (isinstance(key, int) and -len(node.elts) <= key < len(node.elts)):
                 yield from (Traced(part, base.at) for part in (node.elts if key is None else [node.elts[key]]))
             return
@@ -1862,7 +1908,7 @@ class Program(ProgramFiles):
         is_searched = any(
             isinstance(found.node, ast.GeneratorExp) or get_last_name(getattr(found.node, "func", None)) == "cycle"
             for found in made
-        )
+        ) or not self._keeps_places(node.args[0], at)
         parts = [part for part in self._iterate_all(node.args[:1], at) if isinstance(part, Traced)]
         chosen = [*(parts if is_searched else parts[:1]), *(Traced(part, at) for part in node.args[1:])]
         return [*self._trace_all(iter(chosen))] if parts else []

@@ -317,7 +317,7 @@ def test_the_command_checks_writes_and_keeps(page: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(page.parent / "rows")
     for arguments, message in (
         (("--check",), "name the pages"),
-        ((), "--check, --write or --lock"),
+        ((), "--check or --write"),
         (("--keep", "x", "--check"), "goes with --out"),
         (("--keep", str(page), "--out", "y"), "no file of results"),
     ):

@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A fault of a page: tables that differ from their rows, or numbers without a source."""
+    """A fault of a page: tables that differ from their rows."""
 
     page: Path
     where: str
@@ -129,24 +129,6 @@ def fill_page(page: Path) -> str:
 
 def _drop_code(text: str) -> str:
     return CODE.sub("", text)
-
-
-def split_sections(text: str) -> list[str]:
-    """Parts of a page without code, each with the heading that it begins with."""
-    return re.split(r"^(?=#+ )", text, flags=re.MULTILINE)
-
-
-def get_title(section: str) -> str:
-    """A section's heading, or its first line."""
-    return section.partition("\n")[0].strip("# ")
-
-
-def list_settings(kind: str, options: str) -> list[str]:
-    """Numbers among the parameters of a world whose table this is."""
-    if kind != "world":
-        return []
-    given = dict(part.split("=", 1) for part in options.split())
-    return re.findall(r"\d+(?:\.\d+)?", load_world(given["method"], given["name"]).parameters.model_dump_json())
 
 
 def read_page(page: Path) -> str:

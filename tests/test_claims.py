@@ -8,16 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from selfwire.cli.app import build
 from selfwire.core.errors import ConfigError
 from selfwire.evolvers import gate
 from selfwire.extras.lab import result_pages
-from selfwire.extras.lab.claims import check_claims, digest, list_locked_pages, lock_claims
 from selfwire.extras.lab.result_pages import check_pages, fill_page
+from tests import claims
+from tests.claims import check_claims, digest, list_locked_pages, lock_claims
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[1]
 TEXT = """# Results
 
 One agent scores 0.25, and HiVA gains +0.63 [+0.51, +0.76] on it. The price of a call is at most 0.05.
@@ -164,32 +163,31 @@ def test_a_hint_names_the_cells_with_the_number(page: Path) -> None:
 
 
 def test_a_lock_that_cannot_be_read_is_an_error_in_words(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="`selfwire results --lock` writes it"):
+    with pytest.raises(ConfigError, match=r"`python -m tests.claims --lock` writes it"):
         list_locked_pages(tmp_path / "claims.lock")
 
 
-def test_the_command_checks_and_locks(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_checks_and_locks(
+    page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def invoke(*arguments: str) -> tuple[int, str]:
-        done = CliRunner().invoke(build(), ["results", *arguments])
-        return done.exit_code, done.output
+        return claims.main(arguments), capsys.readouterr().out
 
     monkeypatch.chdir(page.parents[1])
-    assert invoke("--check") == (0, "1 pages, 0 differences\n")
-    assert invoke("--check", str(page)) == (0, "1 pages, 0 differences\n")
+    assert invoke() == (0, "1 pages, 0 differences\n")
     page.write_text(page.read_text().replace("half of 8", "twice 8"))
-    code, said = invoke("--check", "docs/page.md")
+    code, said = invoke()
     assert code == 1
     assert "not locked: It takes 4 tasks (`--tasks 4`), twice 8." in said
     assert invoke("--lock") == (0, "locked: It takes 4 tasks (`--tasks 4`), twice 8.\n1 pages, 0 differences\n")
     assert digest("It takes 4 tasks (`--tasks 4`), twice 8.") in (page.parent / "claims.lock").read_text()
-    assert invoke("--check")[0] == 0
-    page.write_text(page.read_text().replace("scores 0.25", "scores 0.35"))
+    assert invoke() == (0, "1 pages, 0 differences\n")
+    page.write_text(page.read_text().replace("| single | 0.25 ", "| single | 0.26 "))
+    assert "docs/page.md, tables:" in invoke()[1]
+    page.write_text(fill_page(page).replace("scores 0.25", "scores 0.35"))
     code, said = invoke("--lock")
     assert code == 1
     assert "the text does not say '0.25'" in said
-    code, said = invoke("--check", "--lock")
-    assert code != 0
-    assert "--check, --write or --lock" in said
 
 
 @pytest.fixture(scope="module")

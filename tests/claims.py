@@ -1,4 +1,4 @@
-"""Sentences of pages, held to the rows and the code that they speak of.
+"""Sentences of our pages, held to the rows and the code that they speak of: `python -m tests.claims [--lock]`.
 
 A claim is a sentence, a heading or a row of a table that holds a number, a comparing word or a word for an order,
 outside blocks of code and computed tables. A lock lists a digest of each, so that no claim changes unseen. And each
@@ -31,6 +31,8 @@ import inspect
 import math
 import operator
 import re
+import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -41,18 +43,10 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from selfwire.cli import output
 from selfwire.core.errors import ConfigError, ToolError
 from selfwire.extras.lab.ablation.rows import read_study
-from selfwire.extras.lab.result_pages import (
-    CODE,
-    TABLE,
-    Mismatch,
-    get_title,
-    list_settings,
-    read_page,
-    split_sections,
-)
+from selfwire.extras.lab.result_pages import CODE, TABLE, Mismatch, check_pages, read_page
+from selfwire.extras.lab.worlds.catalogue import load_world
 from selfwire.tools.calculator import calculate
 
 LOCK = Path("docs/claims.lock")
@@ -127,11 +121,28 @@ class _Section:
     def list_bound(self) -> set[str]:
         """Numbers that have a source."""
         code = [text.replace("=", " ") for text in re.findall(r"`[^`]+`", self.text)]
-        settings = [figure for match in TABLE.finditer(self.text) for figure in list_settings(match[2], match[3])]
+        settings = [figure for match in TABLE.finditer(self.text) for figure in _list_settings(match[2], match[3])]
         percent = [f"{100 * float(figure):g}" for figure in settings]
         listed = [listed for kind, listed in _MARK.findall(self.text) if kind != "claims"]
         lines = [mark["left"] or "" for mark in map(_LINE.fullmatch, self.list_lines()) if mark]
         return {*_list_figures("\n".join((*code, *settings, *percent, *listed, *lines)))}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check tables and claims of the pages below this folder, if asked after locking the claims; print what differs."""
+    parser = ArgumentParser(prog="python -m tests.claims", description="Check tables and claims of the pages here.")
+    parser.add_argument("--lock", action="store_true", help="first lock the claims as they stand, and print new ones")
+    if parser.parse_args(arguments).lock:
+        named = [Path("README.md"), *sorted(Path("docs").glob("*.md")), *sorted(Path("docs/papers").glob("*.md"))]
+        locked = list_locked_pages(LOCK) if LOCK.exists() else []
+        for claim in lock_claims([*dict.fromkeys((*locked, *filter(Path.exists, named)))], LOCK):
+            print(f"locked: {claim}")  # noqa: T201
+    pages = list_locked_pages(LOCK)
+    found = [*check_pages(pages), *check_claims(pages, LOCK)]
+    for fault in found:
+        print(f"{fault.page}, {fault.where}:\n{fault.text}\n")  # noqa: T201
+    print(f"{len(pages)} pages, {len(found)} differences")  # noqa: T201
+    return bool(found)
 
 
 def check_claims(pages: Sequence[Path], lock: Path) -> list[Mismatch]:
@@ -159,12 +170,12 @@ def lock_claims(pages: Sequence[Path], lock: Path) -> list[str]:
     """Write the digests of all claims of the pages into the lock; claims that it did not have.
 
     Raises:
-        ConfigError: as `check_claims`, or the lock cannot be written.
+        ConfigError: as `check_claims`.
     """
     sections = [section for page in pages for section in _read_sections(page, lock)]
     known = {claim for claims in (_read_lock(lock) if lock.exists() else {}).values() for claim in claims}
     lines = [f"{key}: {' '.join(digests)}\n" for key, digests in _list_digests(sections).items() if digests]
-    output.write_text(lock, "".join(lines), "the lock")
+    lock.write_text("".join(lines), encoding="utf-8")
     return [claim for section in sections for claim, _ in section.list_claims() if digest(claim) not in known]
 
 
@@ -194,7 +205,9 @@ def _read_lock(lock: Path) -> dict[str, list[str]]:
     try:
         lines = lock.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the lock {lock} cannot be read: {error}; `selfwire results --lock` writes it") from None
+        raise ConfigError(
+            f"the lock {lock} cannot be read: {error}; `python -m tests.claims --lock` writes it"
+        ) from None
     return {key: digests.split() for key, _, digests in (line.rpartition(": ") for line in lines)}
 
 
@@ -204,9 +217,10 @@ def _read_sections(page: Path, lock: Path) -> Iterator[_Section]:
         raise ConfigError(f"the page {page} does not lie in {root}, whose claims {lock} locks")
     text = CODE.sub(lambda code: f"<!-- given: {' '.join(_list_figures(code[0]))} -->\n", read_page(page))
     all_from_paper = re.search(r"<!-- paper \w+ \[page\] -->", text) is not None
-    for part in split_sections(text):
+    for part in re.split(r"^(?=#+ )", text, flags=re.MULTILINE):
         cells = [cell for match in TABLE.finditer(part) for cell in _read_table(page, match)]
-        key = f"{page.resolve().relative_to(root).as_posix()} # {get_title(part)}"
+        title = part.partition("\n")[0].strip("# ")
+        key = f"{page.resolve().relative_to(root).as_posix()} # {title}"
         yield _Section(page, key, part, cells, all_from_paper)
 
 
@@ -236,6 +250,14 @@ def _read_table(page: Path, table: re.Match[str]) -> Iterator[_TableCell]:
     if table[2] == "ablation":
         for measured in read_study(page.parent / re.findall(r"rows=(\S+)", table[3])[0])[1]:
             yield _TableCell(files, (f"{measured.variant}, seed {measured.seed}",), "after", f"{measured.after}")
+
+
+def _list_settings(kind: str, options: str) -> list[str]:
+    """Numbers among the parameters of a world whose table this is."""
+    if kind != "world":
+        return []
+    given = dict(part.split("=", 1) for part in options.split())
+    return re.findall(r"\d+(?:\.\d+)?", load_world(given["method"], given["name"]).parameters.model_dump_json())
 
 
 def _list_figures(text: str) -> list[str]:
@@ -373,3 +395,7 @@ def _compute(formula: str) -> float:
         return float(_OPERATORS[sign](calculate(left), calculate(right)) if sign else calculate(left))
     except ToolError as error:
         raise ConfigError(f"{formula!r} cannot be computed: {error}") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

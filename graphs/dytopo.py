@@ -51,7 +51,6 @@ from selfwire.evolvers.dytopo.turns import WorkerTurn
 from selfwire.graphs.build import make_build
 from selfwire.graphs.checkpoints import get_interrupts
 from selfwire.graphs.machine import (
-    DETACHED,
     END,
     START,
     Ctx,
@@ -224,7 +223,6 @@ figure.add_edge("conclude", END)
 DYTOPO = figure.compile("dytopo")
 USUAL_ROUNDS = 4
 """Rounds of a question that may take ten: the manager ends most runs earlier."""
-STEPS_PER_ROUND = 4
 
 
 def make_agents(state: DytopoState, ctx: Ctx[DytopoConfig]) -> DytopoAgents:
@@ -460,14 +458,7 @@ class Dytopo(Method[DytopoConfig]):
             stopped = state.after(state.update(answer=answer, error=None, stopped="stopped"))
             return Report.of(stopped.channels).trajectory(question, team.fingerprint, ctx.at.sample)
 
-        limit = STEPS_PER_ROUND * ctx.options.rounds + STEPS_PER_ROUND
-        final = await run_graph(
-            DYTOPO,
-            DytopoState,
-            ctx.with_question(team, question),
-            {**DETACHED, "recursion_limit": limit},
-            so_far=build_partial_result,
-        )
+        final = await run_graph(DYTOPO, DytopoState, ctx.with_question(team, question), so_far=build_partial_result)
         return Report.of(final.channels)
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[DytopoConfig]) -> EvolveResult:

@@ -65,7 +65,6 @@ from selfwire.evolvers.router.reinforce import update_router
 from selfwire.evolvers.trajectory_text import describe_held_tools, render_agents
 from selfwire.graphs.build import make_build
 from selfwire.graphs.machine import (
-    DETACHED,
     END,
     START,
     Ctx,
@@ -300,7 +299,6 @@ figure.add_sequence([layers, evaluate, update_state])
 figure.add_conditional_edges("update_state", plan_or_conclude, ["plan", "conclude"])
 figure.add_node(conclude)
 figure.add_edge("conclude", END)
-STEPS_PER_STAGE = 5
 EVOMAS = figure.compile(METHOD)
 
 
@@ -449,7 +447,6 @@ class Evomas(Method[EvomasConfig]):
             EVOMAS,
             EvomasState,
             ctx.with_question(team, question),
-            {**DETACHED, "recursion_limit": STEPS_PER_STAGE * (ctx.options.stages + 1)},
             so_far=lambda state: build_partial_result(state, question),
         )
         return build_result(final, question)

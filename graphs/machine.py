@@ -635,14 +635,13 @@ class MethodGraph(Generic[StateT]):
 
 
 MOST_STEPS = 1000
-"""Limit of a figure's steps where a method gives none; no figure of the package comes near it."""
+"""Limit of a figure's steps, above those of every figure of the package, whose rounds or stages are at most 100."""
 
 
 async def run_graph(
     graph: Compiled,
     state: type[StateT],
     ctx: Ctx[Any],
-    config: RunnableConfig = DETACHED,
     so_far: Callable[[StateT], Trajectory | None] = lambda state: None,
     **given: Any,
 ) -> StateT:
@@ -659,7 +658,7 @@ async def run_graph(
     if ctx.start is not None and ctx.start.question is not None:
         given["question"] = ctx.start.question.input
     try:
-        bounded: RunnableConfig = {"recursion_limit": MOST_STEPS, **config}  # else the limit of a graph around this one
+        bounded: RunnableConfig = {**DETACHED, "recursion_limit": MOST_STEPS}  # else the limit of a graph around it
         async for channels in graph.astream(  # noqa: B007  # the last one is the result
             state.update(**given), bounded, context=ctx, stream_mode="values"
         ):

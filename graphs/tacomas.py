@@ -67,7 +67,6 @@ from selfwire.evolvers.tacomas.rounds import (
 from selfwire.evolvers.tacomas.work import get_members, name_nodes
 from selfwire.graphs.build import make_build
 from selfwire.graphs.machine import (
-    DETACHED,
     END,
     START,
     Ctx,
@@ -346,7 +345,6 @@ figure.add_conditional_edges("refine", round_or_end, ["round", END])
 TACOMAS = figure.compile(METHOD)
 USUAL_ROUNDS = 3
 """Rounds of a question that may take ten, offline: between 1 and 2 on archive, 4 or more on plancraft."""
-STEPS_PER_ROUND = 4
 
 
 class Tacomas(Method[TacomasConfig]):
@@ -436,7 +434,6 @@ class Tacomas(Method[TacomasConfig]):
                 TACOMAS,
                 TacomasState,
                 ctx.with_question(team, question),
-                {**DETACHED, "recursion_limit": STEPS_PER_ROUND * (options.rounds + 1)},
                 so_far=lambda state: build_partial_result(state, team, options),
             )
         except ModelError as error:

@@ -24,8 +24,8 @@ from selfwire.core.values import fingerprint, to_plain_json
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.extras.offline.wire import requested_schema
-from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import EvolveResult, Method, make_method
+from selfwire.graphs.machine import MOST_STEPS, Ctx
+from selfwire.graphs.method import EvolveResult, Method, find_method, make_method
 from selfwire.graphs.rollouts import RolloutContext, collect_rollouts, grade_trajectory
 from selfwire.graphs.team import LENIENT
 from selfwire.models.budget import Ledger
@@ -168,6 +168,13 @@ async def test_the_seed_workflow_is_valid_and_round_trips(name: str) -> None:
         assert {tool for agent in seed.agents for tool in agent.tools} <= set(ARCHIVE.toolbox if tools else ())
         assert Team.model_validate_json(seed.model_dump_json()) == seed
         assert made.method.adapt(seed).fingerprint == seed.fingerprint
+
+
+def test_no_question_can_take_more_steps_than_a_figure_may(name: str) -> None:
+    method = find_method(name)
+    bounds = method.config_type.model_fields[method.rounds].metadata if method.rounds else ()
+    most = max((bound.le for bound in bounds if hasattr(bound, "le")), default=1)
+    assert len(method.figure.steps) * (most + 1) <= MOST_STEPS
 
 
 async def test_a_seed_holds_nothing_that_its_toolbox_lacks_though_tools_are_wrapped_before_a_run(name: str) -> None:

@@ -27,7 +27,7 @@ from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import get_identity, make_chat_model, parse_models
 from selfwire.models.sync import run_sync
 from selfwire.store.journal import NullRecorder
-from selfwire.tools.own import refuse_missing_tools, refuse_unusable_tools
+from selfwire.tools.own import refuse_missing_tools
 
 if TYPE_CHECKING:
     from selfwire.store.library import Library
@@ -130,7 +130,6 @@ class MethodFactory(Generic[Config]):
             ConfigError: as `prepare`; or its agents hold tools that are not given, or its own cannot be called here.
         """
         team = self.prepare(team)
-        refuse_unusable_tools(team, self.toolbox)
         refuse_missing_tools(team, self.toolbox)
         return team
 

@@ -318,11 +318,6 @@ class _WorkerNode(Runnable[RoundState, dict[str, Any]]):
         return {"_said": {self.worker: turn.model_dump(mode="json")}}
 
 
-def make_named_seed(dytopo: "Dytopo", tools: Sequence[str], domain: str | None) -> Team:
-    """The team of a named domain."""
-    return dytopo.seed(tools, domain=domain)
-
-
 FIXED_HORIZON = {"halting": False, "rounds": 5}
 """How long the paper's baselines run, whatever they have found (App. D.1, Table 8)."""
 FEW_WORDS = {"words": 40, "manager": False, "rounds": 8}
@@ -388,7 +383,9 @@ class Dytopo(Method[DytopoConfig]):
     end_reasons = FrozenMap(END_REASONS)
     format_notes = staticmethod(format_notes)
     draw_run = staticmethod(draw_run)
-    seeds = NamedSeeds(tuple(DOMAINS), "domain", make_named_seed, propose_domain)
+    seeds = NamedSeeds(
+        tuple(DOMAINS), "domain", lambda dytopo, tools, domain: dytopo.seed(tools, domain=domain), propose_domain
+    )
     paper = (
         "Lu et al., *DyTopo: Dynamic Topology Routing for Multi-Agent Reasoning via Semantic Matching*, "
         "arXiv 2602.06039"

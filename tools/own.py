@@ -204,17 +204,21 @@ def find_missing_tools(team: Team, lent: Collection[str]) -> list[str]:
     return sorted(held.difference(lent, team.tools_by_name))
 
 
-def refuse_missing_tools(team: Team, lent: Collection[str]) -> None:
-    """Check that a run has all tools that a team's agents hold.
+def refuse_missing_tools(team: Team, lent: Collection[str], what: str = "the team", advice: str = "") -> None:
+    """Check that a run has all tools that a team's agents hold, and that the team's own can be called here.
+
+    Args:
+        what: the team in the message.
+        advice: ends the message: what lacks the tools, and what to do; by default for a call from Python.
 
     Raises:
-        ConfigError: it lacks one.
+        ConfigError: it lacks one, or `refuse_unusable_tools` refuses the team's own.
     """
+    refuse_unusable_tools(team, lent)
     if missing := find_missing_tools(team, lent):
-        raise ConfigError(
-            f"the team's agents hold {', '.join(missing)}, and the tools that are given are "
-            f"{', '.join(sorted(lent)) or 'none'}; pass the missing ones in tools"
-        )
+        given = ", ".join(sorted(lent)) or "none"
+        advice = advice or f", and the tools that are given are {given}; pass the missing ones in tools"
+        raise ConfigError(f"{what} holds {', '.join(missing)}{advice}")
 
 
 def refuse_unusable_tools(team: Team, lent: Collection[str]) -> None:

@@ -27,6 +27,11 @@ class TrivialRule:
     name: str
     answer: Callable[[str], str]
 
+    @property
+    def note(self) -> str:
+        """The note below a table that explains the baseline."""
+        return f"trivial baseline: {self.name}, without a model"
+
 
 @runtime_checkable
 class NeedsModel(Protocol):

@@ -16,11 +16,16 @@ from selfwire.core.trajectory import Step, ToolUse, Trajectory
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.extras.offline.wire import requested_schema
 from selfwire.graphs.hiva import build
-from selfwire.runs.open import refuse_missing_tools
 from selfwire.store.journal import Journal
 from selfwire.tools import own
 from selfwire.tools.calculator import CalculatorTool
-from selfwire.tools.own import JournalledTools, add_own_tools, find_missing_tools, record_tool_calls
+from selfwire.tools.own import (
+    JournalledTools,
+    add_own_tools,
+    find_missing_tools,
+    record_tool_calls,
+    refuse_missing_tools,
+)
 from tests.core.generators import SOURCES, make_tool, seed_team
 from tests.graphs.test_methods import TASKS, Bench, CountingChat
 from tests.sandboxed import needs_sandbox

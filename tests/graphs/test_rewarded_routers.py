@@ -21,6 +21,8 @@ from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.graphs import router as module
 from selfwire.graphs.router import LearnedRouter, RoutedTeam, describe_state
+from selfwire.tools.calculator import CalculatorTool
+from tests.core.generators import make_tool
 from tests.graphs.teams import topology
 
 ROLES = {"plan": "opens", "fish": "catches fish in the sea", "wood": "fells trees in the forest", "end": "sums up"}
@@ -313,8 +315,10 @@ def test_what_cannot_be_done_is_said_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no agent of this team has two successors"):
         RoutedTeam(team("plan>fish fish>wood wood>end"))
     sawyers = tuple(agent.replace(tools=("saw",)) for agent in team().agents)
-    with pytest.raises(ConfigError, match="agents hold saw, and the tools that are given are none"):
+    with pytest.raises(ConfigError, match="the team holds saw, and the tools that are given are none"):
         RoutedTeam(team().replace(agents=sawyers))
+    with pytest.raises(ConfigError, match="a tool 'calculator' of its own, and the run lends another of that name"):
+        RoutedTeam(team().replace(tools=(make_tool("calculator"),)), tools=[CalculatorTool()])
     for few in (["tech"], ["tech", "tech"], "tech", []):
         with pytest.raises(ConfigError, match="two or more different successors"):
             LearnedRouter(few)

@@ -40,7 +40,6 @@ from selfwire.graphs.method import find_method
 from selfwire.graphs.pruning import PruningConfig
 from selfwire.models.providers import ADDRESS, is_offline
 from selfwire.models.sync import run_sync
-from selfwire.runs.comparison import describe_trivial_baseline
 from selfwire.runs.estimates import estimate_evolution
 from selfwire.runs.evolution import (
     OpenEvolution,
@@ -467,7 +466,7 @@ def show_result(result: Evolution, run: OpenEvolution) -> None:
         out.print(f"\nteam {title} ({team.fingerprint})\n{topology.to_text(team.topology)}")
     out.print()
     has_trivial = any(line.info.name == TRIVIAL for line in result.systems)
-    notes = (describe_trivial_baseline(run.benchmark.baseline),) if has_trivial else ()
+    notes = (run.benchmark.baseline.note,) if has_trivial else ()
     output.print_table(result.table._replace(notes=notes))
     for what, estimate in (("evolved - seed", result.gain), ("evolved - single agent", result.over_single)):
         if estimate is not None:

@@ -259,7 +259,7 @@ class TextLayer:
         """
         given, loose = dict[str, list[str]](), list[str]()
         for message in messages:
-            for text in _list_texts(message):
+            for text in list_message_texts(message):
                 whole = self._whole_after.get(text.strip()) if message.type == "system" else None
                 found = [*self._find_inside(text)] if whole is None else [(whole, list[str]())]
                 loose += [text] if not found and message.type == "human" else []
@@ -548,7 +548,8 @@ def _join_pieces(parts: Sequence[str | int]) -> list[str]:
     return pieces
 
 
-def _list_texts(message: BaseMessage) -> Iterator[str]:
+def list_message_texts(message: BaseMessage) -> Iterator[str]:
+    """List the texts of a message's content, which may be a list of blocks."""
     blocks: Any = [message.content] if isinstance(message.content, str) else message.content
     for block in blocks:
         text = block if isinstance(block, str) else block.get("text")

@@ -11,7 +11,6 @@ from typing import Any
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import is_graph
 from selfwire.core.values import format_count, is_id
-from selfwire.evals.benchmarks.benchmark import TrivialRule
 from selfwire.evals.table import (
     SOLVED,
     ResultTable,
@@ -159,11 +158,6 @@ def describe_models(run: OpenEvaluation) -> str:
     return "models of its own" if all(own) else f"{model}, graphs with models of their own" if any(own) else model
 
 
-def describe_trivial_baseline(rule: TrivialRule) -> str:
-    """Write the note below a table that explains the trivial baseline of a benchmark."""
-    return f"trivial baseline: {rule.name}, without a model"
-
-
 def _conditions(run: OpenEvaluation, lines: Sequence[SystemSummary], against: SystemSummary) -> str:
     request = run.request
     cap = f"at most {request.calls_per_task} calls per task" if request.calls_per_task else "no cap of calls"
@@ -179,7 +173,7 @@ def _conditions(run: OpenEvaluation, lines: Sequence[SystemSummary], against: Sy
 
 
 def _remarks(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> Iterator[str]:
-    yield describe_trivial_baseline(run.benchmark.baseline)
+    yield run.benchmark.baseline.note
     for line in lines:
         if line.errors:
             yield f"{line.info.name}: {format_count(line.errors, 'error')}, such as {shorten(line.fault, FAULT)}"

@@ -499,7 +499,7 @@ def resume_evaluation(
     """
     path = get_run_folder(home, run) / JOURNAL
     refuse_foreign_run(path, load_request(path, EvaluateSpec, "eval", "compare"), changes)
-    plan = replace(_load_plan(path, home, changes), retry_failed=changes.retry_failed)
+    plan = replace(load_plan(path, home, changes), retry_failed=changes.retry_failed)
     merge_leftover_shards(run, home)  # another command's run has been refused by now
     return plan.resume(path, retry_failed=changes.retry_failed)
 
@@ -538,16 +538,12 @@ def _list_agreed_graphs(request: EvaluateSpec, home: Path | None, given: Given) 
     return found
 
 
-def load_plan(run: str, home: Path | None) -> EvaluationPlan:
-    """Load the plan of a run that has started; nothing is written.
+def load_plan(path: Path, home: Path | None, changes: ResumeChanges = ResumeChanges()) -> EvaluationPlan:
+    """Load the plan of a run that has started from its journal; nothing is written.
 
     Raises:
         JournalError: it is not an evaluation.
     """
-    return _load_plan(get_run_folder(home, run) / JOURNAL, home)
-
-
-def _load_plan(path: Path, home: Path | None, changes: ResumeChanges = ResumeChanges()) -> EvaluationPlan:
     return make_plan(with_changes(load_request(path, EvaluateSpec), changes), path, home)
 
 

@@ -76,7 +76,6 @@ from selfwire.runs.open import (
     find_teams_of,
     load_models,
     make_seed,
-    refuse_missing_tools,
     refuse_other_method,
     refuse_unreadable_memory,
     require_saved,
@@ -109,7 +108,7 @@ from selfwire.runs.systems import load_noted_blobs
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import TEAM, Library, Version, open_library
-from selfwire.tools.own import JournalledTools
+from selfwire.tools.own import JournalledTools, refuse_missing_tools
 from selfwire.tools.ready import BENCHMARK, IN_PYTHON
 
 TEST_COLUMNS = (
@@ -452,7 +451,7 @@ def validate_request(
         *bench.notes,
         *models.notices,
         *describe_gate(request),
-        *describe_models(request, seed, _list_unpriced(request, model)),
+        *explain_unused_models(request, seed, _list_unpriced(request, model)),
         *taken,
     )
     return EvolutionPlan(request, home, models, notices, bench, tasks, seed, given=given)
@@ -476,8 +475,8 @@ def _list_unpriced(request: EvolveSpec, model: MeteredModel) -> list[str]:
     return [name for name in model.unpriced if name in given]
 
 
-def describe_models(request: EvolveSpec, seed: Team, unpriced: Sequence[str]) -> tuple[str, ...]:
-    """Describe why no agent will be given another of the models that were named; empty where one may be.
+def explain_unused_models(request: EvolveSpec, seed: Team, unpriced: Sequence[str]) -> tuple[str, ...]:
+    """Explain why no agent will be given another of the models that were named; empty where one may be.
 
     Args:
         unpriced: models whose price is needed to compare dollars, and is not known.

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from inspect import isclass
@@ -42,7 +42,7 @@ from selfwire.models.sync import run_sync
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, RunSpec, require_names
 from selfwire.store.journal import Journal
 from selfwire.store.library import TEAM, Library, Version, home_folder, open_library
-from selfwire.tools.own import find_missing_tools, give_tools, refuse_unusable_tools
+from selfwire.tools.own import give_tools
 from selfwire.tools.ready import IN_PYTHON, load_tools, make_toolbox
 
 Tasks = Sequence[Task | Mapping[str, Any]] | str | Path
@@ -606,21 +606,6 @@ def describe_lending(names: str) -> str:
     if names:
         return f"lend the tools with --tools {shlex.quote(names)}"
     return "lend the tools with --tools, or take the benchmark that it was made for"
-
-
-def refuse_missing_tools(team: Team, tools: Collection[str], what: str, advice: str) -> None:
-    """Refuse a team whose tools are missing here, or whose own tools cannot be called here.
-
-    Args:
-        what: the team in the message.
-        advice: ends the message: what lacks the tools, and what to do.
-
-    Raises:
-        ConfigError: its agents hold others, or `refuse_unusable_tools` refuses its own.
-    """
-    refuse_unusable_tools(team, tools)
-    if missing := find_missing_tools(team, tools):
-        raise ConfigError(f"{what} holds {', '.join(missing)}{advice}")
 
 
 REQUESTS = 32

@@ -42,7 +42,6 @@ from selfwire.runs.open import (
     load_saved,
     load_to_ask,
     make_seed,
-    refuse_missing_tools,
     refuse_unreadable_memory,
 )
 from selfwire.runs.record import GRAPHS
@@ -51,6 +50,7 @@ from selfwire.store.files import encode_blob, find_blob, find_blob_references, l
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Library, Version, open_library
+from selfwire.tools.own import refuse_missing_tools
 from selfwire.tools.ready import end_servers
 
 PREFIX = "no-"

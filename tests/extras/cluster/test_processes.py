@@ -29,7 +29,7 @@ from selfwire.extras.cluster.shards import Shard
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import load_plan, resume_evaluation, start_evaluation
 from selfwire.runs.evolution import resume_evolution
-from selfwire.runs.record import ResumeChanges
+from selfwire.runs.record import JOURNAL, ResumeChanges
 from selfwire.runs.spec import EvaluateSpec, Models, PreEvolutionSpec
 from selfwire.runs.systems import BLOBS, LoadedTeam, load_noted_teams, note_teams
 from selfwire.store import files
@@ -125,7 +125,8 @@ def test_weights_come_with_a_run_s_workflows_unless_they_were_changed(
 
 def make_shard(home: Path, name: str, most: int) -> tuple[Shard, list[str]]:
     """A shard of a run, with some of its tasks."""
-    shard, plan = Shard("r", name, 0, home, f"r/{name}"), load_plan("r", home)
+    shard = Shard("r", name, 0, home, f"r/{name}")
+    plan = load_plan(home / "runs" / "r" / JOURNAL, home)
     tasks = plan.tasks[:most]
     part = replace(plan, workflows={name: plan.workflows[name]}, tasks=tasks, is_part=True)
     part.create_journal(shard.own, shard.run).close()

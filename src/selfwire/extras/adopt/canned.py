@@ -26,6 +26,8 @@ from langchain_core.tools import BaseTool
 from langchain_core.tools.base import _format_output
 from pydantic import BaseModel, TypeAdapter
 
+from selfwire.models.text_layer import list_message_texts
+
 PLAIN = "A canned reply."
 RESULT = "A canned result."
 DEEPEST = 6
@@ -124,7 +126,7 @@ class CannedReplies:
 
     def _answer(self, messages: Sequence[BaseMessage], given: Mapping[str, Any], manager: Any) -> AIMessage:
         node = _find_node(getattr(manager, "metadata", None) or {})
-        texts = tuple((message.type, text) for message in messages for text in _list_texts(message))
+        texts = tuple((message.type, text) for message in messages for text in _list_sent(message))
         schemas = tuple(text for name in SCHEMAS for text in _list_strings(given.get(name)))
         self._report(CannedRequest(node, texts, schemas))
         if asked := given.get("response_format"):
@@ -310,12 +312,9 @@ def _list_strings(found: Any) -> Iterator[str]:
             yield from _list_strings(part)
 
 
-def _list_texts(message: BaseMessage) -> Iterator[str]:
-    blocks: Any = [message.content] if isinstance(message.content, str) else message.content
-    for block in blocks:
-        text = block if isinstance(block, str) else block.get("text")
-        if isinstance(text, str) and not (isinstance(message, ToolMessage) and text == RESULT):
-            yield text
+def _list_sent(message: BaseMessage) -> list[str]:
+    """List the texts of a message but the results of canned tools."""
+    return [text for text in list_message_texts(message) if not (isinstance(message, ToolMessage) and text == RESULT)]
 
 
 def _list_objects(text: str) -> Iterator[dict[str, Any]]:

@@ -94,7 +94,7 @@ def run_on_workers(
     try:
         with _share_budget(run, address), open_workers(options) as tasks.executor:
             run.evolve(run_all=partial(_evolve, run, tasks.executor, settings, on_event))
-            plan = load_plan(run.run, home)
+            plan = load_plan(run.folder / JOURNAL, home)
             run.get_rollout_runner = lambda system: _make_runner(run, plan, system, tasks, settings)
             return run_sync(_measure(run, on_event))
     finally:

@@ -146,7 +146,12 @@ def print_table(out: Console, title: str, rows: Sequence[Row]) -> None:
 
 
 def keep_lines(rows: Sequence[Row], file: Path) -> None:
+    """Write rows as lines of JSON."""
+    keep_table(make_lines(rows), file)
+
+
+def keep_table(lines: Sequence[Line], file: Path) -> None:
     """Write the lines as JSON below the code that made them, for a table of kind `cells` on a page of docs."""
-    lines = (find_code_version().model_dump(), *make_lines(rows))
-    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+    head = find_code_version().model_dump()
+    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in (head, *lines))
     file.write_text(text, encoding="utf-8")

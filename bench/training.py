@@ -1,7 +1,7 @@
 """Rows of a table of training: score, tokens and teams of evolutions, by quarter or by quarter and type of question.
 
-An evolution that a comparison began is named as LABEL=COMPARISON/evolved/SYSTEM, such as
-`"hera on archive"=.selfwire/runs/compare-archive-1f/evolved/hera`; its runs on train tasks are read, and no model is
+An evolution that a comparison began is named as COMPARISON/evolved/SYSTEM, and one of several with a label before, such
+as `"hera on archive=.selfwire/runs/compare-archive-1f/evolved/hera"`; its runs on train tasks are read, and no model is
 asked.
 """
 
@@ -32,11 +32,11 @@ def measure_evolution(folder: Path) -> RunMetrics:
 
 
 def make_training_lines(label: str, found: RunMetrics, *, crossed: bool) -> Iterator[Line]:
-    """A line per quarter of training, or per quarter and type of question."""
+    """A line per quarter of training, or per quarter and type of question; without a label none names the evolution."""
     for group in found.crossed if crossed else found.phases:
         quarter, _, kind = group.name.partition(", ")
-        named = {"evolution": label, "quarter": quarter, **({"type of question": kind} if crossed else {})}
-        yield {**named, **_format_measures(group)}
+        names = {"evolution": label, "quarter": quarter, "type of question": kind}
+        yield {**{column: name for column, name in names.items() if name}, **_format_measures(group)}
 
 
 def _format_measures(group: MetricsRow) -> Line:
@@ -53,15 +53,18 @@ def _format_measures(group: MetricsRow) -> Line:
     }
 
 
+def _split_label(named: str) -> tuple[str, str, str]:
+    return named.partition("=") if "=" in named else ("", "", named)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the rows of some evolutions."""
     parser = ArgumentParser(prog="python -m bench.training", description="Write rows of a table of training.")
     parser.add_argument("file", type=Path)
-    parser.add_argument("evolutions", nargs="+", metavar="LABEL=COMPARISON/evolved/SYSTEM")
+    parser.add_argument("evolutions", nargs="+", metavar="[LABEL=]COMPARISON/evolved/SYSTEM")
     parser.add_argument("--crossed", action="store_true", help="each quarter by type of question")
     given = parser.parse_args(arguments)
-    named = [text.partition("=") for text in given.evolutions]
-    measured = [(label, measure_evolution(Path(folder))) for label, _, folder in named]
+    measured = [(label, measure_evolution(Path(folder))) for label, _, folder in map(_split_label, given.evolutions)]
     keep_table(
         [line for label, found in measured for line in make_training_lines(label, found, crossed=given.crossed)],
         given.file,

@@ -35,7 +35,7 @@ def page(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "docs" / "rows", tmp_path / "rows")
     page = tmp_path / "page.md"
     page.write_text(
-        "# Results\n\n<!-- table: systems rows=rows/compare-archive.jsonl against=single -->\n<!-- end of table -->\n\n"
+        "# Results\n\n<!-- table: systems rows=rows/compare-archive-200.jsonl against=single -->\n<!-- end of table -->\n\n"
         "One agent scores 0.25; `0.333` and [a link](x-0.123.md) are no results.\n"
     )
     page.write_text(fill_page(page))
@@ -64,7 +64,7 @@ def test_a_comment_in_a_block_of_code_is_an_example(page: Path) -> None:
 
 
 def test_a_changed_row_is_found(page: Path) -> None:
-    rows = page.parent / "rows" / "compare-archive.jsonl"
+    rows = page.parent / "rows" / "compare-archive-200.jsonl"
     head, *lines = rows.read_text().splitlines()
     changed = json.loads(lines[-1])
     changed["scores"] = [1.0] * len(changed["scores"])

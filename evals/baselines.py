@@ -21,6 +21,7 @@ from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
+from selfwire.core.text import mark_repeats
 from selfwire.core.topology import Edge, Node, Topology, make_chain
 from selfwire.core.trajectory import CUT, Message, Step, Trajectory
 from selfwire.core.usage import sum_usages
@@ -188,6 +189,18 @@ Nodes = Sequence[tuple[str, str]]
 """(node, agent) pairs."""
 
 
+def select_messages(inbox: Sequence[Message]) -> list[Message]:
+    """The messages that say something, with a remark instead of a long text that stands in an earlier one."""
+    shown = list[Message]()
+    for message in inbox:
+        text = message.text
+        for earlier in shown:
+            text = mark_repeats(text, earlier.text, f"(the same as that of {earlier.source})")
+        if text:
+            shown.append(message.replace(text=text))
+    return shown
+
+
 def make_voting_runner(act: AgentRunner) -> AgentRunner:
     """Make a runner that also runs the two kinds of agents without a model: openings and votes."""
 
@@ -198,7 +211,7 @@ def make_voting_runner(act: AgentRunner) -> AgentRunner:
             if not inbox:
                 raise ModelError("nobody has given an answer to vote on")
             return Step(node=scope.node, agent=agent.id, output=choose_by_vote([message.text for message in inbox]))
-        return await act(agent, question, [message for message in inbox if message.text], scope=scope)
+        return await act(agent, question, select_messages(inbox), scope=scope)
 
     return run
 
@@ -219,7 +232,7 @@ def make_refining_runner(act: AgentRunner) -> AgentRunner:
         if agent.id == "refine" and any(not text.strip() or NO_FAULT.fullmatch(text) for text in texts[1:]):
             faultless.add(texts[0])
             return handed_on.replace(output=texts[0])
-        return await act(agent, question, [message for message in inbox if message.text], scope=scope)
+        return await act(agent, question, select_messages(inbox), scope=scope)
 
     return run
 
@@ -236,7 +249,7 @@ def make_led_runner(act: AgentRunner) -> AgentRunner:
         if answers:
             output = answers[0] if agent.kind == "aggregator" else ""
             return Step(node=scope.node, agent=agent.id, inbox=tuple(inbox), output=output)
-        step = await act(agent, question, [message for message in inbox if message.text], scope=scope)
+        step = await act(agent, question, select_messages(inbox), scope=scope)
         if agent.kind == "leader" and inbox and (found := FINISHED.fullmatch(step.output)):
             answers.append(found["answer"].strip())
         return step

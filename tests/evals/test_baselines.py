@@ -288,8 +288,19 @@ async def test_members_of_a_led_team_know_who_they_are_and_its_summary_reads_wha
     await solved("centralised", model, config={"agents": 2, "rounds": 2})
     assert "a team of 2 members, member 1 to member 2" in model.asked["leader-1/0"]
     for number in (1, 2):
-        assert f"You are member {number} of 2" in model.asked[f"member-{number}-report-1/0"]
+        assert f"You are member {number} of a team of 2." in model.asked[f"member-{number}-report-1/0"]
     assert [f"From {one}:" in model.asked["summary/0"] for one in ("leader-2", "member-2-report-2")] == [True, True]
+
+
+@pytest.mark.parametrize("name", ["centralised", "debate"])
+async def test_a_report_that_several_members_give_stands_once_in_a_request(name: str) -> None:
+    report = "- The bridge was built by A. Roe, says the second passage.\n- Its year of opening stands nowhere."
+    before = ["member-1-report-1", "member-2-report-1"] if name == "centralised" else ["debater-1-1", "debater-1-2"]
+    model = Told(**{node.replace("-", "_"): report for node in before})
+    await solved(name, model, config={"agents": 2, "rounds": 2})
+    reader = model.asked["leader-2/0" if name == "centralised" else "debater-2-1/0"]
+    assert reader.count(report) == 1
+    assert f"From {before[1]}:\n(the same as that of {before[0]})" in reader
 
 
 async def test_debaters_read_everybody_of_the_round_before_and_nobody_reads_the_opening() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
-from selfwire.core.text import excerpt
+from selfwire.core.text import excerpt, mark_earlier
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
@@ -82,8 +82,14 @@ async def reflect_on_group(
         task=best.question.input,
         profile=profile.text,
         group="\n\n".join(
-            render_trajectory(trajectories[index], rank, GROUP_LENGTH // len(group.order), success_at)
-            for rank, index in enumerate(group.order, 1)
+            mark_earlier(
+                (
+                    f"trajectory {rank}",
+                    render_trajectory(trajectories[index], rank, GROUP_LENGTH // len(group.order), success_at),
+                    [trajectories[index].answer or ""],
+                )
+                for rank, index in enumerate(group.order, 1)
+            )
         ),
     )
     samples = [trajectories[at].sample for at in sorted(group.order)]

@@ -7,6 +7,7 @@ from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.team import Team
+from selfwire.core.text import mark_earlier
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
@@ -187,11 +188,18 @@ async def extract_lesson(
     unvaried = [] if any(varied is None for varied, _ in graded) else [original]
     if len({get_score(done) for done in (*unvaried, *(done for _, done in graded))}) < 2:
         return PromptLesson(), Usage()
-    results = [f"original prompt: {_result(original, agent.id)}"]
+    results = [
+        (
+            "the run of the original prompt",
+            f"original prompt: {_result(original, agent.id)}",
+            _works(original, agent.id),
+        )
+    ]
     for variant, done in graded:
         added = "\n".join([f"adds: {text}" for text in variant.instructions]) if variant else ""
         name = f"variant {variant.axis}\n{added}\n" if variant else "original prompt, repeated: "
-        results.append(f"{name}{_result(done, agent.id)}")
+        called = f"the run of variant {variant.axis}" if variant else "the repeated run"
+        results.append((called, f"{name}{_result(done, agent.id)}", _works(done, agent.id)))
     reply, usage = await orchestrator.ask_or(
         Contrast(),
         Contrast,
@@ -203,7 +211,7 @@ async def extract_lesson(
         prompt=agent.prompt,
         tools=tools,
         case="\n\n".join(failure.case for failure in failures[-1:]),
-        variants="\n\n".join(results),
+        variants="\n\n".join(mark_earlier(results)),
         failures=render_failures(failures[:-1], above=failures[-1].asked if failures else ""),
     )
     rules, principles = reply.operational_rules[:PROPOSED], reply.behavioral_principles[:PROPOSED]
@@ -250,6 +258,10 @@ def _get_role(agent: Agent) -> str:
     """An agent's role; "" where it is the prompt or parts of it, as of a program's text."""
     role, prompt = " ".join(agent.role.split()), " ".join(agent.prompt.split())
     return "" if all(part in prompt for part in role.split(" ... ")) else agent.role
+
+
+def _works(trajectory: Trajectory, agent: str) -> list[str]:
+    return [*(step.output for step in trajectory.steps if step.agent == agent), trajectory.answer or ""]
 
 
 def _result(trajectory: Trajectory, agent: str) -> str:

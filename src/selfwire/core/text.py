@@ -5,7 +5,7 @@ import difflib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import fsum, log, sqrt
@@ -113,6 +113,21 @@ def mark_repeats(text: str, known: str, mark: str) -> str:
         if len(piece) >= REPEATED:
             text = text.replace(piece, mark)
     return re.sub(rf"```[^\n`]*\n{re.escape(mark)}\n?```", lambda _: mark, text)
+
+
+def mark_earlier(texts: Iterable[tuple[str, str, Sequence[str]]]) -> list[str]:
+    """Mark in texts, shown one after the other, what an earlier one shows: "(the same as in NAME)".
+
+    Args:
+        texts: of each its name, the text, and the works in it that may come again, such as outputs and an answer.
+    """
+    shown, known = list[str](), list[tuple[str, str]]()
+    for name, text, works in texts:
+        for work, author in known:
+            text = mark_repeats(text, work, f"(the same as in {author})")
+        known += [(work, name) for work in works]
+        shown.append(text)
+    return shown
 
 
 COMPARED = 100_000

@@ -25,6 +25,12 @@ async def test_a_question_is_characterised() -> None:
     assert usage.calls == 1
 
 
+async def test_a_task_that_asks_for_something_to_be_made_has_a_type() -> None:
+    model = ScriptedModel(QueryProfile=QueryProfile(query_type="other", difficulty="easy", summary="write a program"))
+    await characterize_query(ASKED, meta_model(model), scope=Scope())
+    assert "other (none of these, such as a single fact or something to be made)" in model.shown("QueryProfile")[0]
+
+
 async def test_without_a_valid_profile_it_is_of_no_particular_type_and_faults_are_told() -> None:
     found, _ = await characterize_query(ASKED, meta_model(ScriptedModel(QueryProfile=ReplyError("?"))), scope=Scope())
     assert found == Profile()
@@ -62,6 +68,17 @@ async def test_the_group_is_shown_ranked_with_topologies_scores_and_tokens() -> 
                          "a failure, score 0.00, 100 tokens"), 1)]  # fmt: skip
     assert places == sorted(places)
     assert "retriever reads query_decomposer" in shown
+
+
+async def test_an_answer_that_several_runs_give_stands_once_in_the_group() -> None:
+    program = "```python\ndef median_gap(xs):\n    return median(b - a for a, b in pairwise(sorted(xs)))\n```"
+    batch = [done.replace(answer=program) for done in BATCH]
+    [group] = make_groups(batch, 0.6)
+    model = ScriptedModel(Reflection=reflection())
+    await reflect_on_group(group, batch, BRIDGE, meta_model(model), success_at=0.6, iteration=4, scope=Scope())
+    [shown] = model.shown("Reflection")
+    assert shown.count(program) == 1
+    assert shown.count("final answer: (the same as in trajectory 1)") == 2
 
 
 async def test_a_group_teaches_a_bounded_number_and_nothing_without_a_valid_reply() -> None:

@@ -173,6 +173,16 @@ async def test_the_contrast_names_the_answer_of_every_run_though_the_agent_s_own
     assert "1874 and 1881\nfinal answer: 7" in make_failure(failed, Blame(agent="retriever", place=0)).did
 
 
+async def test_what_the_agent_writes_with_several_prompts_stands_once_in_the_contrast() -> None:
+    program = "```python\ndef median_gap(xs):\n    return median(b - a for a, b in pairwise(sorted(xs)))\n```"
+    runs = [run.replace(steps=[step.replace(output=program) for step in run.steps]) for run in (FAILED, ran(score=1.0))]
+    model = ScriptedModel(Contrast=LEARNED)
+    await extract_lesson(RETRIEVER, runs[0], [(VARIED, runs[1])], [told(1)], meta_model(model), scope=Scope())
+    [shown] = model.shown("Contrast")
+    assert shown.count(program) == 1
+    assert "[retriever] (the same as in the run of the original prompt)" in shown
+
+
 async def test_those_who_vary_and_contrast_a_prompt_read_what_its_tools_do() -> None:
     model = ScriptedModel(Contrast=LEARNED, PromptVariant=PromptVariant(instructions=["Search twice."]))
     meta, search = meta_model(model), "search: Searches the archive."

@@ -17,7 +17,7 @@ FOUR = ("io", EARLY_EXIT, "web_search", "ensemble")
 SEVEN = (*FOUR, "multi_generate", "self_refine", "web_browser")
 
 ROLES = {
-    "io": "Answers without tools, from task, findings and its own knowledge; breaks the subtask down first.",
+    "io": "Answers without tools, from task, findings and its own knowledge, and says what each answer rests on.",
     "multi_generate": "Gives several candidate answers and compares them.",
     "self_refine": "Finds the faults of a solution, works out again what is in doubt, and rewrites it.",
     "web_search": "Searches with its tools for what the subtask needs, and reads the results; names its sources.",
@@ -34,7 +34,7 @@ KINDS = {
     "ensemble": "ensemble",
 }
 """Kinds of agents that are no plain workers."""
-COMPUTING_IO = "Answers and computes, from task, findings and its own knowledge; breaks the subtask down first."
+COMPUTING_IO = "Answers and computes, from task, findings and its own knowledge, and says what each answer rests on."
 """Role of the agent io where it holds the tools, as all of them compute (D20)."""
 
 FIXED = ("io", "web_search", "ensemble")

@@ -8,7 +8,16 @@ from selfwire.core.agent import Agent
 from selfwire.core.values import format_count
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.figures import format_stage
-from selfwire.evolvers.evomas.pool import EARLY_EXIT, FOUR, SEVEN, find_browsing_tools, make_initial_team, to_layers
+from selfwire.evolvers.evomas.pool import (
+    COMPUTING_IO,
+    EARLY_EXIT,
+    FOUR,
+    ROLES,
+    SEVEN,
+    find_browsing_tools,
+    make_initial_team,
+    to_layers,
+)
 from selfwire.evolvers.evomas.stages import (
     Stage,
     collect_findings,
@@ -271,3 +280,9 @@ def test_a_state_that_contradicts_itself_is_refused(
 def test_layers_that_cannot_have_been_drawn_are_refused(layers: object, probabilities: object, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         LayeredWorkflow.model_validate({"layers": layers, "probabilities": probabilities})
+
+
+@pytest.mark.parametrize("role", [ROLES["io"], COMPUTING_IO])
+def test_the_planner_reads_of_io_what_its_prompt_has_it_do(role: str) -> None:
+    prompt = PROMPTS.text("io", means="")
+    assert ("break" in role, "rests on" in role) == ("break" in prompt, "rests on" in prompt) == (False, True)

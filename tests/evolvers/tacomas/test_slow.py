@@ -358,3 +358,10 @@ def check_record(update: SlowUpdate, found: Delta) -> None:
     made = [r for r in found.applied if r.operation in ("REPLACE", "BIRTH", "DEATH", "EDGE_ADD", "EDGE_REMOVE")]
     told = [one for one in found.refused if not one.change.startswith(("tool ", "feedback", "prompt_delta"))]
     assert len(made) + len(told) >= len(update.birth_death_pairs) + len(update.graph_edit)
+
+
+def test_the_reflector_writes_no_evidence_beside_an_answer_whose_whole_form_the_task_gives() -> None:
+    prompt = make_initial_team(PROMPTS).agents_by_id["reflector"].prompt
+    assert prompt.endswith(
+        "write the evidence that decides before it, in at most 100 words; else write the answer alone."
+    )

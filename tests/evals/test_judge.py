@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from selfwire.core.chat import ChatMessage
+from selfwire.core.chat import ChatMessage, load_prompts
 from selfwire.core.errors import BudgetError, ConfigError, GradingError, OutageError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
@@ -61,6 +61,13 @@ async def test_the_judge_sees_task_rubric_reference_and_answer() -> None:
     for told in ("Who wrote it?", "Be right.", "Ada Lovelace", "Grace Hopper"):
         assert told in user
         assert told not in system
+
+
+def test_the_judge_is_asked_for_its_grounds_first_in_the_prompt_as_in_the_schema() -> None:
+    text = load_prompts("evals", "judge").messages("judge", task="?", rubric="?", reference="?", answer="?")[0].content
+    assert list(RubricScore.model_fields) == ["grounds", "score"]
+    assert text.index("`grounds`") < text.index("`score`")
+    assert text.index("gives grounds") < text.index("score 0.5")
 
 
 @pytest.mark.parametrize("blank", ["", " \n"])

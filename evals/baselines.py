@@ -284,10 +284,15 @@ def _led(name: str, config: TeamConfig, *, peers: bool) -> Team:
         edges += [*_all([f"leader-{at}"], stages[0]), *_between(stages), *_all(stages[-1], [after])]
     if config.rounds > 1:
         edges.append((f"leader-{config.rounds}", "summary"))  # says what stands of the rounds before
+    colleagues = load_prompt("colleagues") if peers else ""
     agents = (
-        _worker("leader", kind="leader", count=config.agents),
+        _worker("leader", kind="leader", count=config.agents, peers=", and then each other's reports" if peers else ""),
         *(
-            Agent(id=member, role=ROLES["worker"], prompt=load_prompt("member", number=number, count=config.agents))
+            Agent(
+                id=member,
+                role=ROLES["worker"],
+                prompt=load_prompt("member", number=number, count=config.agents, peers=colleagues),
+            )
             for number, member in enumerate(members, 1)
         ),
         _worker("summary", kind="aggregator"),

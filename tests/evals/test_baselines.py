@@ -292,6 +292,17 @@ async def test_members_of_a_led_team_know_who_they_are_and_its_summary_reads_wha
     assert [f"From {one}:" in model.asked["summary/0"] for one in ("leader-2", "member-2-report-2")] == [True, True]
 
 
+@pytest.mark.parametrize(("name", "told"), [("centralised", False), ("hybrid", True)])
+async def test_members_who_read_reports_are_told_what_to_do_with_them(name: str, told: bool) -> None:
+    model = Told()
+    await solved(name, model, config={"agents": 2, "rounds": 2})
+    assert ("Where you get reports instead" in model.asked["member-1-report-1/0"]) is told
+    assert ("member-1-reply-1/0" in model.asked) is told
+    assert (
+        "who read only the task and your message, and then each other's reports." in model.asked["leader-1/0"]
+    ) is told
+
+
 @pytest.mark.parametrize("name", ["centralised", "debate"])
 async def test_a_report_that_several_members_give_stands_once_in_a_request(name: str) -> None:
     report = "- The bridge was built by A. Roe, says the second passage.\n- Its year of opening stands nowhere."

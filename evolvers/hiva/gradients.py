@@ -243,7 +243,8 @@ async def _localise(
     scope: Scope,
 ) -> tuple[Gradient, Usage]:
     """The gradient at one node; praise of an agent concerns neither its prompt nor its tools (D18)."""
-    agent, said = team.agent_at(step.node), "\n".join(f"[{g.node}] {g.overall.strip() or g.text}" for g in received)
+    agent = team.agent_at(step.node)
+    said = "\n".join(f"[{g.node}] {words}" for g in received if (words := g.overall.strip() or g.text.strip()))
     asked, usage = await meta_model.ask(
         AgentGradient,
         "agent_gradient",

@@ -171,6 +171,13 @@ async def test_an_agent_s_successors_tell_it_all_where_they_have_nothing_for_the
     assert "[a] role: Read pages." in model.shown("AgentGradient")[-1]
 
 
+async def test_successors_who_have_nothing_to_tell_an_agent_are_not_listed_above_nothing() -> None:
+    silent = {"system_prompt_feedback": "", "tool_feedback": " ", "overall_feedback": ""}
+    model = ScriptedModel(AgentGradient=SHARE.model_copy(update=silent))
+    await passed(model)
+    assert "successor_feedback" not in model.shown("AgentGradient")[-1]
+
+
 async def test_only_executed_edges_carry_gradients() -> None:
     model = ScriptedModel(AgentGradient=SHARE)
     whole = run(FORK)

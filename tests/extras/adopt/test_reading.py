@@ -123,6 +123,19 @@ def test_code_that_python_cannot_parse_is_refused_in_a_sentence(write: Write, st
     assert told in found
 
 
+LISTS = "l0: &l0 [You help.]\n" + "".join(f"l{n}: &l{n} [*l{n - 1}, *l{n - 1}]\n" for n in range(1, 21)) + "ask: *l20\n"
+MERGES = "m0: &m0 {a: You help.}\n" + "".join(f"m{n}: &m{n}\n  <<: [*m{n - 1}, *m{n - 1}]\n" for n in range(1, 20))
+
+
+@pytest.mark.parametrize(
+    ("aliases", "read"), [(LISTS, 0), (MERGES + "ask: *m19\n", 0), ("ask: &a {b: *a}\n", 0), ("ask: You help.\n", 1)]
+)
+def test_a_file_whose_aliases_multiply_is_passed_over(write: Write, aliases: str, read: int) -> None:
+    write("prompts.yaml", aliases)
+    write("app.py", "import yaml\n\nPROMPT = yaml.safe_load(open('prompts.yaml'))['ask']\n" + GRAPH)
+    assert len(read_program("app:graph").texts) == read
+
+
 @pytest.mark.parametrize("text", ["-" * 20000 + "1", "\x00", "(" * 20000, "1 +"])
 def test_an_annotation_that_is_no_expression_is_none(text: str) -> None:
     assert parse_expression(text) is None

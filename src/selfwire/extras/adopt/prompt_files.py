@@ -1,6 +1,7 @@
 """Files from which a program reads its prompts: their paths, as its source computes them, and their texts."""
 
 import ast
+import math
 import re
 import tomllib
 from collections import Counter
@@ -467,8 +468,23 @@ def _import_yaml() -> Any:
 
 @lru_cache
 def _compose(text: str) -> Any:
+    """Compose the nodes of YAML or JSON; raises YAMLError also where aliases in aliases make more than can be read."""
     yaml = _import_yaml()
-    return yaml.compose(text, Loader=yaml.SafeLoader)
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    if root is not None and _count_unfolded(root, {}) > LARGEST:
+        raise yaml.YAMLError("its aliases multiply")
+    return root
+
+
+def _count_unfolded(node: Any, known: dict[int, float]) -> float:
+    """Count the parts of a file with each alias replaced by what it stands for; infinite where one holds itself."""
+    if isinstance(node.value, str):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        items = [item if isinstance(item, tuple) else (item,) for item in node.value]
+        known[id(node)] = 1 + sum(_count_unfolded(part, known) for item in items for part in item)
+    return known[id(node)]
 
 
 @lru_cache
@@ -485,6 +501,7 @@ def _load(text: str, suffix: str) -> Any:
     if (yaml := _import_yaml()) is None or suffix not in STRUCTURED:
         return None
     try:
+        _compose(text)
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError):  # a date such as 2024-02-30
         return None

@@ -3901,6 +3901,42 @@ def test_an_element_is_taken_of_what_a_call_makes_of_a_list(write: Write, made: 
     assert ["".join(text.pieces) for text in read_program("app:graph").texts] == texts
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        "response_format=ToolStrategy(Page, handle_errors='Mend the fields.')",
+        "middleware=[ToolRetryMiddleware(on_failure=lambda error: f'Mend the fields.')]",
+        "middleware=[ToolRetryMiddleware(on_failure=tell)]",
+        "middleware=[ContextEditingMiddleware(edits=[ClearToolUsesEdit(placeholder='Mend the fields.')])]",
+        "tools=[find_page]",
+    ],
+)
+def test_a_text_that_an_agent_is_given_for_replies_and_schemas_is_read(write: Write, given: str) -> None:
+    write(
+        "app.py",
+        f"""
+from langchain.agents import create_agent
+from langchain.agents.middleware import ClearToolUsesEdit, ContextEditingMiddleware, ToolRetryMiddleware
+from langchain.agents.structured_output import ToolStrategy
+from langchain_core.tools import tool
+from pydantic import BaseModel, Field
+
+class Page(BaseModel):
+    text: str = Field(description="Mend the fields." if {"Page.model" in given or "find_page" in given} else "")
+
+def tell(error):
+    return "Mend the fields."
+
+@tool(args_schema=Page.model_json_schema())
+def find_page(text):
+    return text
+
+graph = create_agent("openai:gpt-4o", {given})
+""",
+    )
+    assert "Mend the fields." in ["".join(text.pieces) for text in read_program("app:graph").texts]
+
+
 @pytest.mark.parametrize("made", ["[text for lang, text in PAIRS if lang == LANG][0]", "[*other.MORE, *TEXTS][0]"])
 def test_no_one_element_is_taken_of_a_list_whose_places_are_not_known(write: Write, made: str) -> None:
     pairs = "PAIRS = [('en', 'You help.'), ('de', 'Du hilfst.')]\nTEXTS = ['You help.', 'Du hilfst.']\n"

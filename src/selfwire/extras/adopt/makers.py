@@ -254,6 +254,7 @@ class MakerReader:
         given = found.node.args if ASKING.match(name) else []
         for part in [*given, *(part.value for part in found.node.keywords if part.arg == "model")]:
             self.read_model_argument(part, found.at, name)
+        self._read_replies(found, code)
         if self._is_speaking(found):
             self.reader.texts.note(
                 found.node,
@@ -262,6 +263,18 @@ class MakerReader:
                 "pass its texts as arguments, or write a middleware of the program",
             )
         code.refers.append(self.reader.get_code(found.node, found.at))
+
+    def _read_replies(self, found: Traced, code: Code) -> None:
+        """Read what a middleware puts in place of the result of a tool that failed, or is old."""
+        named = get_keywords(found.node)
+        given = [Traced(named["on_failure"], found.at)] if "on_failure" in named else []
+        for edit in self.list_elements(named["edits"], found.at) if "edits" in named else ():
+            if isinstance(edit.node, ast.Call) and "placeholder" in (inner := get_keywords(edit.node)):
+                given.append(Traced(inner["placeholder"], edit.at))
+        for value in given:
+            for made in self.program.trace(*value[:2]):
+                if isinstance(made.node, ast.Lambda | Function) or not is_text(made.node) or " " in made.node.value:
+                    self.reader.ask(made.node, made.at, code, role="tool result")  # "continue" and "error" are modes
 
     def _is_speaking(self, found: Traced) -> bool:
         """Whether a middleware of another package may send texts of its own."""
@@ -281,9 +294,9 @@ class MakerReader:
             for part in [schema, *(schema.args[:1] if isinstance(schema, ast.Call) else ())]:
                 for found in self.program.trace(part, given.at):
                     self._read_json_schema(found.node, found.at, code)
-            said = get_keywords(schema).get("tool_message_content") if isinstance(schema, ast.Call) else None
-            if said is not None:
-                self.reader.ask(said, given.at, code, role="tool result")
+            for key, said in get_keywords(schema).items() if isinstance(schema, ast.Call) else ():
+                if key in ("tool_message_content", "handle_errors"):
+                    self.reader.ask(said, given.at, code, role="tool result")
 
     def _read_middleware_class(self, found: Traced, code: Code) -> None:
         """Read the methods of a class of middleware, and of its base classes in the program."""
@@ -561,8 +574,12 @@ class MakerReader:
 
     def _read_args_schema(self, node: ast.expr, at: Surroundings, draft: ToolDraft) -> None:
         for found in self.program.trace(node, at):
-            if isinstance(found.node, ast.ClassDef):
-                self.read_schema(found, draft.docs, docstring=False)
+            func, schemas = getattr(found.node, "func", None), [found]
+            if isinstance(func, ast.Attribute) and func.attr in ("model_json_schema", "schema"):
+                schemas = self.program.trace(func.value, found.at)
+            for schema in schemas:
+                if isinstance(schema.node, ast.ClassDef):
+                    self.read_schema(schema, draft.docs, docstring=False)
             self._read_json_schema(found.node, found.at, draft.docs)
         self._read_made_schema(node, at, draft.docs, docstring=False)
 

@@ -1157,9 +1157,10 @@ class OwnGraph(Method[OwnGraphConfig]):
                 f"{self.target!r} is a {type(graph).__name__} and no LangGraph; ask the team with selfwire.run, or "
                 "make it a node of a StateGraph of yours"
             )
-        made = copy(graph)
-        made.checkpointer = graph.checkpointer if checkpointer is None else checkpointer
         asked = name_models(team, models)
+        is_edited = bool(asked or find_changed(team, self.texts) or list_graph_edits(team))
+        made: Any = copy(empty_cache(graph) if is_edited else graph)
+        made.checkpointer = graph.checkpointer if checkpointer is None else checkpointer
         made.__class__ = _make_layered(
             type(graph), lambda: self._make_layer(team, lambda: make_chat_model(model), asked), values
         )

@@ -3922,7 +3922,7 @@ from langchain_core.tools import tool
 from pydantic import BaseModel, Field
 
 class Page(BaseModel):
-    text: str = Field(description="Mend the fields." if {"Page.model" in given or "find_page" in given} else "")
+    text: str = Field(description="{"Mend the fields." if "find_page" in given else "Text."}")
 
 def tell(error):
     return "Mend the fields."
@@ -3935,6 +3935,22 @@ graph = create_agent("openai:gpt-4o", {given})
 """,
     )
     assert "Mend the fields." in ["".join(text.pieces) for text in read_program("app:graph").texts]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "@tool\ndef find(text):\n    'Find it.'\n    return text\n\nfind.description = 'Find a page.'",
+        "def find(text):\n    return text\n\nfind.__doc__ = 'Find a page.'\nfind = tool(find)",
+        "def make():\n    def find(text): ...\n    find.__doc__ = 'Find a page.'\n    return find\nfind = tool(make())",
+    ],
+)
+def test_a_description_that_is_assigned_to_a_tool_takes_the_place_of_its_docstring(write: Write, made: str) -> None:
+    head = "from langchain.agents import create_agent\nfrom langchain_core.tools import tool\n\n"
+    write("app.py", f"{head}{made}\n\ngraph = create_agent('openai:gpt-4o', [find])\n")
+    found = read_program("app:graph")
+    assert [text.pieces for text in found.texts] == [("Find a page.",)]
+    assert [tool.description for tool in found.tools] == ["Find a page."]
 
 
 @pytest.mark.parametrize("made", ["[text for lang, text in PAIRS if lang == LANG][0]", "[*other.MORE, *TEXTS][0]"])

@@ -45,6 +45,7 @@ class ProgramFiles:
         loaded: names that are read somewhere; `handed` are those that are not called there.
         shared: names that are imported, or read by more than a loop, so that other code may change their values.
         changing: expressions whose items code adds, replaces or removes.
+        described: expressions to whose `description` or `__doc__` code assigns, with what it assigns.
         unread: files whose imports are not read yet.
     """
 
@@ -65,6 +66,7 @@ class ProgramFiles:
         self.handed: set[str] = set()
         self.shared: set[str] = set()
         self.changing: list[Traced] = []
+        self.described: list[tuple[Traced, Traced]] = []
         self.found: dict[tuple[str, str], SourceFile | None] = {}
         self.keys: dict[Any, int] = {}
 
@@ -178,10 +180,12 @@ class ProgramFiles:
         if isinstance(node, ast.Global | ast.Nonlocal):
             self.rebound.update(node.names)
         elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            method = find_method(at)
+            method, parent = find_method(at), self.parents[node]
+            if node.attr in ("description", "__doc__") and isinstance(parent, ast.Assign):
+                self.described.append((Traced(node.value, at), Traced(parent.value, at)))
             me = [] if method is None or is_classmethod(method.owner) else list_positional(method.owner)[:1]
             is_own = isinstance(node.value, ast.Name) and node.value.id in me
-            if not is_own or not isinstance(self.parents[node], ast.Assign | ast.AnnAssign | ast.AugAssign):
+            if not is_own or not isinstance(parent, ast.Assign | ast.AnnAssign | ast.AugAssign):
                 self.replaced.add(node.attr)
         elif isinstance(node, ast.Call) and get_last_name(node.func) in ("setattr", "__setattr__"):
             self.replaced.update(part.value if is_text(part) else None for part in node.args[-2:-1])

@@ -563,7 +563,10 @@ class MakerReader:
         return draft
 
     def _describe(self, draft: ToolDraft, description: ast.expr | None, at: Surroundings, owner: Any) -> None:
-        """Read a description, or the docstring in its place."""
+        """Read a description, or the docstring in its place; one that is assigned later comes before both."""
+        for tool, given in self.program.described if owner is not None else ():
+            if any(found.node is owner for found in self.program.trace(*tool[:2])):
+                description, at = given.node, given.at
         if description is not None:
             texts = find_strings(self.program, description, at).values
             draft.description = texts[0] if texts else ""

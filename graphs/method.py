@@ -446,7 +446,7 @@ class Method(Generic[Config]):
         return [await self.get_answer(team, question, ctx)]
 
     async def get_answer(self, team: Team, question: Question, ctx: Ctx[Config]) -> Trajectory:
-        """The trajectory of `answer`.
+        """Call `answer`, which an author may have written, and check that a trajectory comes back.
 
         Raises:
             ConfigError: `answer` gives something else.
@@ -454,7 +454,7 @@ class Method(Generic[Config]):
         return await await_result(self, "answer", self.answer(team, question, ctx), Trajectory)
 
     async def get_samples(self, team: Team, question: Question, ctx: Ctx[Config]) -> Sequence[Trajectory]:
-        """The trajectories of `explore`.
+        """Call `explore`, which an author may have written, and check that trajectories come back.
 
         Raises:
             ConfigError: `explore` gives something else.

@@ -435,6 +435,10 @@ class Dytopo(Method[DytopoConfig]):
             raise ConfigError(str(error)) from None
         return team
 
+    def check_learned(self, team: Team, embedder: str) -> None:
+        """Check that the team says who answers and who checks; raises as `adapt`."""
+        self.adapt(team)
+
     async def answer(self, team: Team, question: Question, ctx: Ctx[DytopoConfig]) -> Trajectory:
         """Run the team on a question until it is done or out of rounds.
 

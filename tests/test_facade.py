@@ -251,7 +251,7 @@ def test_teams_are_compared_under_one_cap_of_calls() -> None:
     assert found.against == "mine"
     assert {*found.differences} == {"trivial", "single", "hiva"}
     assert all(system.spend.calls <= 3 * 4 for system in found.systems.values())
-    with pytest.raises(selfwire.errors.ConfigError, match="called alike"):
+    with pytest.raises(selfwire.errors.ConfigError, match="two teams are called 'cot'"):
         selfwire.compare(["cot", "cot"], SUMS[:4], grade)
     with pytest.raises(selfwire.errors.ConfigError, match="not 'one agent'"):
         selfwire.compare({"one agent": "single"}, SUMS[:4], grade)
@@ -492,6 +492,15 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
         (lambda: UNTYPED.save("hiva", "mine"), "a Team is saved, not 'hiva'; selfwire.load makes one"),
         (lambda: UNTYPED.save(selfwire.load("hiva"), "my team"), "a team is called by up to 64 .* not 'my team'"),
         (lambda: UNTYPED.save(selfwire.load("hiva"), 5), "a team is called by up to 64 .* not 5"),
+        (
+            lambda: UNTYPED.load("hiva").apply(selfwire.edits.RemoveEdge("x", "y")),
+            r'changed by Rewiring\(edit, why="..."\), not by RemoveEdge\(source=.x',
+        ),
+        (lambda: UNTYPED.adopt(selfwire.load("hiva")), "^give a graph, .{1,90}, not Team.{1,200}$"),
+        (
+            lambda: selfwire.run(selfwire.load("hiva"), "Who?", method="dytopo"),
+            r"^team [0-9a-f]{16} of method hiva, run by dytopo: team .* has no domain in its memory",
+        ),
     ],
 )
 def test_an_argument_that_cannot_be_meant_is_named_before_anything_is_asked(

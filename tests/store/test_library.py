@@ -383,9 +383,9 @@ def test_an_exported_file_reads_back_and_a_bad_one_says_where(tmp_path: Path) ->
     write_team(grown(SEED, "A"), path)
     assert read_team(path) == grown(SEED, "A")
     path.write_text('{"method": "hiva"}')
-    with pytest.raises(LibraryError, match=r"workflow\.json is not an exported workflow: agents: Field required"):
+    with pytest.raises(LibraryError, match=r"workflow\.json is not an exported team: agents: Field required"):
         read_team(path)
-    with pytest.raises(LibraryError, match="cannot be read"):
+    with pytest.raises(LibraryError, match=r"none\.json cannot be read: No such file or directory$"):
         read_team(tmp_path / "none.json")
 
 

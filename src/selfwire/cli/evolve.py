@@ -294,7 +294,7 @@ def _fit_pruning(request: EvolveSpec, sizes: Mapping[str, int | None], batch: in
             break
     if left < checks:
         typer.echo(f"there are tasks for {left} of {checks} checks (--checks)", err=True)
-    return options.tell((fitted, note))
+    return options.tell((fitted, note.replace("--train", "train tasks")))  # `prune` has no --train
 
 
 def parse_request(

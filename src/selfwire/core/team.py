@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import RefusedRewiring, Rewiring, edit_agents, edit_tools, edit_topology, format_edit
-from selfwire.core.errors import EditError, format_faults
+from selfwire.core.errors import ConfigError, EditError, format_faults
 from selfwire.core.own_tool import TOOLS, OwnTool
 from selfwire.core.plugins import is_graph
 from selfwire.core.topology import Difference, Topology, TopologyDiff
@@ -151,7 +151,10 @@ class Team(FrozenModel):
 
         Raises:
             EditError: an edit is not legal; the message names it and the legal choices. Nothing is applied.
+            ConfigError: it is no rewiring.
         """
+        if not isinstance(rewiring, Rewiring):
+            raise ConfigError(f'a team is changed by Rewiring(edit, why="..."), not by {rewiring!r:.200}')
         agents, topology, tools = self.agents, self.topology, self.tools
         for edit in rewiring.edits:
             try:

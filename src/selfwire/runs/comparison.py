@@ -87,9 +87,10 @@ async def compare_teams(
     found = [
         (name, await asyncio.to_thread(find_team, team, options.home, method=options.method)) for name, team in named
     ]
-    by_name = {name or (team.name if is_id(team.name) else shorten_name(team.name)): team for name, team in found}
-    if len(by_name) < len(found):
-        raise ConfigError("two teams are called alike; give a mapping with a name for each")
+    names = [name or (team.name if is_id(team.name) else shorten_name(team.name)) for name, team in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"two teams are called {twice!r}; give a mapping with a name for each")
+    by_name = dict(zip(names, (team for _, team in found), strict=True))
     require_names("a team", by_name)
     refuse_names_of_votes(by_name)
     fields = {**config, "command": "compare"}

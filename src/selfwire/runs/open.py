@@ -590,6 +590,8 @@ def refuse_unreadable_memory(method: Method[Any], ctx: Ctx[Any], team: Team, wha
     """
     try:
         method.check_learned(team, ctx.embed.name)
+    except (ConfigError, LibraryError) as error:
+        raise type(error)(f"{what}: {error}") from None
     except (ValueError, TypeError, AttributeError) as error:
         why = format_first_fault(error, "memory") if isinstance(error, ValidationError) else str(error)
         raise ConfigError(

@@ -198,9 +198,10 @@ def read_team(path: Path) -> Team:
             _read_blob(path, reference)
         return team
     except (OSError, UnicodeDecodeError) as error:
-        raise LibraryError(f"team file {path} cannot be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise LibraryError(f"team file {path} cannot be read: {why}") from None
     except ValidationError as error:
-        raise LibraryError(f"{path} is not an exported workflow: {format_first_fault(error, 'the file')}") from None
+        raise LibraryError(f"{path} is not an exported team: {format_first_fault(error, 'the file')}") from None
 
 
 def _make_blob_path(path: Path, reference: str) -> Path:

@@ -175,7 +175,9 @@ def find_name(graph: object) -> str:
         ConfigError: it is no graph, none holds it, or only one that has no file.
     """
     if not (hasattr(graph, "invoke") or hasattr(graph, "compile") or callable(graph)):
-        raise ConfigError(f"give a graph, the function that makes it, or a name as 'my_app.graph:graph', not {graph!r}")
+        raise ConfigError(
+            f"give a graph, the function that makes it, or a name as 'my_app.graph:graph', not {graph!r:.200}"
+        )
     modules = sorted([*sys.modules.values()], key=lambda module: getattr(module, "__name__", "") == "__main__")
     for wanted in filter(None, (graph, getattr(graph, "builder", None))):
         for module in modules:

@@ -7,6 +7,8 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
@@ -513,16 +515,39 @@ def test_a_run_that_has_done_nothing_yet_has_nothing_to_show(home: Path, command
     assert told in refused(home, command, "r1")
 
 
-def test_ctrl_c_while_the_command_line_is_imported_is_an_end_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def own_main(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """`main`, and what it changes in the process put back at the end."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = signal.getsignal(signal.SIGTERM)
+    yield main
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_in_a_callback_ends_the_command_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, own_main: Callable[[], None]
+) -> None:
+    class Callback:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    def work() -> None:
+        Callback()  # gone at once
+        time.sleep(5)
+
+    monkeypatch.setattr("selfwire.cli.app.build", lambda: work)
+    with pytest.raises(KeyboardInterrupt):
+        own_main()
+
+
+def test_ctrl_c_while_the_command_line_is_imported_is_an_end_like_any_other(
+    monkeypatch: pytest.MonkeyPatch, own_main: Callable[[], None]
+) -> None:
     class Slow(ModuleType):
         def __getattr__(self, name: str) -> None:
             raise KeyboardInterrupt
 
     monkeypatch.setitem(sys.modules, "selfwire.cli.app", Slow("selfwire.cli.app"))
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        with pytest.raises(SystemExit) as end:
-            main()
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with pytest.raises(SystemExit) as end:
+        own_main()
     assert end.value.code == INTERRUPTED

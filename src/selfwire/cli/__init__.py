@@ -1,7 +1,9 @@
 """The command line: `selfwire`."""
 
+import _thread
 import signal
 import sys
+import threading
 
 from selfwire.cli.commands import INTERRUPTED
 
@@ -9,6 +11,7 @@ from selfwire.cli.commands import INTERRUPTED
 def main() -> None:
     """Run the command line; exit code 2 is for input that cannot be used, 130 for Ctrl-C, or SIGTERM in its place."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a scheduler's end leaves as much as Ctrl-C
+    sys.unraisablehook = _interrupt_again
     try:
         from selfwire.cli.app import build
 
@@ -16,3 +19,12 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     app()
+
+
+def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Interrupt once more after an interrupt in a callback, as of an import, where Python prints it and goes on."""
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
+        return sys.__unraisablehook__(lost)
+    again = threading.Timer(0.01, _thread.interrupt_main, [signal.SIGTERM])  # here it would be lost as well
+    again.daemon = True
+    again.start()

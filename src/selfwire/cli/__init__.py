@@ -23,8 +23,9 @@ def main() -> None:
 
 def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
     """Interrupt once more after an interrupt in a callback, as of an import, where Python prints it and goes on."""
-    if not issubclass(lost.exc_type, KeyboardInterrupt):
-        return sys.__unraisablehook__(lost)
-    again = threading.Timer(0.01, _thread.interrupt_main, [signal.SIGTERM])  # here it would be lost as well
-    again.daemon = True
-    again.start()
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        again = threading.Timer(0.01, _thread.interrupt_main, [signal.SIGTERM])  # here it would be lost as well
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(lost)

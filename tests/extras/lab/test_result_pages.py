@@ -35,7 +35,8 @@ def page(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "docs" / "rows", tmp_path / "rows")
     page = tmp_path / "page.md"
     page.write_text(
-        "# Results\n\n<!-- table: systems rows=rows/compare-archive-200.jsonl against=single -->\n<!-- end of table -->\n\n"
+        "# Results\n\n<!-- table: systems rows=rows/compare-archive-200.jsonl against=single -->\n"
+        "<!-- end of table -->\n\n"
         "One agent scores 0.25; `0.333` and [a link](x-0.123.md) are no results.\n"
     )
     page.write_text(fill_page(page))

@@ -198,3 +198,10 @@ def test_no_best_workflow_is_praised_where_nothing_was_evolved(home: Path) -> No
     stopped = call(home, "evolve", "hiva", "--benchmark", "archive", "--budget-calls", "1", *SIZES, code=STOPPED)
     assert "nothing was evolved" in stopped.stdout
     assert "best workflow" not in stopped.stdout
+
+
+def test_an_empty_text_of_a_config_file_leaves_an_option_as_it_is_without_it(tmp_path: Path) -> None:
+    # as `init` writes them, uncommented
+    (tmp_path / "selfwire.toml").write_text('[shared]\nmodel = ""\nbase-url = ""\n')
+    told = call(tmp_path, "--config", str(tmp_path / "selfwire.toml"), "run", "single", "Who?", "--json")
+    assert json.loads(told.stdout)["status"] == "finished"

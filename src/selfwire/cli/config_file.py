@@ -116,7 +116,8 @@ def load_defaults(ctx: typer.Context, path: Path, *, found_here: bool) -> dict[s
         *groups, last = command.split()
         for group in groups:
             place = place.setdefault(group, {})
-        place[last] = {options[flag].name: value for flag, value in values.items()}
+        unset = {flag for flag, value in values.items() if value == "" and options[flag].parameter.default is None}
+        place[last] = {options[flag].name: value for flag, value in values.items() if flag not in unset}
     return found
 
 

@@ -32,7 +32,7 @@ NOT_IN_FILE = ("help", "resume", "retry-failed", "trust-run", "confirm", "call-t
 """Options that are meant for one call; with a command's name before them those of that command alone."""
 ASKED_FOR = {
     "base-url", "ray-address", "host", "token", "home", "out", "report", "markdown", "svg", "data", "keep", "write",
-    "lock", "force", "yes", "library", "langsmith", "upload-references", "grader", "tools", "mcp",
+    "force", "yes", "library", "langsmith", "upload-references", "grader", "tools", "mcp",
     "guide", "systems",
 }  # fmt: skip
 """Options that a file found in the working directory gives only with the user's consent: addresses, homes, outputs,

@@ -25,11 +25,11 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
-from pydantic import Field
+from pydantic import Field, ValidationError
 from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
 from selfwire.core.chat import Prompts, load_prompts
-from selfwire.core.errors import ConfigError, SelfwireError, TaskError
+from selfwire.core.errors import ConfigError, SelfwireError, TaskError, format_first_fault
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
@@ -431,13 +431,14 @@ class Dytopo(Method[DytopoConfig]):
         """
         try:
             DytopoMemory.of(team)
-        except ValueError as error:
-            raise ConfigError(str(error)) from None
+        except (ConfigError, ValueError) as error:
+            why = format_first_fault(error, "memory") if isinstance(error, ValidationError) else str(error)
+            raise ConfigError(f"team {team.fingerprint} cannot be used: {why}") from None
         return team
 
     def check_learned(self, team: Team, embedder: str) -> None:
-        """Check that the team says who answers and who checks; raises as `adapt`."""
-        self.adapt(team)
+        """Check that the team says who answers and who checks; raises as `Method.check_learned`."""
+        DytopoMemory.of(team)
 
     async def answer(self, team: Team, question: Question, ctx: Ctx[DytopoConfig]) -> Trajectory:
         """Run the team on a question until it is done or out of rounds.

@@ -5,6 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.values import FrozenModel, Id, to_canonical_json
 
@@ -59,12 +60,12 @@ class DytopoMemory(FrozenModel):
         """The memory of a team.
 
         Raises:
-            ValueError: it does not say who answers, or its domain names agents that it does not have.
+            ConfigError: there is none.
+            ValueError: it does not say who answers, or its domain names agents that the team does not have.
         """
         if MEMORY not in team.memory:
-            raise ValueError(
-                f"team {team.fingerprint} of {team.method!r} has no domain in its memory, which says who answers and "
-                f"who checks; begin with a team of {MEMORY!r}"
+            raise ConfigError(
+                f"its memory has no domain, which says who answers and who checks; begin with a team of {MEMORY!r}"
             )
         found = cls.model_validate_json(to_canonical_json(team.memory[MEMORY]))
         found.domain.check_workers(get_workers(team))

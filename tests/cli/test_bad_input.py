@@ -460,7 +460,14 @@ def test_a_seed_team_of_another_method_or_with_tools_that_are_not_there(home: Pa
 @pytest.mark.parametrize("garbage", [5, "x", [1, 2], {"a": 1}], ids=str)
 @pytest.mark.parametrize(
     ("method", "name"),
-    [("hiva", "hiva"), ("hera", "experience"), ("hera", "failures"), ("hera", "mutated"), ("tacomas", "lessons")],
+    [
+        ("hiva", "hiva"),
+        ("hera", "experience"),
+        ("hera", "failures"),
+        ("hera", "mutated"),
+        ("tacomas", "lessons"),
+        ("dytopo", "dytopo"),
+    ],
 )
 def test_a_workflow_file_with_garbage_for_memory_is_refused_in_words(
     tmp_path: Path, method: str, name: str, garbage: object
@@ -468,7 +475,7 @@ def test_a_workflow_file_with_garbage_for_memory_is_refused_in_words(
     file = tmp_path / "team.json"
     file.write_text(make_method(method).seed().with_memory(**{name: garbage}).model_dump_json())
     evolve = f"evolve {method} --benchmark archive --team {file} --train 2 --gate-size 2 --test 0"
-    evolves = [] if method == "tacomas" else [evolve]
+    evolves = [] if method in ("tacomas", "dytopo") else [evolve]
     for command in (f"run {method} Who? --team {file}", *evolves, f"eval {file} --benchmark archive --tasks 2"):
         called = call(tmp_path / "home", *command.split(), code=WRONG)
         assert called.stdout == "", command

@@ -4,6 +4,7 @@ import pytest
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import load_prompts
+from selfwire.core.errors import ConfigError
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import Domain, DytopoMemory
 from selfwire.evolvers.dytopo.initial_team import (
@@ -97,5 +98,5 @@ def test_a_team_that_cannot_be_is_refused(agents: list[str], answerer: str, mess
 def test_unknown_domains_and_workflows_of_another_method_are_refused() -> None:
     with pytest.raises(ValueError, match="domains are code, math, general"):
         make_initial_team(PROMPTS, "law")
-    with pytest.raises(ValueError, match="of 'hiva' has no domain"):
+    with pytest.raises(ConfigError, match=r"its memory has no domain.* begin with a team of 'dytopo'"):
         DytopoMemory.of(make_initial_team(PROMPTS, "math").replace(method="hiva", memory={}))

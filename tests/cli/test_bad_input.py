@@ -522,6 +522,13 @@ def test_a_run_that_has_done_nothing_yet_has_nothing_to_show(home: Path, command
     assert told in refused(home, command, "r1")
 
 
+class Callback:
+    """Raises SIGTERM in a callback, as soon as nobody holds it."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
 @pytest.fixture
 def own_main(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     """`main`, and what it changes in the process put back at the end."""
@@ -534,17 +541,23 @@ def own_main(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
 def test_sigterm_in_a_callback_ends_the_command_all_the_same(
     monkeypatch: pytest.MonkeyPatch, own_main: Callable[[], None]
 ) -> None:
-    class Callback:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGTERM)
-
     def work() -> None:
-        Callback()  # gone at once
+        Callback()
         time.sleep(5)
 
     monkeypatch.setattr("selfwire.cli.app.build", lambda: work)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit) as end:
         own_main()
+    assert end.value.code == INTERRUPTED
+
+
+def test_sigterm_in_a_callback_after_a_command_ends_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, own_main: Callable[[], None]
+) -> None:
+    monkeypatch.setattr("selfwire.cli.app.build", lambda: lambda: None)
+    own_main()
+    Callback()
+    time.sleep(0.2)  # as clean-up when Python ends
 
 
 def test_ctrl_c_while_the_command_line_is_imported_is_an_end_like_any_other(

@@ -15,10 +15,11 @@ def main() -> None:
     try:
         from selfwire.cli.app import build
 
-        app = build()
+        build()()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    app()
+    finally:
+        sys.unraisablehook = sys.__unraisablehook__  # an interrupt at exit ends one clean-up, and not all in turn
 
 
 def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:

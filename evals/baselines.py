@@ -21,7 +21,7 @@ from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
-from selfwire.core.text import mark_repeats
+from selfwire.core.text import mark_earlier
 from selfwire.core.topology import Edge, Node, Topology, make_chain
 from selfwire.core.trajectory import CUT, Message, Step, Trajectory
 from selfwire.core.usage import sum_usages
@@ -191,14 +191,9 @@ Nodes = Sequence[tuple[str, str]]
 
 def select_messages(inbox: Sequence[Message]) -> list[Message]:
     """The messages that say something, with a remark instead of a long text that stands in an earlier one."""
-    shown = list[Message]()
-    for message in inbox:
-        text = message.text
-        for earlier in shown:
-            text = mark_repeats(text, earlier.text, f"(the same as that of {earlier.source})")
-        if text:
-            shown.append(message.replace(text=text))
-    return shown
+    said = [message for message in inbox if message.text]
+    texts = mark_earlier((f"(the same as that of {m.source})", m.text, [m.text]) for m in said)
+    return [message.replace(text=text) for message, text in zip(said, texts, strict=True)]
 
 
 def make_voting_runner(act: AgentRunner) -> AgentRunner:

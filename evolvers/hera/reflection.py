@@ -84,7 +84,7 @@ async def reflect_on_group(
         group="\n\n".join(
             mark_earlier(
                 (
-                    f"trajectory {rank}",
+                    f"(the same as in trajectory {rank})",
                     render_trajectory(trajectories[index], rank, GROUP_LENGTH // len(group.order), success_at),
                     [trajectories[index].answer or ""],
                 )

@@ -190,7 +190,7 @@ async def extract_lesson(
         return PromptLesson(), Usage()
     results = [
         (
-            "the run of the original prompt",
+            "(the same as in the run of the original prompt)",
             f"original prompt: {_result(original, agent.id)}",
             _works(original, agent.id),
         )
@@ -199,7 +199,7 @@ async def extract_lesson(
         added = "\n".join([f"adds: {text}" for text in variant.instructions]) if variant else ""
         name = f"variant {variant.axis}\n{added}\n" if variant else "original prompt, repeated: "
         called = f"the run of variant {variant.axis}" if variant else "the repeated run"
-        results.append((called, f"{name}{_result(done, agent.id)}", _works(done, agent.id)))
+        results.append((f"(the same as in {called})", f"{name}{_result(done, agent.id)}", _works(done, agent.id)))
     reply, usage = await orchestrator.ask_or(
         Contrast(),
         Contrast,

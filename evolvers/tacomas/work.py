@@ -6,7 +6,7 @@ from itertools import repeat
 
 from selfwire.core.agent import Agent
 from selfwire.core.team import Team
-from selfwire.core.text import excerpt, find_works, mark_repeats
+from selfwire.core.text import excerpt, find_works, mark_earlier, mark_repeats
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import Id
 from selfwire.evolvers.trajectory_text import TASK_LENGTH, format_trace
@@ -46,16 +46,12 @@ def _without_answer(step: Step, answer: str, word: str) -> Step:
 
 def name_repeats(done: Trajectory) -> Trajectory:
     """The round with a remark instead of code and tables that stand in an earlier output."""
-    authors: dict[str, Id] = {}
-    steps = []
-    for step in done.steps:
-        output = step.output
-        for work, author in authors.items():
-            output = mark_repeats(output, work, f"(the same as that of {author})")
-        for work in find_works(output):
-            authors.setdefault(work, step.agent)
-        steps.append(step.replace(output=output))
-    return done.replace(steps=tuple(steps))
+    outputs = mark_earlier(
+        (f"(the same as that of {step.agent})", step.output, find_works(step.output)) for step in done.steps
+    )
+    return done.replace(
+        steps=tuple(step.replace(output=output) for step, output in zip(done.steps, outputs, strict=True))
+    )
 
 
 def cut_task(task: str, about: str) -> str:

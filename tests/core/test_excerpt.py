@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.core.text import GAP, REPEATED, compare_lines, excerpt, find_code_blocks, mark_repeats, split_sentences
+from selfwire.core.text import (
+    GAP,
+    REPEATED,
+    compare_lines,
+    excerpt,
+    find_code_blocks,
+    mark_earlier,
+    mark_repeats,
+    split_sentences,
+)
 
 FILLER = "The weather was mild on that day and nobody had anything to report. "
 DECISIVE = "The Severin Bridge is 691 m long (Dr. Lohmer, 1959)."
@@ -118,3 +127,20 @@ def test_a_mark_stands_for_a_code_block_whatever_its_language(language: str) -> 
     program = "total = add(total, 1)\n" * REPEATED
     shown = f"See:\n```{language}\n{program}```\nDone."
     assert mark_repeats(shown, f"```text\n{program}```", "(above)") == "See:\n(above)\nDone."
+
+
+PROGRAM = "```python\n" + "\n".join(f"def add_{n}(number):\n    return number + {n}" for n in range(3)) + "\n```"
+
+
+def test_what_is_cut_from_an_earlier_text_stands_whole_in_a_later_one() -> None:
+    work = f"{'Of no matter. ' * 100}\n{PROGRAM}\n{'Nor is this. ' * 100}"
+    cut = excerpt(work, 300)
+    assert PROGRAM not in cut
+    assert mark_earlier([("(as in 1)", cut, [work]), ("(as in 2)", PROGRAM, [PROGRAM])]) == [cut, PROGRAM]
+
+
+def test_a_text_that_adds_to_an_earlier_one_is_marked_whole_where_it_comes_again() -> None:
+    more = f"{PROGRAM}\n\nIt adds three numbers, one after the other."
+    texts = [PROGRAM, more, more, f"{PROGRAM} Right."]
+    shown = mark_earlier((f"(as in {n})", text, [text]) for n, text in enumerate(texts, 1))
+    assert shown == [PROGRAM, more.replace(PROGRAM, "(as in 1)"), "(as in 2)", "(as in 1) Right."]

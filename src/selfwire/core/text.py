@@ -5,7 +5,7 @@ import difflib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import fsum, log, sqrt
@@ -115,18 +115,24 @@ def mark_repeats(text: str, known: str, mark: str) -> str:
     return re.sub(rf"```[^\n`]*\n{re.escape(mark)}\n?```", lambda _: mark, text)
 
 
-def mark_earlier(texts: Iterable[tuple[str, str, Sequence[str]]]) -> list[str]:
-    """Mark in texts, shown one after the other, what an earlier one shows: "(the same as in NAME)".
+def mark_earlier(texts: Iterable[tuple[str, str, Iterable[str]]]) -> list[str]:
+    """Mark in texts, shown one after the other, what an earlier one shows.
 
     Args:
-        texts: of each its name, the text, and the works in it that may come again, such as outputs and an answer.
+        texts: of each the mark that stands in later ones for what it shows, such as "(the same as in trajectory 1)",
+            the text, and the works that may be in it and come again, such as outputs and an answer.
     """
-    shown, known = list[str](), list[tuple[str, str]]()
-    for name, text, works in texts:
-        for work, author in known:
-            text = mark_repeats(text, work, f"(the same as in {author})")
-        known += [(work, name) for work in works]
-        shown.append(text)
+    shown, marks = list[str](), dict[str, str]()
+    for mark, text, works in texts:
+        marked = text
+        for piece in sorted(marks, key=len, reverse=True):
+            if piece in marked:
+                marked = mark_repeats(marked, piece, marks[piece])
+        for work in works:
+            for piece in (work.strip(), *find_works(work)):
+                if len(piece) >= REPEATED and piece in text:  # else it was cut, and nobody could read it there
+                    marks.setdefault(piece, mark)
+        shown.append(marked)
     return shown
 
 

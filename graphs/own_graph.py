@@ -657,7 +657,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             with layer.active():
                 mapped, graph = self._map(self._choose_config(team)), self._make_variant(team)
                 values = self._read_values(team)
-                async with meter.limit_calls():
+                async with meter.limit_silence():
                     output = await self._invoke(graph, mapped, question.input, meter, begin, values)
                 done = done.replace(answer=mask_keys(_read(mapped, output)))
         except Exception as raised:

@@ -9,8 +9,8 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, wraps
 from threading import Thread, current_thread
@@ -52,6 +52,8 @@ from selfwire.store.journal_file import CallResult
 LAST_REPLIES = 60.0
 """Seconds within which calls of threads end that are under way when another one is refused."""
 POLL = 0.01
+PATIENCE = 5
+"""Times the seconds for one request: a model's own client repeats it, and a model that thinks is silent for minutes."""
 LONGEST_SLEEP = 3600.0
 """Seconds; an event loop cannot sleep for ever."""
 
@@ -99,7 +101,6 @@ class CallUnderWay(NamedTuple):
         reservation: of its cost; None for a recorded reply.
         request: what it sends, for the journal.
         thread: that waits for it, or reads its stream; None where an event loop does.
-        at: when it began, in seconds of the monotonic clock.
     """
 
     key: tuple[str, str]
@@ -110,7 +111,6 @@ class CallUnderWay(NamedTuple):
     request: Mapping[str, Any]
     thread: Thread | None
     recorded: Reply | None = None
-    at: float = 0.0
 
 
 @dataclass(eq=False)
@@ -127,9 +127,9 @@ class CallMeter(BaseCallbackHandler):
         calls: those that were answered, in the order in which they ended.
         failed: the others.
         results: what tools returned to models, by the id of the tool call.
-        timeout: most seconds of a call, with what its model's own client repeats.
+        timeout: seconds for one request, > 0; calls are given up when nothing comes for `PATIENCE` times as long.
         refusal: the first refusal or failure of the journal, which the code that made the call may have caught.
-        gave_up: the error about a call that took too long; the code that made it makes no more.
+        gave_up: the error about calls that were given up; the code that made them makes no more.
     """
 
     ledger: Ledger
@@ -153,6 +153,8 @@ class CallMeter(BaseCallbackHandler):
         self._has_sent = False
         self._left = dict[tuple[str, str], deque[Reply]]()
         self._replayable = set[UUID]()
+        self._unread = set[UUID]()  # streams whose next part nobody waits for
+        self._heard = time.monotonic()
 
     async def recall(self) -> None:
         """Read the replies that the journal has of this place."""
@@ -191,8 +193,15 @@ class CallMeter(BaseCallbackHandler):
         """Reserve as `on_chat_model_start` does; the reply is recorded, and never given to another call."""
         self._begin(prompts, {}, {"run": str(given["run_id"])}, **given)
 
+    def on_llm_new_token(self, *_: Any, **__: Any) -> None:
+        """Note that a model has sent a part of a reply."""
+        self._heard = time.monotonic()
+
+    on_stream_event = on_llm_new_token
+
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
         """Settle a call at its cost, and record it."""
+        self._heard = time.monotonic()
         call = self._under_way.pop(run_id, None)
         if call is None:
             return
@@ -210,6 +219,7 @@ class CallMeter(BaseCallbackHandler):
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Give back what a failed call has reserved, and note the call."""
+        self._heard = time.monotonic()
         if call := self._under_way.pop(run_id, None):
             _settle(call, ZERO_USAGE)
             self.failed.append(FailedCall(call.model, error))
@@ -250,20 +260,28 @@ class CallMeter(BaseCallbackHandler):
         is_ours = isinstance(error, SelfwireError) and not isinstance(error, TaskError)
         return not (is_ours or self.failed or is_fault_outside(error))
 
+    @contextmanager
+    def leave_unread(self, run_id: UUID) -> Iterator[None]:
+        """Leave the time in the block out of a stream's silence, as nobody waits for its next part."""
+        self._unread.add(run_id)
+        yield
+        self._heard = time.monotonic()
+        self._unread.discard(run_id)
+
     @asynccontextmanager
-    async def limit_calls(self) -> AsyncIterator[None]:
-        """End the block where a call in it takes longer than `timeout`: a model's own client may wait much longer.
+    async def limit_silence(self) -> AsyncIterator[None]:
+        """End the block where no model sends anything for `PATIENCE * timeout` seconds, and one is waited for.
 
         Raises:
-            ModelError: one did; its thread, which nobody can cancel, may go on, and makes no further call.
+            ModelError: so it was; a thread, which nobody can cancel, may go on, and makes no further call.
         """
+        silence = PATIENCE * self.timeout
 
         async def watch() -> None:
-            while (call := self._find_oldest()) is None or call.at + self.timeout > time.monotonic():
-                begun = call.at if call else time.monotonic()
-                await asyncio.sleep(min(begun + self.timeout - time.monotonic(), LONGEST_SLEEP))
+            while (left := self._heard + silence - time.monotonic()) > 0 or not (model := self._find_awaited()):  # noqa: ASYNC110 - threads
+                await asyncio.sleep(min(left if left > 0 else silence, LONGEST_SLEEP))
             self.gave_up = ModelError(
-                f"no answer within {self.timeout:g} seconds, which --timeout sets ({call.model} failed)"
+                f"no answer within {silence:g} seconds, which is {PATIENCE} times --timeout ({model} failed)"
             )
             timer.reschedule(asyncio.get_running_loop().time())
 
@@ -278,9 +296,12 @@ class CallMeter(BaseCallbackHandler):
         finally:
             watcher.cancel()
 
-    def _find_oldest(self) -> CallUnderWay | None:
-        sent = [call for call in [*self._under_way.values()] if call.recorded is None]
-        return min(sent, key=lambda call: call.at, default=None)
+    def _find_awaited(self) -> str | None:
+        """Find the model of a call whose reply, or its next part, is waited for."""
+        for run_id, call in [*self._under_way.items()]:
+            if call.recorded is None and run_id not in self._unread:
+                return call.model
+        return None
 
     async def close(self) -> None:
         """Give back what calls without an end have reserved.
@@ -311,7 +332,7 @@ class CallMeter(BaseCallbackHandler):
         known, sent = metadata or {}, _estimate(texts)
         key, request = _identify(request, known)
         thread = current_thread() if find_running_loop() is None else None
-        call = CallUnderWay(key, request["model"], sent, None, found, request, thread, at=time.monotonic())
+        call = CallUnderWay(key, request["model"], sent, None, found, request, thread)
         if run_id in self._replayable:
             self._replayable.discard(run_id)
             with suppress(KeyError, IndexError):
@@ -326,6 +347,7 @@ class CallMeter(BaseCallbackHandler):
         except BudgetError as error:
             self.refusal = self.refusal or error
             raise
+        self._heard = time.monotonic()
         self._has_sent, self._under_way[run_id] = True, call._replace(reservation=reservation)
 
     def _record(self, call: CallUnderWay, text: str, usage: Usage, message: AIMessage | None) -> None:
@@ -443,42 +465,73 @@ def _wrap_agenerate(ask: Callable[..., Awaitable[ChatResult]]) -> Callable[..., 
     return answer
 
 
+def _name_run(config: RunnableConfig | None) -> tuple[RunnableConfig, UUID]:
+    """Choose the id of a call beforehand, unless its config has one; returns the config that has it too."""
+    run_id = ensure_config(config).get("run_id") or uuid7()
+    return {**(config or {}), "run_id": run_id}, run_id
+
+
 def _has_reply(
-    model: BaseChatModel, input: LanguageModelInput, config: RunnableConfig | None, stop: Any, given: Mapping[str, Any]
+    model: BaseChatModel,
+    meter: CallMeter,
+    input: LanguageModelInput,
+    config: RunnableConfig | None,
+    stop: Any,
+    given: Mapping[str, Any],
 ) -> bool:
     """Whether a recorded reply is left for a call that streams."""
-    config = ensure_config(config)
-    if (meter := _find_meter(config.get("callbacks"))) is None or not _takes_replies(model):
+    if not _takes_replies(model):
         return False
+    config = ensure_config(config)
     options = {name: value for name, value in given.items() if name not in TRACER_OPTIONS}
     messages = _format_for_tracing(model._convert_input(input).to_messages())
     known = {**(config.get("metadata") or {}), **model._get_ls_params(stop=stop, **options)}
     return meter.has_reply(messages, model._get_invocation_params(stop=stop, **options), known)
 
 
-def _wrap_stream(stream: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """Make the streaming of chat models give a recorded reply in one chunk, as that of a model that does not stream."""
+def _wrap_stream(stream: Callable[..., Generator[Any, None, None]]) -> Callable[..., Iterator[Any]]:
+    """Make the streaming of chat models give a recorded reply in one chunk, as that of a model that does not stream.
+
+    Of another its meter is told when the next chunk is waited for.
+    """
 
     @wraps(stream)
     def ask(self: BaseChatModel, input: Any, config: Any = None, *, stop: Any = None, **given: Any) -> Iterator[Any]:
-        if _has_reply(self, input, config, stop, given):
+        if (meter := _find_meter(ensure_config(config).get("callbacks"))) is None:
+            yield from stream(self, input, config, stop=stop, **given)
+        elif _has_reply(self, meter, input, config, stop, given):
             yield to_chunk(self.invoke(input, config, stop=stop, **given))
         else:
-            yield from stream(self, input, config, stop=stop, **given)
+            config, run_id = _name_run(config)
+            with closing(stream(self, input, config, stop=stop, **given)) as parts:
+                for part in parts:
+                    with meter.leave_unread(run_id):
+                        yield part
 
     return ask
 
 
-def _wrap_astream(stream: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
-    async def give(model: BaseChatModel, *asked: Any, **given: Any) -> AsyncIterator[Any]:
-        yield to_chunk(await model.ainvoke(*asked, **given))
+def _wrap_astream(stream: Callable[..., AsyncGenerator[Any, None]]) -> Callable[..., AsyncIterator[Any]]:
+    async def give(
+        model: BaseChatModel, meter: CallMeter, input: Any, config: Any, stop: Any, given: Mapping[str, Any]
+    ) -> AsyncIterator[Any]:
+        if _has_reply(model, meter, input, config, stop, given):
+            yield to_chunk(await model.ainvoke(input, config, stop=stop, **given))
+            return
+        config, run_id = _name_run(config)
+        async with aclosing(stream(model, input, config, stop=stop, **given)) as parts:
+            async for part in parts:
+                with meter.leave_unread(run_id):
+                    yield part
 
     @wraps(stream)
     def ask(
         self: BaseChatModel, input: Any, config: Any = None, *, stop: Any = None, **given: Any
     ) -> AsyncIterator[Any]:
-        found = give if _has_reply(self, input, config, stop, given) else stream
-        return found(self, input, config, stop=stop, **given)
+        meter = _find_meter(ensure_config(config).get("callbacks"))
+        if meter is None:
+            return stream(self, input, config, stop=stop, **given)
+        return give(self, meter, input, config, stop, given)
 
     return ask
 

@@ -3832,18 +3832,27 @@ def test_a_text_that_code_takes_out_of_others_is_opaque(write: Write, made: str,
     [
         ("TEXT.split('|')[1]", True),
         ("base64.b64decode('WW91Lg==').decode()", True),
-        ("httpx.get('https://x.example/rules').text", True),
+        ("json.loads('[3]')[0]", True),
+        ("httpx.get('https://x.example/rates').json()['eur']", False),
+        ("subprocess.check_output(['git', 'diff'], text=True)", False),
+        ("version('langgraph')", False),
+        ("json.loads(os.environ['SETTINGS'])['language']", False),
         ("'a|b'.split('|')[0]", False),
+        ("'English German French'.split()[0]", False),
         ("base64.b64decode(state['note']).decode()", False),
         ("httpx.get(state['note']).text", False),
         ("datetime.now()", False),
         ("other.find()", False),
     ],
 )
-def test_a_part_of_a_text_is_opaque_where_no_run_changes_it(write: Write, part: str, is_opaque: bool) -> None:
+def test_a_part_of_a_text_is_opaque_where_the_source_holds_it_in_another_form(
+    write: Write, part: str, is_opaque: bool
+) -> None:
     graph = GRAPH.replace('"system", PROMPT', f'"system", f"You help. {{{part}}}"')
-    head = "import base64\nfrom datetime import datetime\n\nimport httpx\nimport other\n\nTEXT = 'Be kind.|Be short.'\n"
-    write("app.py", head + graph)
+    head = (
+        "import base64, json, os, subprocess\nfrom datetime import datetime\nfrom importlib.metadata import version\n"
+    )
+    write("app.py", head + "import httpx, other\nTEXT = 'Be kind.|Be short.'\n" + graph)
     found = read_program("app:graph")
     assert [text.pieces for text in found.texts] == [("You help. ", "")]
     assert len(found.opaque) == is_opaque

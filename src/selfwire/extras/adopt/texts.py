@@ -1166,7 +1166,7 @@ class TextFinder:
             )
 
     def _note_opaque(self, node: Any, at: Surroundings, reach: Reach, known: str = "") -> None:
-        """Note a message whose text the source does not hold; a part of one is a hole, but where no run changes it."""
+        """Note a message whose text the source does not hold; a part of one is a hole, unless the source encodes it."""
         fixed = hasattr(node, "lineno") and is_fixed(self.program, node, at)
         if not hasattr(node, "lineno") or not (fixed or reach.whole):
             return
@@ -1180,7 +1180,8 @@ class TextFinder:
             way_out = "save its text in a file of the program and read it from there"
             self.note(node, at, f"the prompt {what} is pulled from a hub", way_out)
             return
-        for is_such, origin, way_out in (*(FIXED if fixed else ()), *(ORIGINS if reach.whole else ())):
+        whole = (*(FETCHED if fixed else ()), *ORIGINS) if reach.whole else ()
+        for is_such, origin, way_out in (*(DECODED if fixed else ()), *whole):
             if any(map(is_such, names)):
                 self.note(node, at, f"a text comes from {origin}: {shorten_source(node)}", way_out)
                 return
@@ -1298,7 +1299,8 @@ def list_uncut(program: Program, node: Any, at: Surroundings) -> tuple[list[Any]
         return node.args[1:2], []
     if maker is not None and isinstance(maker.node, ast.Call) and get_last_name(maker.node.func) == "compile":
         return (node.args[:1], []) if name in MATCHING else ([], [])
-    return ([func.value], []) if name in CUTTING else ([], [func.value])
+    is_of_words = name == "split" and not (node.args or node.keywords)
+    return ([func.value], []) if name in CUTTING and not is_of_words else ([], [func.value])
 
 
 def find_spelled(program: Program, found: Traced) -> str | None:
@@ -1321,8 +1323,10 @@ def is_fixed(program: Program, node: Any, at: Surroundings) -> bool:
             parts = [made.value, getattr(made, "slice", None)]
         elif isinstance(made, ast.List | ast.Tuple):
             parts = [*made.elts]
-        elif not isinstance(made, Outside | ast.Constant | ast.Dict):
-            return False
+        elif not isinstance(made, Outside | ast.Constant | ast.Dict) or str(getattr(made, "name", "")).startswith(
+            "os."
+        ):
+            return False  # os.environ
         if not all(is_fixed(program, part, found.at) for part in parts if part is not None):
             return False
     return True
@@ -1369,26 +1373,17 @@ ORIGINS: tuple[tuple[Callable[[str], bool], str, str], ...] = (
     (lambda name: name == "exec", "code in a text", PLAIN),
 )
 """What makes a text that the source does not hold, by the maker's name; where it comes from, and the way out."""
-FIXED: tuple[tuple[Callable[[str], bool], str, str], ...] = (
+DECODED: tuple[tuple[Callable[[str], bool], str, str], ...] = (
     (lambda name: name.startswith((*DECODERS, *LOADERS)), "a decoder", PLAIN),
-    (
-        lambda name: name.startswith(NETWORK),
-        "the network",
-        COPIED,
-    ),
-    (
-        lambda name: name.startswith("subprocess."),
-        "another program",
-        COPIED,
-    ),
-    (
-        lambda name: name.startswith("importlib.metadata."),
-        "another package",
-        COPIED,
-    ),
     (lambda name: name == "eval", "code in a text", PLAIN),
 )
-"""What makes of constants a text that the source does not hold."""
+"""What makes of constants a text that the source holds in another form."""
+FETCHED: tuple[tuple[Callable[[str], bool], str, str], ...] = (
+    (lambda name: name.startswith(NETWORK), "the network", COPIED),
+    (lambda name: name.startswith("subprocess."), "another program", COPIED),
+    (lambda name: name.startswith("importlib.metadata."), "another package", COPIED),
+)
+"""What makes of constants a text that the source does not hold; as a part of a message it is data."""
 
 
 def shorten_source(node: ast.AST) -> str:

@@ -1158,7 +1158,7 @@ class OwnGraph(Method[OwnGraphConfig]):
                 "make it a node of a StateGraph of yours"
             )
         asked = name_models(team, models)
-        is_edited = bool(asked or find_changed(team, self.texts) or list_graph_edits(team))
+        is_edited = bool(asked or find_changed(team, self.texts) or any(list_graph_edits(team)))
         made: Any = copy(empty_cache(graph) if is_edited else graph)
         made.checkpointer = graph.checkpointer if checkpointer is None else checkpointer
         made.__class__ = _make_layered(

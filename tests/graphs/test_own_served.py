@@ -134,7 +134,7 @@ def test_what_runs_between_two_steps_and_the_program_itself_send_their_own(home:
     assert [OLD in said for said in shop.asked if not said.startswith("Say what")] == [True, False, True]
 
 
-def test_an_edited_team_takes_no_reply_to_another_prompt_from_the_cache_of_the_program(home: Path) -> None:
+def test_an_edited_team_takes_no_reply_to_another_prompt_from_the_cache_of_the_program(home: Path, shop: Shop) -> None:
     source = APP.replace("add_node(decide)", "add_node(decide, cache_policy=CachePolicy(key_func=lambda _: 'key'))")
     source = source.replace("import interrupt", "import CachePolicy, interrupt")
     source = "from langgraph.cache.memory import InMemoryCache\n" + source
@@ -144,6 +144,7 @@ def test_an_edited_team_takes_no_reply_to_another_prompt_from_the_cache_of_the_p
     as_it_is = edited.replace(agents=OwnGraph("cached_app.py:graph", {}).seed().agents)
     answers = [team.graph().invoke(ASKED)["answer"] for team in (as_it_is, edited, as_it_is)]
     assert answers == ["I think that it is tech.", "tech", "I think that it is tech."]
+    assert [OLD in said for said in shop.asked if not said.startswith("Say what")] == [True, False]  # the last: cached
 
 
 def test_a_context_of_the_caller_comes_before_that_of_the_team(home: Path) -> None:

@@ -191,6 +191,8 @@ def test_where_no_agent_is_worth_nothing_one_that_is_not_seen_to_be_needed_is_ch
     assert [part.name for part in choose_group(record, DIAMOND, doubtful=True)] == ["b"]
     assert [part.name for part in choose_group(record.replace(kept=("b",)), DIAMOND, doubtful=True)] == ["c"]
     assert choose_group(record.replace(kept=("b", "c")), DIAMOND, doubtful=True) == ()
+    tool = compute_part_worth("tool", "c: python", gains["b"])
+    assert choose_group(PruningRecord(parts=(tool,)), DIAMOND, doubtful=True) == ()  # agents alone
 
 
 @pytest.mark.parametrize(("train", "left"), [(60, ["a", "e"]), (20, ["a", "c", "e"])])

@@ -315,7 +315,7 @@ def _give_model(team: Team, agent: Agent, model: str) -> TeamPart:
 
 
 def _rewire(*edits: Edit) -> Rewiring:
-    return Rewiring(*edits, why="it is worth nothing on the train tasks", operation="PRUNE")
+    return Rewiring(*edits, why="train tasks do not show that it is needed", operation="PRUNE")
 
 
 def _is_legal(team: Team, part: TeamPart, frozen: Sequence[str]) -> bool:

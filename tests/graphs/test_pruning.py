@@ -188,7 +188,8 @@ def test_where_no_agent_is_worth_nothing_one_that_is_not_seen_to_be_needed_is_ch
     gains = {"b": [1.0] * 2 + [0.0] * 18, "c": [1.0] * 3 + [0.0] * 17, "d": [1.0] * 6 + [0.0] * 14}
     record = PruningRecord(parts=tuple(compute_part_worth("agent", name, gain) for name, gain in gains.items()))
     assert choose_group(record, DIAMOND) == ()
-    assert [part.name for part in choose_group(record, DIAMOND, doubtful=True)] == ["b"]
+    [part] = choose_group(record, DIAMOND, doubtful=True)
+    assert (part.name, part.removal.why) == ("b", "train tasks do not show that it is needed")
     assert [part.name for part in choose_group(record.replace(kept=("b",)), DIAMOND, doubtful=True)] == ["c"]
     assert choose_group(record.replace(kept=("b", "c")), DIAMOND, doubtful=True) == ()
     tool = compute_part_worth("tool", "c: python", gains["b"])

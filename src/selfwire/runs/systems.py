@@ -240,6 +240,8 @@ def describe_origin(entry: SystemSpec, loaded: LoadedTeam, model: str, *, evolve
     """
     kind, print_of = find_kind(entry.target), loaded.workflow.fingerprint
     if kind == "method":
+        if evolves and loaded.learned:
+            return f"{entry.name}: method {entry.target}, its team {print_of}, which this run has evolved"
         return f"{entry.name}: method {entry.target}, its seed team {print_of}{', evolved first' if evolves else ''}"
     if kind:
         return f"{entry.name}: {kind} {entry.target}"

@@ -19,6 +19,7 @@ from selfwire.runs.evaluation import OpenEvaluation, load_request_tasks, validat
 from selfwire.runs.pre_evolution import compute_left
 from selfwire.runs.record import ContaminatedTasks, find_contaminated_tasks
 from selfwire.runs.spec import STAMP, EvaluateSpec, PreEvolutionSpec, SystemSpec
+from selfwire.runs.systems import LoadedTeam, describe_origin, make_seed_team
 from tests.commands import call
 
 SIZES = ("--gate", "mean", "--iterations", "1", "--batch", "3", "--gate-tasks", "3", "--train", "6", "--gate-size", "6")
@@ -106,6 +107,13 @@ def test_who_is_evolved_first_is_measured_on_other_tasks_and_its_cost_stands_in_
     assert len(trial.tasks) == 30
     plain = validate_request(asked.replace(entries=(SystemSpec(name="mine", target="single"),)), tmp_path)
     assert {task.id for task in plain.tasks} != {task.id for task in trial.tasks}
+
+
+def test_a_resumed_comparison_calls_no_evolved_team_a_seed_team() -> None:
+    entry, seed = SystemSpec(name="h", target="hiva"), LoadedTeam(workflow=make_seed_team("hiva"))
+    assert "its seed team" in describe_origin(entry, seed, "offline", evolves=True)
+    evolved = describe_origin(entry, seed.replace(learned=True), "offline", evolves=True)
+    assert evolved == f"h: method hiva, its team {seed.workflow.fingerprint}, which this run has evolved"
 
 
 def test_a_run_that_is_gone_is_a_caution(tmp_path: Path) -> None:

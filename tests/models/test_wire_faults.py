@@ -42,7 +42,7 @@ async def test_a_retry_after_pauses_every_worker(wire_server: WireServer) -> Non
 
 async def test_a_retry_after_longer_than_patience_is_an_error(wire_server: WireServer) -> None:
     wire_server.faults.append(rate_limited(after=3600))
-    with pytest.raises(ModelError, match="asks to wait 3,600 s"):
+    with pytest.raises(ModelError, match=r"asks to wait 3,600 s .*wait, or ask less at once \(--requests-at-once"):
         await metered(wire_server).generate(ASKED, scope=Scope())
 
 

@@ -51,12 +51,14 @@ from selfwire.models.limits import CallSettings, Throttle, get_throttle
 from selfwire.models.providers import (
     MAX_TOKENS,
     NO_SERVER,
+    TOO_MANY,
     ErrorCatcher,
     Identity,
     find_model_error,
     format_provider_error,
     get_identity,
     get_retry_after,
+    get_status,
     is_refusal,
     is_transient,
     is_unsent,
@@ -611,7 +613,8 @@ class MeteredChat(BaseChatModel):
         what = f"{fault}{asked} ({self.identity.label} failed at {request.where} after {attempts})"
         is_short = self.identity.provider == "openai" and self.identity.server and "/v1" not in self.identity.server
         address = "the address (of most servers it ends in /v1)" if is_short else "the address"
-        way_out = f"check {address}, the key, the model's name and the provider's state, then resume"
+        check = f"check {address}, the key, the model's name and the provider's state, then resume"
+        way_out = TOO_MANY if isinstance(answer, BaseException) and get_status(answer) == 429 else check
         silent = f"{what}; it does not answer anything else either"
         if not isinstance(answer, AIMessage) and is_unsent(answer):
             unpaid = ", and nothing was paid" if unsent else ""

@@ -163,6 +163,11 @@ def is_wrong_option(error: BaseException) -> bool:
 
 NO_SERVER = "check the address and that a server runs there, then resume"
 """What to do where no connection was made."""
+TOO_MANY = (
+    "wait, or ask less at once (--requests-at-once, --requests-per-minute, --tokens-per-minute), or raise a quota that "
+    "is used up, then resume"
+)
+"""What to do where a provider says that it is asked too much."""
 
 
 def is_fault_outside(error: BaseException | None) -> bool:

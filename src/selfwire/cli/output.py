@@ -6,6 +6,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,14 @@ from selfwire.core.own_tool import OwnTool
 from selfwire.core.plugins import is_graph
 from selfwire.core.team import Team, TeamDiff
 from selfwire.core.text import COMPARED, compare_lines
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import format_count, format_value, mask_controls, to_plain_json
 from selfwire.evals.table import ResultTable
 from selfwire.runs.estimates import CostEstimate
-from selfwire.runs.record import STUDIES, OpenRun, is_finished
+from selfwire.runs.record import STUDIES, OpenRun, is_finished, read_evolutions
 from selfwire.store.files import refuse_existing
 from selfwire.store.journal import Journal
+from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Version, format_home_option
 
 PIPED_WIDTH = 200
@@ -103,7 +105,12 @@ def list_spend_by_model(journal: Journal) -> list[str]:
     """List the spend of each model of a run in a line, the dearest first, and add it to the result."""
     from selfwire.models.sync import run_sync  # nothing that only reads needs it
 
-    by_model = run_sync(journal.spend_by_model())
+    found: dict[str, list[Usage]] = {}
+    parts = read_evolutions(Path(journal.name), JournalReader.spend_by_model)
+    for label, usage in chain.from_iterable(part.items() for part in (run_sync(journal.spend_by_model()), *parts)):
+        found.setdefault(label, []).append(usage)
+    sums = {label: sum_usages(usages) for label, usages in found.items()}
+    by_model = dict(sorted(sums.items(), key=lambda entry: -(entry[1].dollars or 0.0)))
     add_result(spend_by_model=by_model)
     return [f"{label}: {format_spend(usage)}" for label, usage in by_model.items()]
 
@@ -129,7 +136,9 @@ def print_summary(run: OpenRun, go_on: str, *, finished: bool) -> None:
     from selfwire.models.metered_chat import describe_unusable_replies  # nothing that only reads needs it
     from selfwire.models.sync import run_sync
 
-    out, lost = make_console(), format_unsettled(*run.journal.count_unsettled())
+    inside = read_evolutions(Path(run.journal.name), JournalReader.count_unsettled)
+    calls, tokens = map(sum, zip(run.journal.count_unsettled(), *inside, strict=True))
+    out, lost = make_console(), format_unsettled(calls, tokens)
     out.print(f"spent: {format_spend(run.spent)}{lost and f'; {lost}'}")
     if run.request.models.are_several:
         for line in list_spend_by_model(run.journal):

@@ -34,7 +34,7 @@ from selfwire.core.errors import (
 )
 from selfwire.core.plugins import is_graph, outside_methods
 from selfwire.core.task import Splits, Task
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Budget, Usage, sum_usages
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, to_canonical_json
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.models.budget import Ledger, enforce_deadline
@@ -77,13 +77,16 @@ STUDIES = (ABLATION, WORLD)
 """Commands of studies; the same command again continues them."""
 
 
+T = TypeVar("T")
+
+
 class RunSummary(FrozenModel):
     """A line of the list of runs.
 
     Args:
         summary: its note: command, method, benchmark, model, status, iteration, score, ...; the status of a run whose
             process is gone is `INTERRUPTED`.
-        spend: sum of its settled calls; None if its journal cannot be read.
+        spend: sum of its settled calls, of evolutions inside it too; None if a journal cannot be read.
         open_calls: calls without a recorded answer.
         open_tokens: the most tokens that those can have cost.
         trouble: why its journal cannot be read.
@@ -176,16 +179,31 @@ def summarise_run(home: str | Path | None, run: str) -> RunSummary:
         with explain_foreign(run):
             held = is_held(path)  # a process that ends now notes so before the status is read
             with JournalReader(path) as journal:
-                tokens = [at_most for _, state, at_most in journal.list_states() if state != "settled" and at_most]
                 summary = check_summary(run, journal.note(SUMMARY))
                 if not held and not has_ended(summary):
                     summary["status"] = INTERRUPTED
                 if _only_prunes(journal.note(REQUEST)):
                     summary["verb"] = "prune"
-                spend, open_tokens = journal.spend(), sum(tokens)
-            return RunSummary(run=run, summary=summary, spend=spend, open_calls=len(tokens), open_tokens=open_tokens)
+                own, calls = journal.spend(), [journal.count_unsettled()]
+            spend = sum_usages([own, *read_evolutions(path, JournalReader.spend)])
+            calls += read_evolutions(path, JournalReader.count_unsettled)
+            open_calls, open_tokens = map(sum, zip(*calls, strict=True))
+            return RunSummary(run=run, summary=summary, spend=spend, open_calls=open_calls, open_tokens=open_tokens)
     except JournalError as error:
         return RunSummary(run=run, trouble=str(error))
+
+
+def read_evolutions(path: Path, read: Callable[[JournalReader], T]) -> list[T]:
+    """Read something from the journals of the evolutions inside an evaluation, whose cost is part of its own.
+
+    Args:
+        path: the evaluation's own journal; other runs have none inside.
+    """
+    found = []
+    for inside in sorted((path.parent / EVOLVED).glob(f"*/runs/*/{JOURNAL}")):
+        with JournalReader(inside) as journal:
+            found.append(read(journal))
+    return found
 
 
 def _only_prunes(request: object) -> bool:
@@ -771,10 +789,11 @@ def find_contaminated_tasks(runs: Iterable[str], home: Path | None) -> Contamina
         path = get_runs_folder(home) / run / JOURNAL
         if not path.exists():
             unknown.append(run)
-        inside = sorted((path.parent / EVOLVED).glob(f"*/runs/*/{JOURNAL}"))  # of an evaluation that evolved it first
-        for journal_path in inside or ([path] if path.exists() else []):
-            with JournalReader(journal_path) as journal:
-                own = ContaminatedTasks.load(journal)
+        inside = read_evolutions(path, ContaminatedTasks.load)  # of an evaluation that evolved it first
+        if not inside and path.exists():
+            with JournalReader(path) as journal:
+                inside = [ContaminatedTasks.load(journal)]
+        for own in inside:
             found = ContaminatedTasks(found.marks | own.marks, found.tasks + own.tasks)
     return found._replace(unknown=tuple(unknown))
 

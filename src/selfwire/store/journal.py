@@ -74,7 +74,7 @@ class Journal:
     """A run's calls, bodies and notes; make one with `create`, `open` or `memory`; `JournalReader` reads one."""
 
     def __init__(self, connection: sqlite3.Connection, *, name: str, run: str, lease: Lease | None) -> None:
-        self.run = run
+        self.run, self.name = run, name  # the name is its path
         self._lease = lease
         self._lock = threading.Lock()
         self._settled: set[str] = set()

@@ -480,6 +480,11 @@ class JournalReader:
         """Every call's key, state, and most tokens that it may have cost unnoted."""
         return self._read("SELECT key, state, at_most FROM calls")
 
+    def count_unsettled(self) -> tuple[int, int]:
+        """Count the model calls that never settled, and the tokens that they may have cost at most."""
+        tokens = [at_most for _, state, at_most in self.list_states() if state != "settled" and at_most]
+        return len(tokens), sum(tokens)
+
     def spend(self) -> Usage:
         """The cost of all calls."""
         rows = self._read(f"SELECT {USAGE} FROM calls WHERE calls IS NOT NULL")

@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from selfwire.evals.statistics import compute_paired_interval
 from selfwire.evals.table import Column, SystemInfo, SystemSummary, build_table, compute_difference, read_results
 from selfwire.runs.evaluation import OpenEvaluation, load_request_tasks, validate_request
 from selfwire.runs.pre_evolution import compute_left
-from selfwire.runs.record import ContaminatedTasks, find_contaminated_tasks
+from selfwire.runs.record import JOURNAL, ContaminatedTasks, find_contaminated_tasks, list_run_names
 from selfwire.runs.spec import STAMP, EvaluateSpec, PreEvolutionSpec, SystemSpec
 from selfwire.runs.systems import LoadedTeam, describe_origin, make_seed_team
 from tests.commands import call
@@ -107,6 +109,21 @@ def test_who_is_evolved_first_is_measured_on_other_tasks_and_its_cost_stands_in_
     assert len(trial.tasks) == 30
     plain = validate_request(asked.replace(entries=(SystemSpec(name="mine", target="single"),)), tmp_path)
     assert {task.id for task in plain.tasks} != {task.id for task in trial.tasks}
+
+
+def test_what_evolutions_inside_a_comparison_cost_stands_in_the_list_of_runs_and_by_model(tmp_path: Path) -> None:
+    given = ("hiva", *SIZES, "--budget-calls", "10", "--models", "cheap=offline:user")
+    stopped = compared(tmp_path, *given, code=STOPPED)
+    [spent] = re.findall(r"spent: (\d+ calls, [\d,]+ tokens)", stopped.stdout)
+    assert f"\n    offline: {spent}" in stopped.stdout
+    assert spent in call(tmp_path, "runs").stdout
+    [inner] = tmp_path.glob(f"runs/*/evolved/hiva/runs/*/{JOURNAL}")
+    with closing(sqlite3.connect(inner)) as connection, connection:
+        connection.execute("UPDATE calls SET state = 'reserved', at_most = 70, calls = NULL WHERE rowid = 1")
+    lost = "1 call without a reply may have cost up to 70 tokens"
+    assert lost in call(tmp_path, "runs").stdout
+    [run] = list_run_names(tmp_path)
+    assert lost in call(tmp_path, "compare", "--resume", run, "--budget-calls", "1", code=STOPPED).stdout
 
 
 def test_a_resumed_comparison_calls_no_evolved_team_a_seed_team() -> None:

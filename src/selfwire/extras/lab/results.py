@@ -28,8 +28,8 @@ def results(
     out: Annotated[Path | None, typer.Option(help="File for --keep.")] = None,
 ) -> None:
     """Compute the tables of pages anew from the rows that are kept."""
-    if keep:
-        if out is None or check or write or pages:
+    if keep or out:
+        if not keep or out is None or check or write or pages:
             raise ConfigError("--keep RESULTS goes with --out FILE, and with nothing else")
         version = find_code_version()
         keep_scores(keep, out, {version.code: version.commit})

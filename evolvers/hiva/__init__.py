@@ -38,7 +38,8 @@ Departures from the paper (a test is named after each):
     D9   dt counts iterations that taught something, one update each, never seconds; a team that learned before
          continues its count.
     D10  Edges are pruned at (s + 1)/(n + 2) < 0.3 with n >= 8, where s counts solved tasks, never at or above the
-         team's own rate and never on the last path: raw rates would prune good edges in time.
+         team's own rate since the edge was first used and never on the last path: raw rates would prune good edges in
+         time, and a team's earlier tasks may have been easier.
     D11  An iteration takes a batch: each agent gets one f_P call, each node one f_G call over all its gradients.
     D12  Edits are collected, then applied one by one in reverse topological order; conflicts are recorded.
     D13  A trajectory with an infrastructure error teaches nothing.

@@ -108,12 +108,15 @@ class EdgeRecord(FrozenModel):
         belief: without decay, from the receiving agent's rewards less the price of its calls.
         synergy: C_syn in [1, 2].
         solved, runs: runs that used the edge, and how many of them solved their task.
+        solved_before, runs_before: of the team, before the edge was first used.
     """
 
     belief: Belief = Belief()
     synergy: float = Field(default=1.0, ge=1, le=2)
     solved: int = Field(default=0, ge=0)
     runs: int = Field(default=0, ge=0)
+    solved_before: int = Field(default=0, ge=0)
+    runs_before: int = Field(default=0, ge=0)
 
     @property
     def rate(self) -> float:
@@ -221,10 +224,9 @@ class HivaMemory(FrozenModel):
         """Equation `zeta` over nodes; ordered pairs, a missing pair counts 1."""
         return team_synergy(members, lambda source, target: self.edge(source, target).synergy)
 
-    @property
-    def rate(self) -> float:
-        """The team's own smoothed success rate."""
-        return (self.solved + 1) / (self.runs + 2)
+    def get_rate_beside(self, record: EdgeRecord) -> float:
+        """The team's own smoothed success rate since an edge was first used, over all runs."""
+        return (self.solved - record.solved_before + 1) / (self.runs - record.runs_before + 2)
 
     def get_score_weights(self, config: KabbConfig) -> tuple[float, float]:
         """Lambda and eta: as fitted, or the config's before there is anything to fit, and where it fixes them."""
@@ -284,7 +286,12 @@ class HivaMemory(FrozenModel):
         for outcome in outcomes:
             for pair in dict.fromkeys(outcome.edges):
                 used.setdefault(pair, []).append(outcome)
-        changed = {edge_key(*pair): _edge_after(self.edge(*pair), pair[1], runs, config) for pair, runs in used.items()}
+        changed = dict[str, EdgeRecord]()
+        for pair, runs in used.items():
+            record = self.edge(*pair)
+            if not record.runs:
+                record = record.replace(solved_before=self.solved, runs_before=self.runs)
+            changed[edge_key(*pair)] = _edge_after(record, pair[1], runs, config)
         return dict(sorted({**self.edges, **changed}.items()))
 
     def _knowledge_after(self, outcomes: Sequence[TrajectoryLesson]) -> Knowledge:
@@ -333,7 +340,7 @@ def edge_key(source: Id, target: Id) -> str:
 def _edge_after(record: EdgeRecord, target: Id, runs: Sequence[TrajectoryLesson], config: KabbConfig) -> EdgeRecord:
     judged = [o.net_rewards.get(o.receivers.get(target, target)) for o in runs]
     seen = [Observation(reward=reward, match=0.0) for reward in judged if reward is not None]
-    return EdgeRecord(
+    return record.replace(
         belief=update_belief(record.belief, seen, decay=1.0, match_weight=0.0),
         synergy=update_synergy(record.synergy, record.belief, traffic=len(runs), rate=config.synergy_rate),
         solved=record.solved + sum(o.solved for o in runs),

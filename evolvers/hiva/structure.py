@@ -278,8 +278,8 @@ def _contract(team: Team, node: str, known: str) -> Rewiring:
 
 
 def is_failing(record: EdgeRecord, learned: HivaMemory, config: HivaConfig) -> bool:
-    """Whether an edge's smoothed success rate is below the threshold and below the team's own (D10)."""
-    return record.runs >= config.prune_after and record.rate < min(config.prune_below, learned.rate)
+    """Whether an edge's smoothed success rate is below the threshold and the team's own since its first run (D10)."""
+    return record.runs >= config.prune_after and record.rate < min(config.prune_below, learned.get_rate_beside(record))
 
 
 def _make_repair(why: str, *edits: Edit) -> Rewiring:

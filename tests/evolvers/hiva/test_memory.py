@@ -41,7 +41,7 @@ def test_a_batch_is_one_update() -> None:
     # a: matches of .5 twice, one success and one failure: 1 + 1 + .05 + .05 on both sides
     assert learned.belief("a").model_dump() == pytest.approx({"alpha": 2.1, "beta": 2.1})
     assert (learned.solved, learned.runs, learned.left_out, learned.iteration) == (1, 2, 2, 0)
-    assert learned.rate == 0.5
+    assert learned.get_rate_beside(EdgeRecord()) == 0.5
 
 
 def test_d9_every_update_is_one_iteration_whatever_was_learned_before() -> None:

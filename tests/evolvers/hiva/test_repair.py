@@ -9,7 +9,7 @@ from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring
 from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, find_cycle
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.memory import Belief, EdgeRecord, HivaMemory
+from selfwire.evolvers.hiva.memory import Belief, EdgeRecord, HivaMemory, TrajectoryLesson
 from selfwire.evolvers.hiva.structure import is_failing, propose_least_helpful_removal, repair_topology
 from tests.evolvers.hiva.doubles import FORK, LINE, edges, team
 
@@ -82,6 +82,18 @@ def test_d10_an_edge_at_the_team_s_own_rate_is_not_pruned() -> None:
     assert repair_topology(taught(FORK, solved=1, runs=8, s__a=(1, 8))).rewirings == ()
     assert is_failing(EdgeRecord(solved=1, runs=8), HivaMemory(solved=4, runs=8), CONFIG)
     assert not is_failing(EdgeRecord(solved=1, runs=8), HivaMemory(solved=1, runs=8), CONFIG)
+
+
+def test_d10_an_edge_that_every_run_uses_is_not_pruned_where_earlier_tasks_were_easier() -> None:
+    def batch(*edges: tuple[str, str], solved: int) -> list[TrajectoryLesson]:
+        return [TrajectoryLesson(task=f"t{i}", solved=i < solved, rewards={}, edges=edges) for i in range(10)]
+
+    easier = HivaMemory().update(batch(("s", "end"), solved=8), config=CONFIG.routing)
+    for path, pruned in (((("s", "a"), ("a", "end")), False), ((("s", "b"), ("b", "end")), True)):
+        learned = easier.update(batch(*path, solved=1), config=CONFIG.routing)
+        if pruned:  # the other path has solved in the meantime what this one did not
+            learned = learned.update(batch(("s", "a"), ("a", "end"), solved=9), config=CONFIG.routing)
+        assert bool(repair_topology(learned.save_to(FORK)).rewirings) is pruned
 
 
 def test_d10_the_last_path_is_never_cut() -> None:

@@ -120,7 +120,7 @@ def test_an_instance_is_evolved_run_and_evaluated_without_an_entry_point(package
 def test_the_tests_of_the_page_pass(package: Path) -> None:
     options = ("--disable-plugin-autoload", "-q", "-p", "no:cacheprovider", "test_sparsify.py")
     process = start("tests.processes:run_python", "-m", "pytest", *options, cwd=package, env=environment(package))
-    assert "3 passed" in wait_for(process)[0]
+    assert "4 passed" in wait_for(process)[0]
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from selfwire.core.agent import Agent
 from selfwire.core.team import Team
@@ -82,6 +83,34 @@ def test_requests_and_answer_are_those_of_run(team: Team, tmp_path: Path, wire_s
     assert ask(file, wire_server, QUESTION) == wanted
     assert take(wire_server) == sent
     assert len(sent) >= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "in_run", "in_file"),
+    [("self-refine", "No fault found.", (2, 0), (7, 0)), ("independent", f"- {QUESTION} " * 9, (4, 1), (4, 0))],
+)
+def test_a_fixed_team_runs_whole_in_a_file_and_repeats_what_several_write(
+    name: str,
+    said: str,
+    in_run: tuple[int, int],
+    in_file: tuple[int, int],
+    tmp_path: Path,
+    wire_server: WireServer,
+) -> None:
+    async def answer(body: Body) -> AIMessage:
+        return AIMessage(said)
+
+    def count() -> tuple[int, int]:
+        asked = take(wire_server)
+        return len(asked), sum("(the same as that of worker-1)" in str(messages) for messages in asked)
+
+    wire_server.answer = answer
+    save(tmp_path, BASELINES[name]().seed([]))
+    wanted = run(tmp_path, wire_server, QUESTION)
+    assert count() == in_run
+    file = export(tmp_path, tmp_path / "mine.py")
+    assert ask(file, wire_server, QUESTION) == wanted
+    assert count() == in_file
 
 
 def test_instructions_between_agents_are_written_as_in_a_run(tmp_path: Path, wire_server: WireServer) -> None:

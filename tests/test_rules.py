@@ -22,6 +22,8 @@ HOOKS = {
     "on_chain_end": "LangChain's callbacks",
     "on_chat_model_start": "LangChain's callbacks",
     "on_llm_start": "LangChain's callbacks",
+    "on_llm_new_token": "LangChain's callbacks",
+    "on_stream_event": "LangChain's callbacks",
     "on_llm_end": "LangChain's callbacks",
     "on_llm_error": "LangChain's callbacks",
     "on_tool_start": "LangChain's callbacks",

@@ -66,7 +66,7 @@ def test_agents_use_tools_of_either_kind(name: str, arguments: dict[str, Any], r
         ({"name": "my team"}, "name 'my team'"),
         ({"initial": "best"}, "seed 'best' cannot be looked up"),
         ({"initial": trio().replace(method="hera")}, "belongs to 'hera'"),
-        ({"initial": trio().replace(agents=[a.replace(tools=["saw"]) for a in trio().agents])}, "hold saw.*pass the"),
+        ({"initial": trio().replace(agents=[a.replace(tools=["saw"]) for a in trio().agents])}, "holds saw.*pass the"),
         ({"model": ScriptedChat(), "budget": Budget(dollars=1)}, "price"),
     ],
 )

@@ -62,7 +62,7 @@ def localise(given: Reading) -> dict[str, Any]:
         team += [MISSING.format(skill) for skill in re.findall(rf"Nobody was there to (\w+) after {skills[0]}\.", said)]
     team += [
         USELESS.format(agent)
-        for agent in re.findall(r"^\[([\w-]+)\].*in the way", given.sections["successor_feedback"], re.M)
+        for agent in re.findall(r"^\[([\w-]+)\].*in the way", given.sections.get("successor_feedback", ""), re.M)
     ]
     overall = "This agent is in the way." if any("spoiled" in line for line in own) else ""
     if not given.right:

@@ -624,8 +624,7 @@ class MeteredChat(BaseChatModel):
         failed: CallError = ModelError(f"{what}; {refused or way_out}")
         doubted = self.policy.probe and not refused
         if doubted and extend() and not await self._probe(request, throttle, billed, unsent=unsent):
-            is_wrong = not isinstance(answer, AIMessage) and is_wrong_option(answer)
-            outage = RefusedError if is_wrong else OutageError
+            outage = RefusedError if not isinstance(answer, AIMessage) and is_wrong_option(answer) else OutageError
             failed = outage(f"{silent}: {way_out}")
         failed.is_cost_known = refusals_only
         raise failed

@@ -5,6 +5,9 @@ BIN := .venv/bin
 export LANGSMITH_TRACING ?= false
 unexport PYTHONDONTWRITEBYTECODE  # with it each of the hundreds of processes of the tests compiles all that it imports
 
+# a disk that is memory, where there is room: tests make thousands of SQLite files, and each waits for the disk many times
+export PYTEST_DEBUG_TEMPROOT ?= $(shell df --output=avail /dev/shm 2> /dev/null | awk 'NR == 2 && $$1 > 4000000 {print "/dev/shm"}')
+
 .PHONY: help setup demo test test-slow check fault-coverage lock bench calibrate rehearse chaos fuzz weak light images clean
 .DEFAULT_GOAL := help
 

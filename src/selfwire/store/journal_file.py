@@ -57,8 +57,8 @@ CREATE TABLE calls (
 CREATE INDEX places ON calls (iteration, phase, task);
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA};
-COMMIT;
 """
+"""Begins a transaction, and leaves it open for the first rows."""
 
 
 def create_journal(path: Path, facts: Mapping[str, str], fill: Callable[[Path], None]) -> None:
@@ -144,6 +144,7 @@ def create_tables(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
         connection.execute(f"PRAGMA page_size = {PAGE}")
         connection.executescript(TABLES)
         connection.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
+        connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")
         _sign(connection)
     return connection

@@ -256,6 +256,7 @@ def _create(path: Path) -> None:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
+            connection.execute("PRAGMA synchronous = OFF")  # a draft; the first write to the library saves it too
             _make_store(connection).setup()
         place_draft(draft, path)
 

@@ -5,6 +5,7 @@ import os
 import platform
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -252,13 +253,14 @@ async def test_where_path_has_no_bubblewrap_the_packaged_one_runs(monkeypatch: p
 
 @pytest.mark.usefixtures("empty_caches")
 def test_a_python_that_nobody_may_read_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hidden = tmp_path / "hidden" / "python"
-    program = hidden / "bin" / f"python3.{sys.version_info.minor}"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\necho 42\n")
-    program.chmod(0o755)
-    hidden.parent.chmod(0o700)
-    monkeypatch.setattr(sys, "base_prefix", str(hidden))
-    monkeypatch.setattr(sandbox_programs, "_SYSTEM", tmp_path / "no system")
-    source = sandbox_programs._make_public_folder() / "python" if os.geteuid() == 0 else hidden
-    assert find_working_bubblewrap().interpreter == (program, hidden, source)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as home:  # `tmp_path` may lie in /dev, which sandboxes have anew
+        hidden = Path(home) / "hidden" / "python"
+        program = hidden / "bin" / f"python3.{sys.version_info.minor}"
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\necho 42\n")
+        program.chmod(0o755)
+        hidden.parent.chmod(0o700)
+        monkeypatch.setattr(sys, "base_prefix", str(hidden))
+        monkeypatch.setattr(sandbox_programs, "_SYSTEM", tmp_path / "no system")
+        source = sandbox_programs._make_public_folder() / "python" if os.geteuid() == 0 else hidden
+        assert find_working_bubblewrap().interpreter == (program, hidden, source)

@@ -35,5 +35,5 @@ def _make_round(workers: int) -> Callable[[], Any]:
     team = make_team(agents, Domain(name="bench", answerers=("w0",)), manager="You lead.")
     model = CannedModel(objects=_reply, object_delay=LATENCY)
     dytopo = Dytopo(DytopoConfig(rounds=1))
-    ctx = dytopo.make_ctx(model, {}, HashingEmbedder(), at=Scope(run="bench"))
+    ctx = dytopo.make_ctx(model, {}, HashingEmbedder(), scope=Scope(run="bench"))
     return lambda: dytopo.run(team, Question(id="bench", input="Who is here?"), ctx)

@@ -74,7 +74,7 @@ async def measure_variant(name: str, team: Team, tasks: int, seed: int) -> list[
     found = []
     for task in bench.splits(seed, train=0, gate=0, test=tasks).test:
         at = Scope(phase="test", task=task.id, seed=seed)
-        ctx = method.make_ctx(model, bench.toolbox, HashingEmbedder(), at=at)
+        ctx = method.make_ctx(model, bench.toolbox, HashingEmbedder(), scope=at)
         done = await method.answer(team, task.question, ctx)
         graded = await bench.environment.grade(task, done.answer or "", scope=at)
         births, deaths = (sum(len(turn[what]) for turn in done.notes["rounds"]) for what in ("births", "deaths"))

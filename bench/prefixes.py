@@ -155,7 +155,7 @@ async def record_requests(name: str, tasks: Sequence[Task]) -> list[SentRequest]
         rollout, found = ctx.where(phase="rollout", iteration=iteration), list[Trajectory]()
         for task in tasks:
             explored = await method.explore(team, task.question, rollout.where(task=task.id))
-            found += [await grade(done, rollout.at) for done in explored]
+            found += [await grade(done, rollout.scope) for done in explored]
         learning = replace(ctx.where(phase="evolve", iteration=iteration), grade_run=grade)
         team = (await method.propose(team, found, learning)).workflow
     for task in tasks:

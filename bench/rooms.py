@@ -156,17 +156,17 @@ async def measure_system(
     model = MeteredModel(OfflineChat(seed=at.seed, **slips), journal=NullRecorder())
 
     async def answer(task: Task, place: Scope) -> Trajectory:
-        ctx = method.make_ctx(model, bench.toolbox, EMBEDDER, at=place.at(task=task.id))
+        ctx = method.make_ctx(model, bench.toolbox, EMBEDDER, scope=place.at(task=task.id))
         router = find_router and find_router(task)
         with patch("selfwire.graphs.hiva.make_router", lambda *given: router) if router else nullcontext():
             done = await method.answer(team, task.question, ctx)
-        return done.with_feedback(await bench.environment.grade(task, done.answer or "", scope=ctx.at))
+        return done.with_feedback(await bench.environment.grade(task, done.answer or "", scope=ctx.scope))
 
     for start in range(0, 0 if system in (CHANCE, BEST) else train, BATCH):
         place = at.at(phase="rollout", iteration=start // BATCH)
         batch = split.train[start : start + BATCH]
         runs = [await answer(task, place) for task in batch]
-        team = (await method.propose(team, runs, method.make_ctx(model, {}, EMBEDDER, at=place))).workflow
+        team = (await method.propose(team, runs, method.make_ctx(model, {}, EMBEDDER, scope=place))).workflow
         counts.learn(batch, team)
     done = [await answer(task, at.at(phase="test")) for task in split.test]
     chosen = [len(run.steps) - 2 for run in done]

@@ -70,11 +70,11 @@ async def run_task(
 ) -> Sequence[Trajectory]:
     """Graded runs of a task; several where the router explores."""
     model = MeteredModel(OfflineChat(seed=at.seed), journal=NullRecorder())
-    ctx = method.make_ctx(model, bench.toolbox, EMBEDDER, at=at.at(task=task.id))
+    ctx = method.make_ctx(model, bench.toolbox, EMBEDDER, scope=at.at(task=task.id))
     runs = (
         await method.explore(team, task.question, ctx) if explore else [await method.answer(team, task.question, ctx)]
     )
-    graded = [await bench.environment.grade(task, run.answer or "", scope=ctx.at) for run in runs]
+    graded = [await bench.environment.grade(task, run.answer or "", scope=ctx.scope) for run in runs]
     return [run.with_feedback(feedback) for run, feedback in zip(runs, graded, strict=True)]
 
 
@@ -85,7 +85,7 @@ async def train(method: Evomas, team: Team, bench: Benchmark, tasks: Sequence[Ta
         place = at.at(phase="train", iteration=start // BATCH)
         runs = [run for task in batch for run in await run_task(method, team, bench, task, place, explore=True)]
         model = MeteredModel(OfflineChat(seed=at.seed), journal=NullRecorder())
-        ctx = method.make_ctx(model, bench.toolbox, EMBEDDER, at=place)
+        ctx = method.make_ctx(model, bench.toolbox, EMBEDDER, scope=place)
         team = (await method.propose(team, runs, ctx)).workflow
     return team
 

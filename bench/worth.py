@@ -162,13 +162,13 @@ class WorthRunner(NamedTuple):
         async def grade(done: Trajectory, at: Scope) -> Trajectory:
             return await grade_trajectory(context, by_id[done.question.id], done, at)
 
-        ctx = method.make_ctx(model, bench.toolbox, HashingEmbedder(), at=Scope(run="worth", seed=seed))
+        ctx = method.make_ctx(model, bench.toolbox, HashingEmbedder(), scope=Scope(run="worth", seed=seed))
         return cls(method, replace(ctx, grade_run=grade), journal, tasks)
 
     async def run(self, team: Team, group: Sequence[TeamPart] = (), **at: int) -> list[Trajectory]:
         """Run a team without some parts on all tasks."""
         questions = [task.question for task in self.tasks]
-        return await self.method.run_without(group, team, questions, self.ctx.where(self.ctx.at.at(**at)))
+        return await self.method.run_without(group, team, questions, self.ctx.where(self.ctx.scope.at(**at)))
 
     async def count_calls(self) -> tuple[int, ...]:
         """Count the calls that were sent, task by task."""

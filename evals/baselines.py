@@ -393,7 +393,7 @@ class SingleAgent(Baseline[VotingConfig]):
         return merge_samples(found, cut=cut)
 
     async def _sample(self, team: Team, question: Question, ctx: Ctx[VotingConfig]) -> Trajectory:
-        run = TeamContext.of(team, question, ctx.at, ctx.make_runner(team))
+        run = TeamContext.of(team, question, ctx.scope, ctx.make_runner(team))
         return await run_team(team.topology, run, config=DETACHED)
 
 
@@ -441,7 +441,7 @@ class FixedTeam(Baseline[Config]):
         """Run the team once."""
         act = self.make_runner(ctx.make_runner(team))
         return await run_team(
-            team.topology, TeamContext.of(team, question, ctx.at.at(task=question.id), act), config=DETACHED
+            team.topology, TeamContext.of(team, question, ctx.scope.at(task=question.id), act), config=DETACHED
         )
 
 

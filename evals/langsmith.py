@@ -302,7 +302,7 @@ class Experiment:
         runs, lost = dict[str, uuid.UUID](), list[ConfigError]()
 
         async def answer(team: Team, question: Question, here: Ctx[Any]) -> Sequence[Trajectory]:
-            config = make_task_config(team, here.at)
+            config = make_task_config(team, here.scope)
             with tracing_context(enabled=True, client=self.client, parent=False):
                 async with trace(
                     team.method or "rule",

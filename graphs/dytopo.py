@@ -34,7 +34,6 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, Id, format_count
 from selfwire.evolvers.dytopo.agents import DytopoAgents, RoundInput
 from selfwire.evolvers.dytopo.config import DytopoConfig
@@ -124,19 +123,8 @@ class DytopoState(State):
 async def begin(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
     """Take a new question; the task is the goal of round 0."""
     question, team, scope = await ctx.begin(state)
-    return state.update(
-        id=question.id,
-        kind=question.kind,
-        answer=None,
-        error=None,
-        usage=Usage(),
-        scope=scope.at(phase="run") if ctx.served else scope,
-        workflow=ctx.edit(team),
-        goal=question.input,
-        memories={},
-        rounds=(),
-        stopped="",
-    )
+    scope = scope.at(phase="run") if ctx.served else scope
+    return state.restart(question, scope, workflow=ctx.edit(team), goal=question.input)
 
 
 async def workers(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
@@ -149,7 +137,7 @@ async def workers(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
 
 async def induce_topology(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
     """Induce the graph of the round (phases 2 and 3)."""
-    setting, at = get_current_setting(state.workflow, ctx.options), ctx.at.at(node="topology")
+    setting, at = get_current_setting(state.workflow, ctx.options), ctx.scope.at(node="topology")
     return state.update(graph=await induce_round_graph(state.said, ctx.options, setting, ctx.embed, scope=at))
 
 
@@ -161,7 +149,7 @@ async def deliver(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
         state.graph,
         limit=ctx.options.memory,
         words=ctx.options.words,
-        rng=ctx.at.at(node="topology").random("reading"),
+        rng=ctx.scope.at(node="topology").random("reading"),
     )
     finished = DytopoRound(
         number=state.round,
@@ -240,7 +228,7 @@ def make_round_input(state: DytopoState, ctx: Ctx[DytopoConfig]) -> RoundInput:
         state.workflow,
         state.get_question(),
         state.goal,
-        ctx.at,
+        ctx.scope,
         memories=state.memories,
         needs=needs,
         answer=state.answer_so_far or "",
@@ -448,7 +436,7 @@ class Dytopo(Method[DytopoConfig]):
                 faults end in the trajectory's `error`.
         """
         report = await self.run(team, question, ctx)
-        return report.trajectory(question, team.fingerprint, ctx.at.sample)
+        return report.trajectory(question, team.fingerprint, ctx.scope.sample)
 
     async def run(self, team: Team, question: Question, ctx: Ctx[DytopoConfig]) -> Report:
         """Run the team as `answer` does, and report everything that happened."""
@@ -458,7 +446,7 @@ class Dytopo(Method[DytopoConfig]):
             if not answer:
                 return None
             stopped = state.after(state.update(answer=answer, error=None, stopped="stopped"))
-            return Report.of(stopped.channels).trajectory(question, team.fingerprint, ctx.at.sample)
+            return Report.of(stopped.channels).trajectory(question, team.fingerprint, ctx.scope.sample)
 
         final = await run_graph(DYTOPO, DytopoState, ctx.with_question(team, question), so_far=build_partial_result)
         return Report.of(final.channels)
@@ -470,7 +458,7 @@ class Dytopo(Method[DytopoConfig]):
 
         async def run_graded(candidate: Team, question: Question) -> Trajectory:
             there = ctx.where(task=question.id)
-            return await grade(await self.answer(candidate, question, there), there.at)
+            return await grade(await self.answer(candidate, question, there), there.scope)
 
         found = await tune_team(team, runs, ctx.options, run_graded)
         notes = found.model_dump(mode="json", include={"chosen", "trials"})

@@ -345,7 +345,7 @@ class EvolutionLoop:
         find_copy = partial(self.train_texts.find_copy, known=list_own_texts(team))
         ctx = replace(
             self.ctx,
-            at=at,
+            scope=at,
             grade_run=grade,
             frozen=self.config.freeze,
             guide=self.guide,
@@ -851,7 +851,7 @@ class EvolutionLoop:
             before: runs of the team that this one is compared with.
         """
         done, side, ctx = list(earlier.values()), scope.run.partition("/")[2], self.ctx.where(scope)
-        rollout_fn = self.method.get_samples if explores else self.method.get_answer
+        rollout_fn = self.method.ask_samples if explores else self.method.ask
         ran = frozenset(trajectory.question.id for trajectory in before if trajectory.error is None)
         samples = self.method.samples if explores else 1
         rollout_context = replace(self.rollout_context, samples=samples, ran=ran)

@@ -137,21 +137,8 @@ class EvomasState(State):
 async def begin(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     """Set s_0, an objective and nothing else; the thread's earlier question is forgotten."""
     question, team, scope = await ctx.begin(state)
-    return state.update(
-        id=question.id,
-        kind=question.kind,
-        answer=None,
-        error=None,
-        scope=scope,
-        pool=ctx.edit(team).replace(memory={}),
-        router=team.fingerprint,
-        task=TaskState(objective=question.input),
-        stage=None,
-        stages=(),
-        steps=(),
-        status="",
-        usage=Usage(),
-    )
+    pool, task = ctx.edit(team).replace(memory={}), TaskState(objective=question.input)
+    return state.restart(question, scope, pool=pool, router=team.fingerprint, task=task)
 
 
 async def plan(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
@@ -167,7 +154,7 @@ async def plan(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
                 ctx.critic,
                 agents=render_agents([agent for agent in pool.agents if agent.id not in idle]),
                 tools=describe_held_tools(pool.agents, pool, ctx.get_tools(pool)),
-                scope=ctx.at,
+                scope=ctx.scope,
             )
     except ModelError as error:
         failed = Stage(number=number, state=task, fault=format_error(error), usage=get_error_cost(error))
@@ -191,7 +178,7 @@ async def adapt(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     choose = await make_chooser(await load_router(state, ctx), ctx.options, ctx.embed)
     masked = find_masked_agents(state.task, agents, early_exit=ctx.options.early_exit)
     masks = Masks(masked, find_masked_openers(state.task, agents))
-    layered = await choose(rows, agents, masks, scope=ctx.at.at(node="adapt"))
+    layered = await choose(rows, agents, masks, scope=ctx.scope.at(node="adapt"))
     return state.update(stage=stage.replace(rows=rows, agents=tuple(agent.id for agent in agents), layered=layered))
 
 
@@ -202,7 +189,7 @@ async def layers(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     run = TeamContext.of(
         pool,
         narrow_question(question, state.task) if whole else question,
-        ctx.at,
+        ctx.scope,
         make_stage_runner(make_runners(pool, ctx), state.task, whole=whole),
         agents={**pool.agents_by_id, **ENDS},
     )
@@ -225,13 +212,13 @@ async def evaluate(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
     closing = len(state.task.pending) == 1 or stage.exits or stage.number + 1 == ctx.options.stages
     if ctx.options.verify:
         checks, usage = await verify_outcome(
-            pool.agents, state.get_question(), stage.outcome, ctx.make_runner(pool), ctx.prompts, scope=ctx.at
+            pool.agents, state.get_question(), stage.outcome, ctx.make_runner(pool), ctx.prompts, scope=ctx.scope
         )
     try:
         with add_cost_on_error(usage):
-            steps = [step for step in state.steps if step.visit == ctx.at.visit]
+            steps = [step for step in state.steps if step.visit == ctx.scope.visit]
             judged = await assess_outcome(
-                state.task, stage.outcome, ctx.critic, steps=steps, checks=checks, closing=closing, scope=ctx.at
+                state.task, stage.outcome, ctx.critic, steps=steps, checks=checks, closing=closing, scope=ctx.scope
             )
     except ModelError as error:
         usage = get_error_cost(error)
@@ -265,7 +252,7 @@ async def conclude(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Update:
         return state.update(answer=fallback, error=None)
     try:
         answer, usage = await compose_answer(
-            state.question, collect_findings(stages), fallback, ctx.critic, scope=ctx.at
+            state.question, collect_findings(stages), fallback, ctx.critic, scope=ctx.scope
         )
     except ModelError as error:
         stages = (*stages[:-1], stages[-1].replace(fault=format_error(error)))
@@ -460,10 +447,10 @@ class Evomas(Method[EvomasConfig]):
         """Run `samples` times; the runs differ by what is drawn."""
 
         async def run(place: Scope) -> Trajectory:
-            return await self.answer(team, question, replace(ctx, at=place))
+            return await self.answer(team, question, replace(ctx, scope=place))
 
         blank = Trajectory(question=question, workflow=team.fingerprint)
-        return await explore_samples(run, blank, self.samples, scope=ctx.at)
+        return await explore_samples(run, blank, self.samples, scope=ctx.scope)
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[EvomasConfig]) -> EvolveResult:
         """Train the router on one batch by REINFORCE; agents and topology stay.

@@ -174,11 +174,6 @@ class HeraState(State):
     oracle: bool = False
 
 
-_LISTS = "planned trajectories groups tried mutated blames insights changes ropes applied refused".split()
-EMPTY_STEP = HeraState.update(**dict.fromkeys(_LISTS, ()), counted=0, reflection=Usage(), oracle=False)
-"""Channels that a new question of a thread empties."""
-
-
 async def begin(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Take a new question."""
     evolve = isinstance(ctx.choices, HeraContext) and ctx.choices.evolve
@@ -186,18 +181,17 @@ async def begin(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
         raise ConfigError("the team cannot learn from this question: nothing says what its answers are worth")
     question, team, scope = await ctx.begin(state, state.workflow if "workflow" in state else None)
     ctx.edit(team)  # refused before anything is paid
-    fresh: dict[str, Any] = {"answer": "", "id": question.id, "kind": question.kind, "ran": team, "workflow": team}
+    aim = state.aim
     if ctx.served:
-        fresh |= {"aim": "learn" if evolve else "answer"}
-        scope = scope.at(phase="rollout")
-    return EMPTY_STEP | state.update(scope=scope, **fresh)
+        aim, scope = "learn" if evolve else "answer", scope.at(phase="rollout")
+    return state.restart(question, scope, answer="", aim=aim, ran=team, workflow=team)
 
 
 async def characterize(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Find c, the profile of the question (Alg. 4, line 2), where insights can be retrieved by it (D22)."""
     if has_one_plan(state.workflow) or not (ctx.options.library and get_library(state.workflow)):
         return state.update(brief=Brief())
-    profile, usage = await characterize_query(state.get_question(), get_orchestrator(ctx), scope=ctx.at)
+    profile, usage = await characterize_query(state.get_question(), get_orchestrator(ctx), scope=ctx.scope)
     return state.update(brief=Brief(profile=profile, usage=usage))
 
 
@@ -220,10 +214,10 @@ async def sample_topologies(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """
     alone, question, brief = state.aim == "answer", state.get_question(), state.brief
     orchestrator, team, steps = get_orchestrator(ctx) if alone else get_explorer(ctx), state.workflow, ctx.options.steps
-    samples = [ctx.at.sample] if alone else list(range(ctx.options.group))
+    samples = [ctx.scope.sample] if alone else list(range(ctx.options.group))
 
     async def plan(sample: int) -> tuple[PlannedRun, ModelError | TaskBudgetError | None]:
-        scope, shared = ctx.at.at(sample=sample), brief.usage if sample == samples[0] else Usage()
+        scope, shared = ctx.scope.at(sample=sample), brief.usage if sample == samples[0] else Usage()
         blank = PlannedRun(question=question, sample=sample)
         if has_one_plan(team):
             topology = make_default_topology(team)
@@ -326,7 +320,7 @@ async def consolidate_experience(state: HeraState, ctx: Ctx[HeraConfig]) -> Upda
             ctx.embed,
             ctx.options.experience,
             find_copy=ctx.find_copy,
-            scope=ctx.at.at(visit=number),
+            scope=ctx.scope.at(visit=number),
         )
         changes += more
         spent += usage
@@ -339,7 +333,7 @@ async def identify_failed_agent(state: HeraState, ctx: Ctx[HeraConfig]) -> Updat
     places = [group.failed for group in state.groups if group.failed is not None]
     team, orchestrator, toolbox = state.workflow, get_orchestrator(ctx), ctx.get_tools(state.workflow)
     found = await gather_all(
-        blame_agent(place, state.trajectories[place], team, orchestrator, toolbox=toolbox, scope=ctx.at)
+        blame_agent(place, state.trajectories[place], team, orchestrator, toolbox=toolbox, scope=ctx.scope)
         for place in places
         if place not in blames
     )
@@ -375,7 +369,7 @@ async def consolidate_prompt(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
     """Pi_C: apply the lessons of the contrasts as prompt diffs."""
     agents, orchestrator, config = state.workflow.agents_by_id, get_orchestrator(ctx), ctx.options.prompts
     found = await gather_all(
-        integrate_lesson(agents[rope.blame.agent], rope.lesson, orchestrator, config, scope=ctx.at)
+        integrate_lesson(agents[rope.blame.agent], rope.lesson, orchestrator, config, scope=ctx.scope)
         for rope in state.ropes
     )
     now, applied, refused = apply_wanted(state.workflow, [rewiring for rewiring, _, _ in found if rewiring])
@@ -477,7 +471,7 @@ async def execute(
         known = {**team.agents_by_id, **(agents or {})}
         return await ctx.ask_graph(team.replace(agents=tuple(known.values())), run.question, ctx)
     act = make_agent_runner(ctx.model, ctx.get_tools(team), temperature=temperature)
-    context = TeamContext.of(team, run.question, ctx.at.at(task=run.question.id), act, agents=agents)
+    context = TeamContext.of(team, run.question, ctx.scope.at(task=run.question.id), act, agents=agents)
     return await run_team(run.topology, context, config=config)
 
 
@@ -502,11 +496,11 @@ async def run_planned(run: PlannedRun, team: Team, ctx: Ctx[HeraConfig]) -> Traj
 async def grade(done: Trajectory, ctx: Ctx[HeraConfig]) -> Trajectory:
     """Add the feedback of the environment, if there is one, to a trajectory with an answer."""
     if ctx.grade_run is not None:
-        return await ctx.grade_run(done, ctx.at)
+        return await ctx.grade_run(done, ctx.scope)
     grader = ctx.start.grader if ctx.start else None
     if grader is None or done.answer is None or done.error is not None:
         return done
-    return done.with_feedback(await grader(done.question, done.answer, ctx.at))
+    return done.with_feedback(await grader(done.question, done.answer, ctx.scope))
 
 
 def get_best_answer(done: Sequence[Trajectory]) -> str:
@@ -526,9 +520,9 @@ async def learn_from_group(group: Group, state: HeraState, ctx: Ctx[HeraConfig])
     """The insights of a group, whose question is characterised by now (D22)."""
     best, orchestrator = state.trajectories[group.order[0]], get_orchestrator(ctx)
     profile, usage = await find_profile(best, ctx)
-    iteration, success_at = ctx.at.iteration, ctx.options.success_at
+    iteration, success_at = ctx.scope.iteration, ctx.options.success_at
     insights, more = await reflect_on_group(
-        group, state.trajectories, profile, orchestrator, success_at=success_at, iteration=iteration, scope=ctx.at
+        group, state.trajectories, profile, orchestrator, success_at=success_at, iteration=iteration, scope=ctx.scope
     )
     return insights, usage + more
 
@@ -538,7 +532,7 @@ async def find_profile(done: Trajectory, ctx: Ctx[HeraConfig]) -> tuple[Profile,
     if profile := get_profile(done):
         return profile, Usage()
     plain = replace(get_orchestrator(ctx), guide="")  # as in the work on a task
-    return await characterize_query(done.question, plain, scope=ctx.at, catch=ModelError)
+    return await characterize_query(done.question, plain, scope=ctx.scope, catch=ModelError)
 
 
 async def recall_insights(failed: Trajectory, team: Team, ctx: Ctx[HeraConfig]) -> tuple[tuple[Insight, ...], Usage]:
@@ -559,7 +553,7 @@ async def plan_mutations(
     group: Group, state: HeraState, ctx: Ctx[HeraConfig]
 ) -> tuple[list[PlannedRun], Blame | None, Usage]:
     """Plan a run for each mutation of the best topology of a group, around the agent that is to blame."""
-    members, scope = [state.trajectories[place] for place in group.order], ctx.at.at(task=group.question)
+    members, scope = [state.trajectories[place] for place in group.order], ctx.scope.at(task=group.question)
     best, team, orchestrator = members[0], state.workflow, get_orchestrator(ctx)
     toolbox = ctx.get_tools(team)
     blame, usage = await blame_agent(group.order[0], best, team, orchestrator, toolbox=toolbox, scope=scope)
@@ -601,14 +595,14 @@ async def vary_prompt(
     run = PlannedRun(question=failed.question, topology=get_topology(failed) or state.workflow.topology)
 
     async def replay(name: str, prompt: str) -> Trajectory:
-        phase, agents = f"{ctx.at.phase}/rope {agent.id} {name}", {**pool, agent.id: agent.replace(prompt=prompt)}
+        phase, agents = f"{ctx.scope.phase}/rope {agent.id} {name}", {**pool, agent.id: agent.replace(prompt=prompt)}
         scoped = ctx.where(phase=phase, task=failed.question.id, sample=failed.sample)
         return await grade(await execute(run, state.workflow, REPLAY_TEMPERATURE, scoped, agents=agents), scoped)
 
     tools = describe_tools(agent.tools, state.workflow, ctx.get_tools(state.workflow))
     insights, recalled = await recall_insights(failed, state.workflow, ctx)
     asked = await gather_all(
-        generate_variant(agent, axis, buffer, orchestrator, insights, tools=tools, scope=ctx.at)
+        generate_variant(agent, axis, buffer, orchestrator, insights, tools=tools, scope=ctx.scope)
         for axis in ctx.options.prompts.axes
     )
     variants = [variant for variant, _ in asked if variant]
@@ -617,7 +611,7 @@ async def vary_prompt(
     lesson, usage = PromptLesson(), Usage()
     if replays:
         pairs = list(zip([None, *variants], replays, strict=True))
-        lesson, usage = await extract_lesson(agent, failed, pairs, buffer, orchestrator, tools=tools, scope=ctx.at)
+        lesson, usage = await extract_lesson(agent, failed, pairs, buffer, orchestrator, tools=tools, scope=ctx.scope)
     tested = Rope(
         blame=blame,
         failures=buffer,
@@ -754,7 +748,7 @@ class Hera(Method[HeraConfig]):
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[HeraConfig]) -> EvolveResult:
         """Learn from the graded groups of a batch in a pass from rank to keep; `note_learning` says what is noted."""
-        given: dict[str, Any] = {"scope": ctx.at, "ran": team, "workflow": team, "trajectories": runs}
+        given: dict[str, Any] = {"scope": ctx.scope, "ran": team, "workflow": team, "trajectories": runs}
         final = await run_graph(HERA, HeraState, ctx, aim="learn", **given)
         return EvolveResult(workflow=final.workflow, applied=final.applied, notes=note_learning(final, len(runs)))
 

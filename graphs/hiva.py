@@ -169,10 +169,7 @@ async def begin(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     ctx.edit(team)  # refused before anything is paid
     if ctx.served:
         scope = scope.at(iteration=HivaMemory.of(team).iteration + 1, phase="forward")
-    fresh = {"iteration": 0, "solved": None, "oracle": False, "concepts": None, "saved": ""}
-    return state.update(
-        id=question.id, kind=question.kind, workflow=team, scope=scope, overhead=Usage(), usage=Usage(), **fresh
-    )
+    return state.restart(question, scope, workflow=team)
 
 
 async def characterize(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
@@ -197,7 +194,7 @@ async def forward(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
         routing, is_learned = await make_learned_router(team, question, act, ctx.embed), True
         act, router = routing.act, routing.router
     instruct = make_instructor(team, ctx.critic)  # an instruction may repeat long lines, unlike a critic's question
-    run = TeamContext.of(team, question, ctx.at, act, router=router, instruct=instruct)
+    run = TeamContext.of(team, question, ctx.scope, act, router=router, instruct=instruct)
     done = await run_team(team.topology, run, config=ctx.team_config)
     ctx.require_answer(done)
     notes = to_notes(state.concepts)
@@ -222,7 +219,7 @@ async def environment(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     if ctx.start is None or ctx.start.grader is None or not ctx.options.environment:
         return state.update(solved=None, workflow=called)
     [done] = state.trajectories
-    feedback = await ctx.start.grader(done.question, done.answer or "", ctx.at)
+    feedback = await ctx.start.grader(done.question, done.answer or "", ctx.scope)
     return state.update(
         trajectories=[done.with_feedback(feedback)], solved=feedback.solved, oracle=True, workflow=called
     )
@@ -234,7 +231,7 @@ async def loss(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
 
     async def compute(done: Trajectory) -> Loss:
         by_others = graded and done.feedback is not None
-        return await compute_loss(done, state.workflow, critic, environment=by_others, toolbox=toolbox, scope=ctx.at)
+        return await compute_loss(done, state.workflow, critic, environment=by_others, toolbox=toolbox, scope=ctx.scope)
 
     losses = await gather_all(map(compute, state.trajectories))
     judged = [found.solved for found in losses if found.solved is not None]
@@ -257,7 +254,7 @@ async def backward(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
         if found.gradient is None:
             return None
         read, toolbox = done if graded else done.replace(feedback=None), ctx.get_tools(state.workflow)
-        return await propagate_gradients(read, state.workflow, found.gradient, critic, toolbox=toolbox, scope=ctx.at)
+        return await propagate_gradients(read, state.workflow, found.gradient, critic, toolbox=toolbox, scope=ctx.scope)
 
     passes = await gather_all(map(propagate, state.trajectories, state.losses))
     usage = sum_usages([state.reflection, *(made.usage for made in passes if made)])
@@ -267,12 +264,14 @@ async def backward(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
 async def evolve_semantics(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
     """f_P: change tools by the feedback on them; then, with these, rewrite prompts by what is left of it."""
     now, critic, trial = state.workflow, get_critic(ctx), ToolTrial(ctx.tools)
-    tools = await evolve_tools(now, state.gradients, state.trajectories, critic, ctx.options, trial=trial, scope=ctx.at)
+    tools = await evolve_tools(
+        now, state.gradients, state.trajectories, critic, ctx.options, trial=trial, scope=ctx.scope
+    )
     asked = [found for found in state.gradients if not ctx.is_frozen(found.agent)]
     left = [found.replace(tool="") if found.agent in tools.handled else found for found in asked]
     tooled, refused_tools = now.apply_legal(tools.rewirings)
     toolbox = ctx.get_tools(tooled)
-    prompts = await propose_rewrites(tooled, left, critic, ctx.options, toolbox=toolbox, scope=ctx.at)
+    prompts = await propose_rewrites(tooled, left, critic, ctx.options, toolbox=toolbox, scope=ctx.scope)
     team, refused_prompts = tooled.apply_legal(prompts.rewirings)
     proposed, refused = (*tools.rewirings, *prompts.rewirings), (*refused_tools, *refused_prompts)
     out = {refusal.rewiring for refusal in refused}
@@ -298,7 +297,7 @@ async def evolve_topology(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
         get_critic(ctx),
         options,
         toolbox=ctx.get_tools(team),
-        scope=ctx.at,
+        scope=ctx.scope,
     )
     return state.update(
         workflow=found.workflow,
@@ -334,7 +333,7 @@ async def repair(state: HivaState, ctx: Ctx[HivaConfig]) -> Update:
         team = team.with_lineage(state.ran, applied)
         if ctx.start is not None and ctx.start.save is not None:
             step = int(get_config()["metadata"]["langgraph_step"])
-            saved = (await ctx.start.save(team, ctx.at, step)).ref
+            saved = (await ctx.start.save(team, ctx.scope, step)).ref
     return state.update(workflow=team, applied=applied, iteration=state.iteration + 1, saved=saved)
 
 
@@ -521,7 +520,7 @@ class Hiva(Method[HivaConfig]):
         steps = {"edges": "topology_evolution", "tools": "tool_evolution"}
         fixed = {step: False for part, step in steps.items() if part in ctx.frozen}
         ctx = replace(ctx, options=ctx.options.replace(**fixed))
-        final = await run_graph(HIVA, HivaState, ctx, workflow=team, trajectories=runs, scope=ctx.at)
+        final = await run_graph(HIVA, HivaState, ctx, workflow=team, trajectories=runs, scope=ctx.scope)
         notes = {
             "declined": final.channels["declined"],
             "gradients": note_passes(final.trajectories, final.passes),
@@ -578,7 +577,7 @@ async def name_concepts(
     """Name a task's concepts, and say what that has cost; the tools are those that the team holds."""
     held = {tool for agent in team.agents for tool in agent.tools}
     tools = [tool.spec for name, tool in sorted(ctx.get_tools(team).items()) if name in held]
-    return await characterize_task(question, team, get_critic(ctx), tools=tools, named=named, scope=ctx.at)
+    return await characterize_task(question, team, get_critic(ctx), tools=tools, named=named, scope=ctx.scope)
 
 
 build, graph = make_build(Hiva), make_server(Hiva)

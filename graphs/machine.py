@@ -94,6 +94,10 @@ class Input(TypedDict, total=False):
     messages: Annotated[list[AnyMessage], add_messages]
 
 
+ASKED = ("question", "messages", "asked")
+"""Channels that the input writes."""
+
+
 class State:
     """Channels of every method's graph.
 
@@ -134,6 +138,17 @@ class State:
     def get_question(self) -> Question:
         """The question; one that is only a text has its fingerprint as id."""
         return Question(id=self.id or fingerprint(self.question), input=self.question, kind=self.kind)
+
+    @classmethod
+    def restart(cls, question: Question, scope: Scope, **given: Any) -> Update:
+        """The update with which a new question begins: what an earlier one of the thread has left is forgotten.
+
+        Args:
+            given: fields that do not return to their defaults.
+        """
+        fields = [field for field in vars(cls).values() if isinstance(field, _Field) and field.name not in ASKED]
+        fresh = {field.name: field.default for field in fields if field.default is not REQUIRED}
+        return cls.update(**{**fresh, "id": question.id, "kind": question.kind, "scope": scope, **given})
 
     @classmethod
     def update(cls, **changes: Any) -> Update:
@@ -401,7 +416,7 @@ class Ctx(Generic[OptionsT]):
         prompts: the method's.
         start: team, question and scope that the run begins with, who grades an answer and who saves a team; None
             for a run that is entered with graded runs.
-        at: place in the run, set anew for every step; keys randomness, the journal and trace tags.
+        scope: place in the run, set anew for every step; keys randomness, the journal and trace tags.
         choices: of a user for this run; None where a library or the outer loop runs the graph.
         budget: pays for the run; None where the caller counts.
         grade_run: grades further runs on questions of a batch, for methods that make some as they learn.
@@ -419,7 +434,7 @@ class Ctx(Generic[OptionsT]):
     options: OptionsT
     prompts: Prompts
     start: RunStart | None = None
-    at: Scope = field(default_factory=Scope)
+    scope: Scope = field(default_factory=Scope)
     choices: RunContext | None = None
     budget: Ledger | None = None
     grade_run: TrajectoryGrader | None = None
@@ -449,14 +464,14 @@ class Ctx(Generic[OptionsT]):
         """Config of a team that runs in a step; None makes it part of the running graph."""
         return None if self.served else DETACHED
 
-    def where(self, at: Scope | None = None, **place: str | int) -> "Ctx[OptionsT]":
+    def where(self, scope: Scope | None = None, **place: str | int) -> "Ctx[OptionsT]":
         """Return the same context at another place, such as `ctx.where(scope)` or `ctx.where(phase="backward")`."""
-        return replace(self, at=(self.at if at is None else at).at(**place))
+        return replace(self, scope=(self.scope if scope is None else scope).at(**place))
 
     def with_question(self, team: Team, question: Question) -> "Ctx[OptionsT]":
         """Return the context of a run that puts this question to this team."""
-        at = self.at.at(task=question.id)
-        return replace(self, at=at, start=RunStart(team, scope=at, question=question))
+        scope = self.scope.at(task=question.id)
+        return replace(self, scope=scope, start=RunStart(team, scope=scope, question=question))
 
     async def begin(self, state: State, thread_team: Team | None = None) -> tuple[Question, Team, Scope]:
         """Question, team and place that a run begins with.
@@ -602,7 +617,7 @@ class MethodGraph(Generic[StateT]):
     def _bind(self, step: Step, *, first: bool) -> Callable[[Any], Any]:
         async def run(channels: Any) -> Update:
             state, ctx = self.state(channels), get_runtime(Ctx).context
-            return await step(state, ctx if first else replace(ctx, at=state.place))
+            return await step(state, ctx if first else replace(ctx, scope=state.place))
 
         return run
 
@@ -614,7 +629,7 @@ class MethodGraph(Generic[StateT]):
             ctx = await factory.open(start, choices, spent)
             assert ctx.budget is not None, "a user's run has a budget"
             async with enforce_deadline(ctx.budget):
-                update = await step(state, ctx if first else replace(ctx, at=state.place))
+                update = await step(state, ctx if first else replace(ctx, scope=state.place))
             known = self.state(update).usage if "usage" in update else spent
             paid = add_usage(known, Usage(), ctx.budget)
             if first or paid != state.usage:

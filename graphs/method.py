@@ -382,7 +382,7 @@ class Method(Generic[Config]):
         return Prompts(texts={})
 
     def make_ctx(self, model: Model, tools: Toolbox, embed: Embedder, **more: Any) -> Ctx[Config]:
-        """Make the context of a run; `more` are fields of `Ctx`, such as `at`."""
+        """Make the context of a run; `more` are fields of `Ctx`, such as `scope`."""
         return Ctx(model, tools, embed, self.config, self.prompts, **more)
 
     def serve(self, start: RunStart, factory: CtxFactory) -> Graph:
@@ -443,9 +443,9 @@ class Method(Generic[Config]):
 
     async def explore(self, team: Team, question: Question, ctx: Ctx[Config]) -> Sequence[Trajectory]:
         """Put a train question to the team, as a group of samples or, by default, once; raises as `answer`."""
-        return [await self.get_answer(team, question, ctx)]
+        return [await self.ask(team, question, ctx)]
 
-    async def get_answer(self, team: Team, question: Question, ctx: Ctx[Config]) -> Trajectory:
+    async def ask(self, team: Team, question: Question, ctx: Ctx[Config]) -> Trajectory:
         """Call `answer`, which an author may have written, and check that a trajectory comes back.
 
         Raises:
@@ -453,7 +453,7 @@ class Method(Generic[Config]):
         """
         return await await_result(self, "answer", self.answer(team, question, ctx), Trajectory)
 
-    async def get_samples(self, team: Team, question: Question, ctx: Ctx[Config]) -> Sequence[Trajectory]:
+    async def ask_samples(self, team: Team, question: Question, ctx: Ctx[Config]) -> Sequence[Trajectory]:
         """Call `explore`, which an author may have written, and check that trajectories come back.
 
         Raises:
@@ -608,8 +608,7 @@ class OneRunState(State):
 async def begin(state: OneRunState, ctx: Ctx[Any]) -> Update:
     """Take a new question."""
     question, team, scope = await ctx.begin(state)
-    fresh = {"answer": None, "trajectory": None}
-    return state.update(id=question.id, kind=question.kind, scope=scope, workflow=ctx.edit(team), **fresh)
+    return state.restart(question, scope, workflow=ctx.edit(team))
 
 
 async def team(state: OneRunState, ctx: Ctx[Any]) -> Update:
@@ -618,7 +617,7 @@ async def team(state: OneRunState, ctx: Ctx[Any]) -> Update:
     Raises:
         TaskError: it has no answer, in a graph that a user runs.
     """
-    run = TeamContext.of(state.workflow, state.get_question(), ctx.at, ctx.make_runner(state.workflow))
+    run = TeamContext.of(state.workflow, state.get_question(), ctx.scope, ctx.make_runner(state.workflow))
     done = await run_team(state.workflow.topology, run, config=ctx.team_config)
     ctx.require_answer(done)
     return state.update(trajectory=done, answer=done.answer, usage=state.usage + done.usage)

@@ -625,7 +625,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         """Ask the graph, whose router chooses successors where none is forced."""
         from selfwire.graphs.own_router import make_chooser, make_pool, note_decisions  # imports numpy
 
-        pool, at = make_pool(team, routes, self._list_source_texts(team)), ctx.at.at(task=question.id)
+        pool, at = make_pool(team, routes, self._list_source_texts(team)), ctx.scope.at(task=question.id)
         choose, made = await make_chooser(pool, question, ctx.embed, at, forced)
         with route_by(choose):
             done = await self._ask(team, question, ctx, made.clear)
@@ -637,7 +637,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         """Ask the graph; `forget` takes back what an attempt has noted before the next one."""
         assert isinstance(ctx.model, MeteredModel), "systems are metered"
         chat = ctx.model.chat
-        at, done = ctx.at.at(task=question.id), self._make_blank(team, question, ctx)
+        at, done = ctx.scope.at(task=question.id), self._make_blank(team, question, ctx)
         named = {agent.id: agent.model for agent in team.agents if agent.model}
         models = {name: chat(model=model).identity.name for name, model in named.items()}
         layer = self._make_layer(team, lambda: chat().inner, models)
@@ -695,7 +695,7 @@ class OwnGraph(Method[OwnGraphConfig]):
 
     @staticmethod
     def _make_blank(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-        return Trajectory(question=question, workflow=team.fingerprint, sample=ctx.at.sample)
+        return Trajectory(question=question, workflow=team.fingerprint, sample=ctx.scope.sample)
 
     @property
     def samples(self) -> int:
@@ -712,7 +712,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             return [await self.answer(team, question, ctx)]
         blank = self._make_blank(team, question, ctx)
         return await explore_samples(
-            lambda place: self.answer(team, question, ctx.where(place)), blank, self.samples, scope=ctx.at
+            lambda place: self.answer(team, question, ctx.where(place)), blank, self.samples, scope=ctx.scope
         )
 
     async def _explore_routes(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Sequence[Trajectory]:
@@ -734,7 +734,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             done = await self._ask_routed(routed, routes, question, ctx.where(place), forced)
             return done.replace(workflow=team.fingerprint)
 
-        return await explore_samples(solve, self._make_blank(team, question, ctx), self.samples, scope=ctx.at)
+        return await explore_samples(solve, self._make_blank(team, question, ctx), self.samples, scope=ctx.scope)
 
     def _find_routes(self, team: Team, runs: Sequence[Trajectory]) -> list[RoutedFork]:
         """Find the routes that the graph may have, under the names of those of a team, with what successors wrote."""
@@ -850,13 +850,13 @@ class OwnGraph(Method[OwnGraphConfig]):
     ) -> EvolveResult:
         """Rewrite texts by HiVA's textual gradients, and change edges; an iteration makes one such change at most."""
         hiva = Hiva(topology_evolution=False, tool_evolution=False)
-        critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, at=ctx.at, guide=ctx.guide))
+        critic = get_critic(hiva.make_ctx(ctx.model, ctx.tools, ctx.embed, scope=ctx.scope, guide=ctx.guide))
         toolbox, offered = make_toolbox(team, self.tools), self._collect_offered(runs)
         holding = offer_tools(team, offered)
         shown = _show_graph(holding, toolbox)
         gradients, at_tools, wanting, spent = list[Gradient](), list[Gradient](), list[Gradient](), list[Usage]()
         for found in await gather_all(
-            compute_gradients(_line_up(run, team.topology), shown, critic, ctx.at, toolbox) for run in runs
+            compute_gradients(_line_up(run, team.topology), shown, critic, ctx.scope, toolbox) for run in runs
         ):
             wanting += found.gradients
             gradients += [g for g in found.gradients if g.agent != AGENT and not ctx.is_frozen(g.agent)]
@@ -864,10 +864,10 @@ class OwnGraph(Method[OwnGraphConfig]):
             spent.append(found.usage)
         fills = {name: text.placeholders for name, text in self.texts.items()}
         prompts = await propose_rewrites(
-            holding, gradients, critic, hiva.config, toolbox=toolbox, scope=ctx.at, placeholders=fills
+            holding, gradients, critic, hiva.config, toolbox=toolbox, scope=ctx.scope, placeholders=fills
         )
         free = [] if "tools" in ctx.frozen else [g for g in at_tools if not ctx.is_frozen(g.agent)]
-        described = await propose_descriptions(team, free, self.tools, critic, placeholders=fills, scope=ctx.at)
+        described = await propose_descriptions(team, free, self.tools, critic, placeholders=fills, scope=ctx.scope)
         places = {} if "edges" in ctx.frozen else self._find_places(team, runs)
         removals, hindrances = ({}, {}) if "edges" in ctx.frozen else self._find_removals(team, runs, ctx)
         beside, others = find_specialists(self.graph, self._make_unrouted(team), runs, places.values())
@@ -881,7 +881,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             find_fault=lambda found: self._find_value_fault(team, settings[found.place][0], found),
             closed="" if "edges" in ctx.frozen else tell_closed(self.graph),
         )
-        chosen, cost = await propose_program_edit(team, wanting, changes, critic, hiva.config, scope=ctx.at)
+        chosen, cost = await propose_program_edit(team, wanting, changes, critic, hiva.config, scope=ctx.scope)
         accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
         declined, memory = [*prompts.declined, *described.declined, *unusable], dict[str, Any]()
         if isinstance(chosen, DeclinedProposal):

@@ -82,7 +82,7 @@ async def learn_by_hera(
         ctx.model,
         ctx.tools,
         ctx.embed,
-        at=ctx.at,
+        scope=ctx.scope,
         guide=ctx.guide,
         frozen=tuple(frozen),
         grade_run=ctx.grade_run,
@@ -91,7 +91,7 @@ async def learn_by_hera(
     )
     known = made.prompts.texts
     worded = Prompts(texts={**known, **{name: known[f"{name}_own_graph"] for name in WORDED}})
-    given: dict[str, Any] = {"scope": ctx.at, "ran": shown, "workflow": shown, "trajectories": [*map(line_up, runs)]}
+    given: dict[str, Any] = {"scope": ctx.scope, "ran": shown, "workflow": shown, "trajectories": [*map(line_up, runs)]}
     final = await run_graph(HERA, HeraState, replace(made, prompts=worded), aim="learn", **given)
     rewirings = list[Rewiring]()
     for rewiring in final.applied:

@@ -416,11 +416,11 @@ class Pruning(Method[Any]):
         if rejected := [name for name in record.pending if name in there]:
             kept = (*record.kept, *rejected) if len(rejected) == 1 else record.kept
             record = record.replace(kept=kept, size=max(1, len(rejected) // 2))
-        elif record.run != ctx.at.run or not record.tried_sentences.issuperset(record.pending):
-            again = record.run == ctx.at.run
+        elif record.run != ctx.scope.run or not record.tried_sentences.issuperset(record.pending):
+            again = record.run == ctx.scope.run
             plans = () if again else self._list_untried(self.list_plans(team, runs), team)
             kept = record.kept if again else ()
-            record = PruningRecord(run=ctx.at.run, costs=sum_costs(runs), runs=len(runs), kept=kept, plans=plans)
+            record = PruningRecord(run=ctx.scope.run, costs=sum_costs(runs), runs=len(runs), kept=kept, plans=plans)
             team = record.save_to(team)
         models = rank_models(team, record.costs, self.model_prices, askable)
         while True:
@@ -516,7 +516,7 @@ class Pruning(Method[Any]):
         async def run(question: Question) -> Trajectory:
             here = ctx.where(phase="rollout", task=question.id)
             assert ctx.grade_run is not None, "the outer loop grades"
-            return await ctx.grade_run(await self.get_answer(smaller, question, here), here.at)
+            return await ctx.grade_run(await self.ask(smaller, question, here), here.scope)
 
         return await gather_all(map(run, questions))
 

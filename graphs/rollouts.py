@@ -58,7 +58,7 @@ Keep = Callable[[Task, Sequence[Trajectory]], Awaitable[None]]
 """Keeps a task's graded trajectories as soon as they are ready."""
 
 RolloutFn = Callable[[Team, Question, Ctx[Any]], Awaitable[Trajectory | Sequence[Trajectory]]]
-"""A way to put a question to a team: `Method.get_answer`, or `get_samples`, whose trajectories differ by `sample`."""
+"""A way to put a question to a team: `Method.ask`, or `ask_samples`, whose trajectories differ by `sample`."""
 
 RolloutRunner = Callable[["RolloutContext", RolloutFn, Team, Sequence[Task], Ctx[Any], Keep], Awaitable[None]]
 """Runs and grades tasks: `rollouts.stream_rollouts` in this process, or a replacement on workers."""
@@ -302,11 +302,11 @@ async def collect_rollouts(
 
     async def keep_in_journal() -> list[Trajectory]:
         whole = [trajectory for task in tasks for trajectory in found.get(task.id, ())]
-        await keep_trajectories(rollout_context.journal, whole, ctx.at, bodies)
+        await keep_trajectories(rollout_context.journal, whole, ctx.scope, bodies)
         return whole
 
     if not rollout_context.replays:
-        for task, graded in (await _load_whole(rollout_context, team, ctx.at)).items():
+        for task, graded in (await _load_whole(rollout_context, team, ctx.scope)).items():
             found.setdefault(task, graded)
     left = [task for task in tasks if task.id not in found]
     try:
@@ -316,7 +316,7 @@ async def collect_rollouts(
         raise
     whole = await keep_in_journal()
     if not earlier:  # else only a few were left, and the whole passed before
-        _refuse_too_many_errors(whole, rollout_context, ctx.at.phase)
+        _refuse_too_many_errors(whole, rollout_context, ctx.scope.phase)
     return whole
 
 
@@ -357,7 +357,7 @@ async def stream_rollouts(
     async def work() -> None:
         while not grader.fault and (task := next(waiting, None)):
             here = ctx.where(task=task.id)
-            async with reservations.reserve(here.at):
+            async with reservations.reserve(here.scope):
                 found = await try_rollout(rollout_context, rollout_fn, team, task, here)
             await keep(task, found)
             grader.add(found)
@@ -392,7 +392,7 @@ async def try_rollout(
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
     """
-    question, scope = task.question, ctx.at
+    question, scope = task.question, ctx.scope
 
     async def run() -> Sequence[Trajectory]:
         done = await run_rollout(rollout_fn, team, question, ctx)

@@ -662,7 +662,7 @@ class Training:
     async def _collect(self, team: Team, number: int) -> list[Episode]:
         ctx = self.ctx.where(Scope(run=self.run, seed=self.seed, iteration=number, phase=PHASE))
         wanted = batch_tasks(self.train.batch, self.config.samples, len(self.tasks))
-        drawn = ctx.at.random("tasks").permutation(len(self.tasks))[:wanted]
+        drawn = ctx.scope.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
         rollout_context = replace(self.rollout_context, samples=self.config.samples)
         found = await collect_rollouts(rollout_context, self.rollout_fn, team, tasks, ctx)

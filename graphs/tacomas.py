@@ -148,23 +148,13 @@ async def init_graph(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
     question, team, scope = await ctx.begin(state)
     team = ctx.edit(team)
     items, usage = await draft_checklist(question, ctx.critic, scope=scope)
-    return state.update(
-        id=question.id,
-        kind=question.kind,
-        answer=None,
-        error=None,
-        scope=scope,
+    return state.restart(
+        question,
+        scope,
         workflow=team,
         tools=sorted(list_offered_tools(team, ctx)),
         checklist=items,
         weights=make_uniform_weights(agent.id for agent in get_members(team)),
-        notes={},
-        carried=(),
-        rounds=(),
-        done=None,
-        best=None,
-        figures=None,
-        oracle=False,
         usage=usage,
     )
 
@@ -174,7 +164,7 @@ async def round(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
 
     After a slow update the team is another than the drawn one.
     """
-    team, at = state.workflow, ctx.at.at(visit=len(state.rounds))
+    team, at = state.workflow, ctx.scope.at(visit=len(state.rounds))
     act, agents = weigh_inboxes(team, state.weights, recall_work(state), ctx), give_notes(team, state.notes)
     run = TeamContext.of(team, state.get_question(), at, act, agents=agents)
     done = await run_team(team.topology, run, carried=state.carried)
@@ -189,7 +179,7 @@ async def round(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
 async def judge(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
     """s_t and c_v, and which round is the best so far."""
     config, done, (*before, last) = ctx.options, state.so_far.done, state.rounds
-    at, roles = ctx.at.at(visit=last.number), [(agent.id, agent.role) for agent in get_members(state.workflow)]
+    at, roles = ctx.scope.at(visit=last.number), [(agent.id, agent.role) for agent in get_members(state.workflow)]
     found, scores, fault, usage = Judgement(), tuple[Contribution, ...](), None, Usage()
     try:
         if done.answer is not None:
@@ -212,7 +202,7 @@ async def refine(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
         return {}
     scored = {found.agent: found.score for found in last.contributions}
     weights = update_weights(state.weights, scored, rate=config.fast.rate, floor=config.fast.floor)
-    at = ctx.at.at(visit=last.number)
+    at = ctx.scope.at(visit=last.number)
     tools = ctx.get_tools(state.workflow)
     coached = await refine_agents(state.workflow, state.so_far, ctx.critic, tools=tools, config=config.fast, scope=at)
     refused = (*last.refused, *coached.refused)
@@ -231,7 +221,7 @@ async def refine(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
 async def birth_death(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
     """F^T: the meta-model's structural delta within budgets and caps."""
     known, (*before, last) = ctx.get_tools(state.workflow), state.rounds
-    at, tools = ctx.at.at(visit=last.number), {name: known[name] for name in state.tools}
+    at, tools = ctx.scope.at(visit=last.number), {name: known[name] for name in state.tools}
     delta = await propose_slow_update(
         state.workflow, state.so_far, ctx.critic, tools=tools, config=ctx.options, scope=at
     )
@@ -441,7 +431,7 @@ class Tacomas(Method[TacomasConfig]):
                 question=question,
                 workflow=team.fingerprint,
                 error=format_error(error),
-                sample=ctx.at.sample,
+                sample=ctx.scope.sample,
                 overhead=get_error_cost(error),
             )
         return build_result(final, team, options)

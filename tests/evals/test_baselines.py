@@ -51,12 +51,12 @@ class ActingCtx(Ctx[Any]):
 
     act: Any
 
-    def __init__(self, act: Any, options: Any, at: Scope = Scope()) -> None:
-        super().__init__(MeteredModel(OfflineChat()), {}, HashingEmbedder(), options, Prompts(texts={}), at=at)
+    def __init__(self, act: Any, options: Any, scope: Scope = Scope()) -> None:
+        super().__init__(MeteredModel(OfflineChat()), {}, HashingEmbedder(), options, Prompts(texts={}), scope=scope)
         object.__setattr__(self, "act", act)
 
-    def where(self, at: Scope | None = None, **place: str | int) -> Ctx[Any]:
-        return ActingCtx(self.act, self.options, (at or self.at).at(**place))
+    def where(self, scope: Scope | None = None, **place: str | int) -> Ctx[Any]:
+        return ActingCtx(self.act, self.options, (scope or self.scope).at(**place))
 
     def make_runner(self, team: Team) -> Any:
         return self.act
@@ -127,7 +127,7 @@ class Told:
 
 
 def asked(baseline: Baseline[Any], model: Any) -> Ctx[Any]:
-    return baseline.make_ctx(model, {}, HashingEmbedder(), at=Scope(task="q"))
+    return baseline.make_ctx(model, {}, HashingEmbedder(), scope=Scope(task="q"))
 
 
 async def solved(name: str, model: Told, **options: Any) -> Trajectory:

@@ -129,7 +129,7 @@ class Orchestra:
 def hera(model: Orchestra | None = None, **config: Any) -> tuple[Hera, Ctx[HeraConfig]]:
     """HERA with the context of its rollouts."""
     method, embedder = Hera(HeraConfig(**config)), Angles(solve_a_riddle=0, take_the_calculator=0)
-    return method, method.make_ctx(model or Orchestra(), {}, embedder, at=Scope(run="r", phase="rollout"))
+    return method, method.make_ctx(model or Orchestra(), {}, embedder, scope=Scope(run="r", phase="rollout"))
 
 
 def learning(ctx: Ctx[HeraConfig], judge: TrajectoryGrader) -> Ctx[HeraConfig]:

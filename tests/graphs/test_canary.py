@@ -55,7 +55,7 @@ async def learned(
         batch = []
         for task in tasks:
             here = ctx.where(run="r", iteration=iteration, task=task.id)
-            batch += [await grade(done, here.at) for done in await method.explore(team, task.question, here)]
+            batch += [await grade(done, here.scope) for done in await method.explore(team, task.question, here)]
         found += batch
         learning = replace(ctx.where(run="r", iteration=iteration, phase="evolve"), grade_run=grade)
         team = (await method.propose(team, batch, learning)).workflow

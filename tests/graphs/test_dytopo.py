@@ -51,7 +51,7 @@ class Outer(TypedDict):
 
 def wired(model: SpokenModel, config: DytopoConfig = DytopoConfig(), **tools: Any) -> tuple[Dytopo, Ctx[DytopoConfig]]:
     method = Dytopo(config)
-    return method, method.make_ctx(model, tools, HashingEmbedder(), at=SCOPE)
+    return method, method.make_ctx(model, tools, HashingEmbedder(), scope=SCOPE)
 
 
 async def ran(model: SpokenModel, config: DytopoConfig = DytopoConfig(), domain: str = "math") -> Report:
@@ -564,7 +564,7 @@ async def test_archive_runs_offline_and_solves_some() -> None:
     made = archive(40)
     tasks = made.load(0, 12, 0, 0).train
     method = Dytopo()
-    ctx = method.make_ctx(MeteredModel(OfflineChat()), made.toolbox, HashingEmbedder(), at=SCOPE)
+    ctx = method.make_ctx(MeteredModel(OfflineChat()), made.toolbox, HashingEmbedder(), scope=SCOPE)
     team, solved = method.seed(made.tools), 0
     for task in tasks:
         done = await method.answer(team, task.question, ctx)

@@ -43,7 +43,7 @@ async def tuned(
     settings: Sequence[Setting] = SETTINGS,
 ) -> Tuning:
     async def run_graded(candidate: Team, question: Question) -> Trajectory:
-        return await grade(await dytopo.answer(candidate, question, ctx), ctx.at.at(task=question.id))
+        return await grade(await dytopo.answer(candidate, question, ctx), ctx.scope.at(task=question.id))
 
     graded = await explored(dytopo, team, ctx)
     return await tune_team(team, graded, dytopo.config, run_graded, settings=settings)
@@ -62,7 +62,7 @@ class Planned(SpokenModel):
 
 def wired(config: DytopoConfig, script: Script = MATH) -> tuple[Dytopo, Ctx[DytopoConfig]]:
     method = Dytopo(config)
-    return method, method.make_ctx(Planned(script), {}, HashingEmbedder(), at=SCOPE, grade_run=grade)
+    return method, method.make_ctx(Planned(script), {}, HashingEmbedder(), scope=SCOPE, grade_run=grade)
 
 
 async def test_a_threshold_that_lets_nothing_through_is_given_up() -> None:

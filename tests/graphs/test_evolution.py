@@ -67,9 +67,9 @@ class Scripted(Method[Any]):
     seen: list[tuple[str, str]] = field(default_factory=list)
 
     async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-        self.seen.append((ctx.at.phase, question.id))
+        self.seen.append((ctx.scope.phase, question.id))
         done = Trajectory(question=question, workflow=team.fingerprint)
-        if self.fails(ctx.at.phase, question.id):
+        if self.fails(ctx.scope.phase, question.id):
             return done.as_failed("provider down")
         number = int(team.agents_by_id["a"].prompt)
         rank = int(question.id.lstrip("abcdefghijklmnopqrstuvwxyz"))
@@ -81,7 +81,7 @@ class Scripted(Method[Any]):
         return done.replace(answer="right" if right else "wrong", steps=steps[self.idle :])
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
-        rewiring = Rewiring(RewritePrompt("a", str(ctx.at.iteration + 1)), why="next")
+        rewiring = Rewiring(RewritePrompt("a", str(ctx.scope.iteration + 1)), why="next")
         lessons = team.memory.get("lessons", 0) + 1
         return EvolveResult(workflow=team.apply(rewiring).with_memory(lessons=lessons), applied=(rewiring,))
 
@@ -194,11 +194,11 @@ async def test_a_candidate_that_was_rejected_is_not_compared_again(gate: str) ->
 
     class Stubborn(Scripted):
         async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-            compared.extend([ctx.at.iteration] * (ctx.at.phase in ("gate", "draft")))
+            compared.extend([ctx.scope.iteration] * (ctx.scope.phase in ("gate", "draft")))
             return await super().answer(team, question, ctx)
 
         async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
-            return await super().propose(team, runs, ctx.where(iteration=0 if ctx.at.iteration < 2 else 1))
+            return await super().propose(team, runs, ctx.where(iteration=0 if ctx.scope.iteration < 2 else 1))
 
     skill = {0: 0.5, 1: 0.0, 2: 1.0, 99: 0.0}
     method = Stubborn(skill=lambda number: skill[number])
@@ -236,11 +236,11 @@ async def test_what_does_worse_than_the_draft_leaves_the_draft_as_it_is() -> Non
 async def test_the_draft_that_the_last_rewiring_leaves_is_put_to_proof(last: float | None) -> None:
     class Ending(Scripted):
         async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
-            changes = last is not None or ctx.at.iteration < 1
+            changes = last is not None or ctx.scope.iteration < 1
             return await super().propose(team, runs, ctx) if changes else EvolveResult(workflow=team)
 
         async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-            is_alike = (ctx.at.phase, ctx.at.iteration) == ("draft", 0)  # so that nothing is put to proof yet
+            is_alike = (ctx.scope.phase, ctx.scope.iteration) == ("draft", 0)  # so that nothing is put to proof yet
             return await Scripted.answer(replace(self, skill=lambda _: 0.2) if is_alike else self, team, question, ctx)
 
     skill = {0: 0.2, 1: 0.7, 2: last or 0.0}
@@ -376,7 +376,7 @@ class Learning(Scripted):
     needs_gate: bool = True
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
-        return EvolveResult(workflow=team.with_memory(lessons=ctx.at.iteration + 1), needs_gate=self.needs_gate)
+        return EvolveResult(workflow=team.with_memory(lessons=ctx.scope.iteration + 1), needs_gate=self.needs_gate)
 
     def keep_memory(self, kept: Team, rejected: Team) -> Team:
         return kept
@@ -584,7 +584,7 @@ class Spending(Scripted):
 
     async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
         for _ in range(3 if question.id == self.greedy else 2):
-            with self.ledgers[0].get_task_ledger(ctx.at).reserve(Usage(calls=1), "a call") as hold:
+            with self.ledgers[0].get_task_ledger(ctx.scope).reserve(Usage(calls=1), "a call") as hold:
                 await asyncio.sleep(0)
                 hold.settle(Usage(calls=1))
         return await super().answer(team, question, ctx)
@@ -740,7 +740,7 @@ class Grouped(Spending):
             return await Scripted.answer(self, team, question, ctx.where(place))
 
         blank = Trajectory(question=question, workflow=team.fingerprint)
-        return await explore_samples(run, blank, self.samples, scope=ctx.at)
+        return await explore_samples(run, blank, self.samples, scope=ctx.scope)
 
     async def pay(self, place: Scope) -> CallResult:
         with self.ledgers[0].get_task_ledger(place).reserve(Usage(calls=1), "a call") as hold:

@@ -41,7 +41,7 @@ def begun(evomas: Evomas) -> Team:
 
 def given(evomas: Evomas, model: MeteredModel | None = None, *, seed: int = 0) -> Ctx[EvomasConfig]:
     model = model or MeteredModel(OfflineChat(critic_error_rate=0.0, error_rate=0.0))
-    return evomas.make_ctx(model, BENCH.toolbox, HashingEmbedder(64), at=Scope(run="r", seed=seed))
+    return evomas.make_ctx(model, BENCH.toolbox, HashingEmbedder(64), scope=Scope(run="r", seed=seed))
 
 
 async def solved(evomas: Evomas, *, seed: int = 0, team: Team | None = None) -> Trajectory:
@@ -251,7 +251,7 @@ async def test_a_model_that_fails_outside_the_team_ends_the_trajectory_as_an_err
 async def test_plancraft_runs_from_end_to_end(fields: dict[str, Any]) -> None:
     model, evomas = MeteredModel(make_chat_model("offline")), Evomas(**fields)
     team = evomas.seed(PLANCRAFT.tools, toolbox=tuple(PLANCRAFT.toolbox))
-    ctx = evomas.make_ctx(model, PLANCRAFT.toolbox, HashingEmbedder(64), at=Scope(run="r"))
+    ctx = evomas.make_ctx(model, PLANCRAFT.toolbox, HashingEmbedder(64), scope=Scope(run="r"))
     for task in PLANCRAFT.splits(0, train=2, gate=0, test=0).train:
         done = await evomas.answer(team, task.question, ctx)
         assert done.error is None

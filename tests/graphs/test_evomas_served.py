@@ -173,5 +173,5 @@ async def test_an_outcome_that_cannot_be_verified_is_judged_without_it_and_its_c
     ctx = method.make_ctx(Down(OfflineChat()), {"calculator": CalculatorTool()}, HashingEmbedder())
     pool = untrained().replace(agents=(*untrained().agents, agent))
     question, act = Question(id="q", input="2 + 2?"), ctx.make_runner(pool)
-    checks, usage = await verify_outcome(pool.agents, question, "4", act, method.prompts, scope=ctx.at)
+    checks, usage = await verify_outcome(pool.agents, question, "4", act, method.prompts, scope=ctx.scope)
     assert (checks, usage.calls) == ("", 1)

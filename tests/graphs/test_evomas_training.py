@@ -80,7 +80,7 @@ class Stopped(Player):
     """Has no budget left at the third update."""
 
     async def __call__(self, team: Team, question: Question, ctx: Ctx[Any]) -> Sequence[Trajectory]:
-        if ctx.at.iteration == 2:
+        if ctx.scope.iteration == 2:
             raise BudgetError("nothing is left")
         return await super().__call__(team, question, ctx)
 

@@ -453,7 +453,7 @@ async def test_a_pruning_leaves_agents_out_of_the_plans_that_the_whole_pool_got(
     model, judge = Orchestra(TopologyPlan=by_sample(LONG)), Judge("answer_generator")
     made, ctx = hera(model)
     whole = made.seed()
-    runs = [await judge(await made.answer(whole, RIDDLE, ctx), ctx.at)]
+    runs = [await judge(await made.answer(whole, RIDDLE, ctx), ctx.scope)]
     found = await make_pruned(made).propose(whole, runs, replace(learning(ctx, judge), frozen=("edges",)))
     assert len({*model.shown("TopologyPlan")}) == 1
     assert {*found.workflow.agents_by_id} >= {*SHORT}
@@ -466,7 +466,7 @@ async def test_d25_a_pruning_gives_all_questions_one_plan_where_they_do_no_worse
     model, judge = Orchestra(TopologyPlan=by_sample(LONG)), Judge("answer_generator")
     made, ctx = hera(model)
     whole = with_library(made.seed(), (known("Never mind."),))
-    runs = [await judge(await made.answer(whole, RIDDLE, ctx), ctx.at)]
+    runs = [await judge(await made.answer(whole, RIDDLE, ctx), ctx.scope)]
     found = await make_pruned(made).propose(whole, runs, learning(ctx, judge))
     assert [rewiring.operation for rewiring in found.applied] == ["FIX_PLAN"]
     asked = len(model.names())
@@ -537,7 +537,7 @@ def test_d25_a_plan_is_shortened_by_a_step_whose_readers_read_what_it_read() -> 
 async def test_d25_steps_of_the_best_plan_go_one_by_one_before_it_is_proved() -> None:
     model, judge = Orchestra(TopologyPlan=by_sample(LONG)), Judge("answer_generator")
     made, ctx = hera(model)
-    runs = [await judge(await made.answer(made.seed(), RIDDLE, ctx), ctx.at)]
+    runs = [await judge(await made.answer(made.seed(), RIDDLE, ctx), ctx.scope)]
     found = await make_pruned(made).propose(made.seed(), runs, learning(ctx, judge))
     assert len(LONG) > 2
     assert name_steps(found.workflow.topology) == ["answer_generator"]
@@ -549,7 +549,7 @@ async def test_d25_the_default_chain_and_plans_near_it_are_shortened(extra: tupl
     model, judge = Orchestra(TopologyPlan=by_sample(steps)), Judge("answer_generator")
     made, ctx = hera(model)
     whole = made.seed()
-    runs = [await judge(await made.answer(whole, RIDDLE, ctx), ctx.at)]
+    runs = [await judge(await made.answer(whole, RIDDLE, ctx), ctx.scope)]
     found = await make_pruned(made).propose(whole, runs, learning(ctx, judge))
     assert [rewiring.operation for rewiring in found.applied] == ["FIX_PLAN"]
     assert name_steps(found.workflow.topology) == ["answer_generator"]
@@ -560,7 +560,7 @@ async def test_d25_plans_with_the_same_steps_are_measured_once() -> None:
     steps = ("query_decomposer", "evidence_selector", "calculator", "calculator", "answer_generator")
     model, judge = Orchestra(TopologyPlan=by_sample(steps)), Judge("answer_generator")
     made, ctx = hera(model)
-    runs = [await judge(await made.answer(made.seed(), RIDDLE, ctx), ctx.at)]
+    runs = [await judge(await made.answer(made.seed(), RIDDLE, ctx), ctx.scope)]
     found = await make_pruned(made).propose(made.seed(), runs, learning(ctx, judge))
     plans = [tuple(name_steps(plan)) for plan in PruningRecord.of(found.workflow).plans]
     assert len(plans) == len({*plans}) > 5

@@ -86,7 +86,9 @@ class Scripted(Method[Any]):
         return DIAMOND
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
-        rewrite = Rewiring(RewritePrompt("a", f"Work on {ctx.at.iteration}."), why="a try", operation="REWRITE_PROMPT")
+        rewrite = Rewiring(
+            RewritePrompt("a", f"Work on {ctx.scope.iteration}."), why="a try", operation="REWRITE_PROMPT"
+        )
         return EvolveResult.of(team, [rewrite])
 
     async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
@@ -216,7 +218,7 @@ async def test_an_agent_that_two_tasks_seem_to_need_goes_where_further_tasks_do_
 async def test_a_group_that_the_gate_rejects_is_halved_and_its_last_part_stays() -> None:
     async def propose(record: PruningRecord, team: Team) -> PruningRecord:
         method = make_pruned(Scripted())
-        ctx = method.make_ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder(), at=Scope(run="r"))
+        ctx = method.make_ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder(), scope=Scope(run="r"))
         return PruningRecord.of((await method.propose(record.save_to(team), [], ctx)).workflow)
 
     measured = PruningRecord(
@@ -277,8 +279,8 @@ async def test_sentences_are_tried_once_when_nothing_else_can_go() -> None:
         needs = staticmethod(lambda parts: 9 if {"a: search", CAREFUL, TWICE} <= set(parts) else 4)
 
         async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-            if ctx.at.phase == "rollout" and len(team.agents_by_id["a"].prompt) < len(WORDY):
-                tried.append((ctx.at.iteration, len(team.agents)))
+            if ctx.scope.phase == "rollout" and len(team.agents_by_id["a"].prompt) < len(WORDY):
+                tried.append((ctx.scope.iteration, len(team.agents)))
             return await super().answer(team, question, ctx)
 
     whole = DIAMOND.apply(Rewiring(RewritePrompt("a", WORDY), Grant("a", "search"), why="w"))
@@ -299,11 +301,11 @@ async def test_further_kinds_are_measured_when_no_agent_can_go() -> None:
         needs = staticmethod(lambda parts: 9)
 
         async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-            if ctx.at.phase == "rollout":
+            if ctx.scope.phase == "rollout":
                 held = {f"{agent.id}: {tool}" for agent in team.agents for tool in agent.tools}
                 lost = {f"{agent.id}: {tool}" for agent in whole.agents_by_id.values() for tool in agent.tools
                         if agent.id in team.agents_by_id} - held  # fmt: skip
-                tried.append((ctx.at.iteration, "tool" if lost else "agent"))
+                tried.append((ctx.scope.iteration, "tool" if lost else "agent"))
             return await super().answer(team, question, ctx)
 
     whole = DIAMOND.apply(Rewiring(Grant("a", "python"), why="w"))
@@ -321,7 +323,7 @@ async def test_a_team_that_lost_nothing_is_tested_once() -> None:
         needs = staticmethod(lambda parts: 9 if {*list_parts(DIAMOND)} <= {*parts} else 0)
 
         async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-            if ctx.at.phase == "test":
+            if ctx.scope.phase == "test":
                 tested.append(question.id)
             return await super().answer(team, question, ctx)
 
@@ -421,8 +423,8 @@ async def test_an_evolution_ends_with_a_pruning_on_gate_tasks_of_its_own_and_sav
         needs = staticmethod(lambda parts: 9)
 
         async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-            if ctx.at.phase == "gate":
-                seen["rewriting" if ctx.at.iteration < 2 else "pruning"].add(question.id)
+            if ctx.scope.phase == "gate":
+                seen["rewriting" if ctx.scope.iteration < 2 else "pruning"].add(question.id)
             return await super().answer(team, question, ctx)
 
     loop = replace(make_loop(DIAMOND, lambda parts: 9, held_out=300, iterations=2, gate="mean"), method=Watched())
@@ -478,7 +480,7 @@ async def test_a_pruning_that_was_stopped_goes_on_as_if_it_had_not_been(phase: s
         needs = staticmethod(lambda parts: 9 if "c" in parts else 4)
 
         async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-            if ctx.at.iteration == 1 and len(team.agents) < 5 and stops.pop(ctx.at.phase, False):
+            if ctx.scope.iteration == 1 and len(team.agents) < 5 and stops.pop(ctx.scope.phase, False):
                 raise BudgetError("stop")
             return await super().answer(team, question, ctx)
 

@@ -33,7 +33,7 @@ ADD = OwnTool(name="add", description="Adds.", source="def tool_function(n: int)
 
 def random_hiva(*operations: str) -> tuple[RandomHiva, Ctx[HivaConfig]]:
     control = RandomHiva.of(Hiva(), [operations], TEXTS)
-    return control, control.make_ctx(MeteredModel(ScriptedChat()), {}, HashingEmbedder(), at=EVOLVE)
+    return control, control.make_ctx(MeteredModel(ScriptedChat()), {}, HashingEmbedder(), scope=EVOLVE)
 
 
 def random_hera(*operations: str) -> tuple[RandomHera, Ctx[HeraConfig]]:

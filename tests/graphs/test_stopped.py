@@ -133,7 +133,7 @@ async def test_what_a_budget_stops_tells_the_best_until_then(name: str) -> None:
     method = make_method(name, QUICK[name])
 
     def paid_by(ledger: Ledger) -> Ctx[Any]:
-        return method.make_ctx(MeteredModel(OfflineChat(), ledger=ledger), {}, HashingEmbedder(), at=Scope(task="q"))
+        return method.make_ctx(MeteredModel(OfflineChat(), ledger=ledger), {}, HashingEmbedder(), scope=Scope(task="q"))
 
     whole, reached = Ledger(), list[Trajectory | None]()
     await method.answer(method.seed(), ASKED, paid_by(whole))
@@ -167,7 +167,7 @@ async def test_an_outage_still_stops_and_tells_the_best_until_then() -> None:
             return await super().generate_structured(schema, messages, scope=scope, **options)
 
     method = Dytopo()
-    ctx = method.make_ctx(Out(), {}, HashingEmbedder(), at=Scope(task="q"))
+    ctx = method.make_ctx(Out(), {}, HashingEmbedder(), scope=Scope(task="q"))
     with pytest.raises(OutageError) as stopped:
         await method.answer(method.seed(domain="math"), ASKED, ctx)
     assert (reached := stopped.value.partial_result) is not None

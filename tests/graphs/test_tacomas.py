@@ -372,7 +372,7 @@ def test_a_meta_model_that_talks_garbage_changes_nothing(garbage: str) -> None:
 
 
 def make_ctx(method: Tacomas, model: Any, at: Scope = Scope(), toolbox: Mapping[str, Any] = FrozenMap()) -> Ctx[Any]:
-    return method.make_ctx(MeteredModel(model), toolbox, HashingEmbedder(64), at=at)
+    return method.make_ctx(MeteredModel(model), toolbox, HashingEmbedder(64), scope=at)
 
 
 def test_it_is_a_method() -> None:

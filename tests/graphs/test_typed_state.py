@@ -67,10 +67,10 @@ def test_a_question_that_is_only_a_text_has_an_id() -> None:
 
 async def test_a_graph_hands_views_to_steps_and_decisions_and_keeps_json() -> None:
     async def begin(state: Counted, ctx: Ctx[Any]) -> Update:
-        return state.update(best=Usage(calls=1), usage=Usage(calls=2), scope=ctx.at.at(phase="run"))
+        return state.update(best=Usage(calls=1), usage=Usage(calls=2), scope=ctx.scope.at(phase="run"))
 
     async def spend(state: Counted, ctx: Ctx[Any]) -> Update:
-        assert ctx.at == state.scope
+        assert ctx.scope == state.scope
         return state.update(spent=(*state.spent, state.usage))
 
     def again_or_end(state: Counted, ctx: Ctx[Any]) -> str:

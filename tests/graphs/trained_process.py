@@ -80,7 +80,7 @@ class Player:
 
     async def __call__(self, team: Team, question: Question, ctx: Ctx[Any]) -> Sequence[Trajectory]:
         self.clock.tick()
-        return [await self.one(team, question, ctx.at.at(sample=number)) for number in range(CONFIG.samples)]
+        return [await self.one(team, question, ctx.scope.at(sample=number)) for number in range(CONFIG.samples)]
 
     async def one(self, team: Team, question: Question, scope: Scope) -> Trajectory:
         chooser = await make_chooser(team, CONFIG, self.embedder)

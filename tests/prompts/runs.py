@@ -102,7 +102,7 @@ class Run:
         found: list[Trajectory] = []
         for task in tasks.values():
             explored = await self.method.explore(team, task.question, ctx.where(task=task.id))
-            found += [await grade(done, ctx.at) for done in explored]
+            found += [await grade(done, ctx.scope) for done in explored]
         learning = replace(ctx.where(phase="evolve"), grade_run=grade)
         return (await self.method.propose(team, found, learning)).workflow
 

@@ -57,14 +57,14 @@ def vote(run: OpenEvolution, calls: float) -> list[Trajectory]:
 def test_a_task_of_which_a_further_answer_fails_is_an_error_and_its_vote_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, down = Method.get_answer, set[str]()
+    real, down = Method.ask, set[str]()
 
     async def answer(self: Method[Any], team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
-        if "/votes" in ctx.at.run and question.id in down:
+        if "/votes" in ctx.scope.run and question.id in down:
             raise ModelError("503 from the provider")
         return await real(self, team, question, ctx)
 
-    monkeypatch.setattr(Method, "get_answer", answer)
+    monkeypatch.setattr(Method, "ask", answer)
     with start_evolution(REQUEST, tmp_path, run="r") as run:
         run_sync(run.execute())
         tasks = [task.id for task in run.splits.test]
@@ -85,7 +85,7 @@ def test_a_seed_whose_calls_are_not_counted_has_no_votes_that_are_its_own_answer
     async def answer(self: Method[Any], team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
         return Trajectory(question=question, workflow=team.fingerprint, answer="0")
 
-    monkeypatch.setattr(Method, "get_answer", answer)
+    monkeypatch.setattr(Method, "ask", answer)
     request = REQUEST.replace(evolution=REQUEST.evolution.replace(iterations=0))
     with start_evolution(request, tmp_path, run="r") as run:
         run_sync(run.execute())

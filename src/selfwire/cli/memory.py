@@ -237,7 +237,7 @@ def selection(
         fields = {**describe_router(team.method).config, **options.parse_config_fields(config or [])}
         method = make_method(team.method, fields)
         refuse_missing_tools(team, toolbox, f"team {workflow!r}", "; lend the tools with --benchmark or --tools")
-        ctx = method.make_ctx(chat, toolbox, loaded.embedder, at=Scope(run="selection", seed=seed, phase="run"))
+        ctx = method.make_ctx(chat, toolbox, loaded.embedder, scope=Scope(run="selection", seed=seed, phase="run"))
         asked = Question(id=fingerprint(question), input=question)
         done = run_sync(method.answer(team, asked, ctx))
         decisions = _read_decisions(done, workflow)

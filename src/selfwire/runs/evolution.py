@@ -747,10 +747,8 @@ async def run_single_agent(run: OpenEvolution, tasks: Sequence[Task], calls: flo
     tools = sorted({tool for agent in seed.agents for tool in agent.tools})
     single = Single(calls=max(calls, 1.0))
     scope = Scope(run=f"{run.run}/single", seed=run.config.seed, phase="baseline")
-    ctx = single.make_ctx(run.ctx.model, run.ctx.get_tools(seed), run.ctx.embed, at=scope)
-    return await collect_rollouts(
-        replace(run.rollout_context, runner=None), single.get_answer, single.seed(tools), tasks, ctx
-    )
+    ctx = single.make_ctx(run.ctx.model, run.ctx.get_tools(seed), run.ctx.embed, scope=scope)
+    return await collect_rollouts(replace(run.rollout_context, runner=None), single.ask, single.seed(tools), tasks, ctx)
 
 
 async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], calls: float) -> list[Trajectory]:
@@ -774,7 +772,7 @@ async def run_seed_with_votes(run: OpenEvolution, tasks: Sequence[Task], calls: 
     async def ask(task: str) -> Trajectory:
         async with places:
             here = ctx.where(task=task, sample=len(asked[task]))
-            [found] = await run_rollout(run.method.get_answer, run.seed_team, questions[task], here)
+            [found] = await run_rollout(run.method.ask, run.seed_team, questions[task], here)
         return found
 
     async def answer(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:

@@ -287,7 +287,7 @@ def _capped(method: Method[Any]) -> RolloutFn:
 
     async def rollout_fn(team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
         try:
-            return await method.get_answer(team, question, ctx)
+            return await method.ask(team, question, ctx)
         except TaskBudgetError as error:
             if done := error.partial_result:
                 return done.replace(notes={**done.notes, CUT: True})
@@ -372,7 +372,7 @@ class OpenQuestion:
         if why := describe_half_character(question.input):
             raise ConfigError(f"the question {why}")
         ctx = self.ctx.where(Scope(run="run", seed=seed, phase="run"))
-        answering = self.method.get_answer(self.team, question, ctx)
+        answering = self.method.ask(self.team, question, ctx)
         try:
             if config is None:
                 return await answering

@@ -72,7 +72,7 @@ class SystemUnderTest:
         task, system = self.tasks[question.id], self.system
         ctx = system.ctx.where(self.scope, task=question.id)
         found = await run_rollout(system.rollout_fn, system.workflow, task.question, ctx)
-        done = await grade_trajectory(self.context, task, found[0], ctx.at)
+        done = await grade_trajectory(self.context, task, found[0], ctx.scope)
         _tell(done)
         return done
 

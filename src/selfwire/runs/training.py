@@ -58,7 +58,7 @@ class OpenTraining:
             run=run.run,
             seed=run.config.seed,
             rollout_context=run.rollout_context,
-            rollout_fn=run.method.get_samples,
+            rollout_fn=run.method.ask_samples,
             ctx=run.ctx,
             tasks=run.splits.train,
             config=self.plan.config,
@@ -85,8 +85,8 @@ class OpenTraining:
         async with track_status(self.run):
             for name, method, routed in self._ways(team):
                 scope = Scope(run=run.run, seed=run.config.seed, phase=f"test-{name}")
-                ctx = replace(run.ctx, options=method.config, at=scope)
-                done = await collect_rollouts(run.rollout_context, method.get_answer, routed, run.splits.test, ctx)
+                ctx = replace(run.ctx, options=method.config, scope=scope)
+                done = await collect_rollouts(run.rollout_context, method.ask, routed, run.splits.test, ctx)
                 found.append(summarise_trajectories(name, done))
         await self._note_end(score=found[0].score)
         return found

@@ -77,7 +77,7 @@ async def test_bridges_are_crossed_by_those_who_hear_each_other(variant: str, so
 async def _cross(task: Task, variant: str) -> bool:
     model = MeteredModel(OfflineChat(error_rate=0, critic_error_rate=0), journal=NullRecorder())
     method = Dytopo(Dytopo.config_type.model_validate(dict(Dytopo.variants[variant].config)))
-    ctx = method.make_ctx(model, dealt(80, seed=3).toolbox, HashingEmbedder(), at=Scope(seed=0, task=task.id))
+    ctx = method.make_ctx(model, dealt(80, seed=3).toolbox, HashingEmbedder(), scope=Scope(seed=0, task=task.id))
     done = await method.answer(make_dealt_team(), Question(id=task.id, input=task.input), ctx)
     assert all(len(mail.text.split()) <= 40 for step in done.steps for mail in step.inbox)
     return grade(task, done.answer or "").solved

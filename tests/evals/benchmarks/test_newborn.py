@@ -55,7 +55,7 @@ def test_tasks_follow_from_the_seed() -> None:
 def test_newborns_may_hold_what_no_member_holds() -> None:
     bench, team = newborn(10), make_newborn_team()
     model = MeteredModel(OfflineChat(), journal=NullRecorder())
-    assert list_offered_tools(team, Tacomas().make_ctx(model, bench.toolbox, HashingEmbedder(), at=Scope())).keys() == (
+    assert list_offered_tools(team, Tacomas().make_ctx(model, bench.toolbox, HashingEmbedder(), scope=Scope())).keys() == (
         COLLECTIONS.keys()
     )
     members = get_members(team)
@@ -77,7 +77,7 @@ async def test_questions_are_answered_by_a_team_with_births_and_by_no_other(vari
 async def _ask(bench: Benchmark, task: Task, variant: str, *, births: bool) -> bool:
     model = MeteredModel(OfflineChat(), journal=NullRecorder())
     method = Tacomas(Tacomas.config_type.model_validate({"rounds": 5, **Tacomas.variants[variant].config}))
-    ctx = method.make_ctx(model, bench.toolbox, HashingEmbedder(), at=Scope(task=task.id))
+    ctx = method.make_ctx(model, bench.toolbox, HashingEmbedder(), scope=Scope(task=task.id))
     done = await method.answer(make_newborn_team(), task.question, ctx)
     assert any(turn["births"] for turn in done.notes["rounds"]) is births
     assert births or all(use.name != "search_cities" for step in done.steps for use in step.tools)

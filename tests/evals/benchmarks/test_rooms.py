@@ -79,7 +79,7 @@ async def test_d6_with_the_aggregator_as_an_arm_the_answer_is_made_of_what_is_th
     method = Hiva(HivaConfig(routing=KabbConfig(sink_is_arm=True, k=1)))
     model, found = MeteredModel(OfflineChat(error_rate=0), journal=NullRecorder()), list[tuple[int, str | None]]()
     for task in TASKS:
-        ctx = method.make_ctx(model, {}, EMBEDDER, at=Scope(seed=0, task=task.id, phase="test"))
+        ctx = method.make_ctx(model, {}, EMBEDDER, scope=Scope(seed=0, task=task.id, phase="test"))
         done = await method.answer(method.adapt(beside), task.question, ctx)
         found.append((len(done.steps), done.answer))
     assert all(answer and "Answer:" in answer for _, answer in found)

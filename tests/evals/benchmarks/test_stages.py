@@ -75,7 +75,7 @@ async def run(task: Task, config: dict[str, object]) -> float:
     """The score of EvoMAS with one layer and a stand-in that does not err."""
     model = MeteredModel(OfflineChat(error_rate=0, critic_error_rate=0), journal=NullRecorder())
     method = Evomas(Evomas.config_type.model_validate({"sampling": {"layers": 1}, **config}))
-    ctx = method.make_ctx(model, stages(10).toolbox, HashingEmbedder(), at=Scope(task=task.id))
+    ctx = method.make_ctx(model, stages(10).toolbox, HashingEmbedder(), scope=Scope(task=task.id))
     done = await method.answer(make_stages_team(), task.question, ctx)
     return grade(task, done.answer or "").score
 

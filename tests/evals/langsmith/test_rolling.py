@@ -79,7 +79,7 @@ async def rolled(
         examples = upload_examples(client, TaskSet(benchmark="own", split="test", seed=0, tasks=TASKS))
         experiment = Experiment(client, "e", examples)
         single = Single()
-        ctx = single.make_ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder(), at=Scope(phase="eval"))
+        ctx = single.make_ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder(), scope=Scope(phase="eval"))
         await experiment.roll_through(rollout_context, player, single.seed(), TASKS, ctx, keep)
 
 

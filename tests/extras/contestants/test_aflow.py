@@ -56,7 +56,7 @@ async def grade(done: Trajectory, at: Scope) -> Trajectory:
 
 async def evolve(chat: Chat, **config: Any) -> EvolveResult:
     method, scope = Aflow(**config), Scope(run="r")
-    ctx = method.make_ctx(chat, {}, HashingEmbedder(), at=scope, grade_run=grade)  # type: ignore[arg-type]
+    ctx = method.make_ctx(chat, {}, HashingEmbedder(), scope=scope, grade_run=grade)  # type: ignore[arg-type]
     team = method.seed()
     runs = [await grade(await method.answer(team, question, ctx), scope) for question in QUESTIONS]
     return await method.propose(team, runs, ctx.where(phase="evolve"))

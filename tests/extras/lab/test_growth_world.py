@@ -97,9 +97,9 @@ async def test_teams_run_as_in_hiva_s_graph() -> None:
     world = make_world(SMALL, 1)
     perfect, question, scope = build_perfect_team(world), world.test[0], Scope(seed=1)
     sequential, ctx = make_hiva(world)
-    here = await sequential.answer(perfect, question, replace(ctx, at=scope))
+    here = await sequential.answer(perfect, question, replace(ctx, scope=scope))
     model, hiva = ScriptedModel({**SCRIPT, "Instruction": hand_on}, world.work, 1.0), Hiva(sequential.config)
-    there = await hiva.answer(perfect, question, hiva.make_ctx(model, {}, ctx.embed, at=scope))
+    there = await hiva.answer(perfect, question, hiva.make_ctx(model, {}, ctx.embed, scope=scope))
     assert here.edges == there.edges
     assert world.grade(here).feedback == world.grade(there).feedback
 

@@ -76,15 +76,15 @@ class Workers(TaskPlace):
             ctx: Ctx[Any],
             keep: Keep,
         ) -> None:
-            explores = rollout_fn == method.get_samples
-            if len(tasks) < 2 or not (explores or rollout_fn == method.get_answer):
+            explores = rollout_fn == method.ask_samples
+            if len(tasks) < 2 or not (explores or rollout_fn == method.ask):
                 await stream_rollouts(context, rollout_fn, team, tasks, ctx, keep)
                 return
             part = _ShardPlan(**vars(replace(plan, seed=team)))
-            phase = {"scope": ctx.at, "explores": explores, "samples": context.samples}
+            phase = {"scope": ctx.scope, "explores": explores, "samples": context.samples}
 
             def make_job(number: int, some: Sequence[Task]) -> tuple[Shard, Job]:
-                shard = Shard(journal.run, ctx.at.phase, number, plan.home)
+                shard = Shard(journal.run, ctx.scope.phase, number, plan.home)
                 part.create_journal(shard.own, shard.run).close()
                 given = {"path": shard.own.resolve(), "command": plan.command, "tasks": [task.id for task in some]}
                 return shard, Job.of(shard.job, roll_out, **given, phase=phase, settings=settings)
@@ -177,7 +177,7 @@ def roll_out(
     with plan.resume(own, retry_failed=shared.retry_failed) as run:
         splits, wanted = run.splits, {*tasks}
         own_tasks = [task for task in (*splits.train, *splits.gate, *splits.test) if task.id in wanted]
-        rollout_fn = run.method.get_samples if phase["explores"] else run.method.get_answer
+        rollout_fn = run.method.ask_samples if phase["explores"] else run.method.ask
         context = replace(run.rollout_context, samples=phase["samples"])
         ctx = run.ctx.where(scope)
         run_sync(roll_out_shard(stream_rollouts, context, rollout_fn, run.seed_team, own_tasks, ctx))

@@ -148,7 +148,7 @@ async def roll_out_shard(
 
     async def keep(task: Task, found: Sequence[Trajectory]) -> None:
         await save(task, found)
-        await keep_done(context.journal, ctx.at, task.id, found)
+        await keep_done(context.journal, ctx.scope, task.id, found)
 
     async with enforce_deadline(context.ledger):
         await runner(context, rollout_fn, team, tasks, ctx, keep)

@@ -198,7 +198,7 @@ class Aflow(Method[AflowConfig]):
             here = ctx.where(sample=(tries := tries + 1))
             scores = [candidate.score for candidate in tree]
             chosen = choose_parent(
-                scores, uniform=self.config.uniform, sharpness=self.config.sharpness, random=here.at.random("select")
+                scores, uniform=self.config.uniform, sharpness=self.config.sharpness, random=here.scope.random("select")
             )
             found, cost = await self._expand(tree, chosen, here)
             spent += cost
@@ -235,18 +235,18 @@ class Aflow(Method[AflowConfig]):
         assert ctx.grade_run is not None, "the outer evolution grades"
         here = ctx.where(task=question.id)
         done = await self.answer(team, question, here)
-        return await ctx.grade_run(done.replace(sample=here.at.sample), here.at)
+        return await ctx.grade_run(done.replace(sample=here.scope.sample), here.scope)
 
     async def _ask_edit(
         self, tree: Sequence[SearchedTeam], chosen: int, ctx: Ctx[AflowConfig]
     ) -> tuple[TeamEdit | ModelError, Usage]:
         parent = tree[chosen]
         failed = [done for done in parent.runs if (get_score(done) or 0.0) < 1] or list(parent.runs)
-        shown = failed[int(ctx.at.random("example").integers(len(failed)))]
+        shown = failed[int(ctx.scope.random("example").integers(len(failed)))]
         return await ctx.critic.try_ask(
             TeamEdit,
             "edit",
-            scope=ctx.at.at(node="edit"),
+            scope=ctx.scope.at(node="edit"),
             team=render_topology(parent.team.topology),
             prompts="\n\n".join(f"[{agent.id}] {agent.prompt}" for agent in parent.team.agents),
             experience=render_experience(tree, chosen),

@@ -68,7 +68,7 @@ class TeamAdapter:
     async def _run(self, team: Team, question: Question, number: int) -> Trajectory:
         here = self.ctx.where(task=question.id, sample=number)
         assert here.grade_run is not None, "the outer evolution grades"
-        return await here.grade_run(await self.method.answer(team, question, here), here.at)
+        return await here.grade_run(await self.method.answer(team, question, here), here.scope)
 
     def make_reflective_dataset(
         self, candidate: PromptsByAgent, eval_batch: Batch, components_to_update: list[str]
@@ -80,7 +80,7 @@ class TeamAdapter:
     def propose(self, prompt: Any) -> str:
         """The reply of the meta-model to one of the library's requests; "" where the call failed."""
         self.proposals += 1
-        place = self.ctx.at.at(node="gepa", sample=self.proposals)
+        place = self.ctx.scope.at(node="gepa", sample=self.proposals)
         reply, cost = self.calls.run(self._ask(str(prompt), place))
         self.spent += cost
         return reply

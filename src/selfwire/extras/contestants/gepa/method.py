@@ -115,7 +115,7 @@ class Gepa(Method[GepaConfig]):
             max_metric_calls=2 * most,  # runs on record cost no call, and yet must end
             stop_callbacks=lambda state: adapter.spent.calls >= most or adapter.calls.ended,
             logger=Silent(),
-            seed=int(adapter.ctx.at.random("gepa").integers(2**31)),
+            seed=int(adapter.ctx.scope.random("gepa").integers(2**31)),
         )
 
 

@@ -45,7 +45,7 @@ class RandomHera(RandomControl, Hera):
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[HeraConfig]) -> EvolveResult:
         """Make the iteration's random edits: newcomers that helped as the method's must, and rules below prompts."""
-        wanted, random = self.get_operations(ctx.at), ctx.at.random("random edits")
+        wanted, random = self.get_operations(ctx.scope), ctx.scope.random("random edits")
         joined = await self._try_newcomers(team, runs, wanted.count(JOIN), random, ctx)
         rewrites = [operation for operation in wanted if operation != JOIN]
         found = apply_at_random(joined.workflow, rewrites, self.kinds, random)

@@ -60,7 +60,7 @@ class RandomHiva(RandomControl, Hiva):
 
         Without a critic, r is 1 for all agents that ran in a solved task, else 0.
         """
-        wanted, random = self.get_operations(ctx.at), ctx.at.random("random edits")
+        wanted, random = self.get_operations(ctx.scope), ctx.scope.random("random edits")
         mended = await self._mend_tools(team, wanted.count(REWRITE), random, ctx)
         rest = [operation for operation in wanted if operation != REWRITE]
         found = apply_at_random(mended.workflow, rest, self.list_kinds(ctx.tools), random)
@@ -77,7 +77,7 @@ class RandomHiva(RandomControl, Hiva):
         trial, applied, left = ToolTrial(ctx.tools), list[Rewiring](), Counter({REWRITE: count})
         for number in range(count if team.tools else 0):
             tool = team.tools_by_name[draw(list(team.tools_by_name), random)]
-            place = ctx.at.at(phase="tool", visit=number)
+            place = ctx.scope.at(phase="tool", visit=number)
             writer = ToolWriter(get_critic(ctx), trial, self.config.tool_length, place, random=True)
             made, _ = await writer.refine(tool, tool.examples, "")
             if isinstance(made, OwnTool):

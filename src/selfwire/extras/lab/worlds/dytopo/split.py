@@ -321,7 +321,7 @@ async def run_task(
     fixed = FixedEmbedder(providers, model.spoken) if providers is not None else None
     settings = DytopoConfig.model_validate({"rounds": given.rounds, **config})
     method = Dytopo(settings)
-    ctx = method.make_ctx(model, {}, fixed or embedder or HashingEmbedder(), at=scope)
+    ctx = method.make_ctx(model, {}, fixed or embedder or HashingEmbedder(), scope=scope)
     report = await method.run(task.make_team(), Question(id=scope.task, input="All parts."), ctx)
     right = [{turn.worker for turn in done.said if task.check(turn.worker, turn.answer)} for done in report.rounds]
     finished = [next((at for at, there in enumerate(right, 1) if name in there), None) for name in task.names]

@@ -275,9 +275,9 @@ async def train(method: Hera, ctx: Ctx[HeraConfig], world: Procedures, seed: int
     """Learn from all train questions, group by group, with a gate after each batch as in the outer evolution."""
     workflow = world.workflow
     for iteration, (batch, held_out) in enumerate(zip(world.train, world.gate, strict=True)):
-        here = replace(ctx, at=Scope(seed=seed, iteration=iteration, phase="rollout"))
+        here = replace(ctx, scope=Scope(seed=seed, iteration=iteration, phase="rollout"))
         groups = [await method.explore(workflow, question, here) for question in batch]
-        graded = [await world.grade(done, here.at) for group in groups for done in group]
+        graded = [await world.grade(done, here.scope) for group in groups for done in group]
         found = await method.propose(workflow, graded, replace(here.where(phase="evolve"), grade_run=world.grade))
         candidate = found.workflow
         if candidate.agents != workflow.agents:
@@ -294,7 +294,7 @@ async def solve(
     method: Hera, ctx: Ctx[HeraConfig], world: Procedures, team: Team, questions: Sequence[Question]
 ) -> list[Trajectory]:
     """Answer questions, without learning."""
-    return [await world.grade(await method.answer(team, question, ctx), ctx.at) for question in questions]
+    return [await world.grade(await method.answer(team, question, ctx), ctx.scope) for question in questions]
 
 
 async def run_seed(given: ProceduresStudy, seed: int) -> WorldResult:
@@ -304,7 +304,7 @@ async def run_seed(given: ProceduresStudy, seed: int) -> WorldResult:
     for name, (switches, blind) in {START: ({}, frozenset[str]()), **SYSTEMS}.items():
         model = ScriptedModel(SCRIPT, world.work, given.right, blind)
         method = Hera(HeraConfig(steps=given.steps, **switches))
-        ctx = method.make_ctx(model, {}, HashingEmbedder(), at=Scope(seed=seed, phase="test"))
+        ctx = method.make_ctx(model, {}, HashingEmbedder(), scope=Scope(seed=seed, phase="test"))
         team = world.workflow if name == START else await train(method, ctx, world, seed)
         calls = model.calls
         done = await solve(method, ctx, world, team, world.test)

@@ -240,7 +240,7 @@ class SequentialHiva(Hiva):
         inboxes: dict[str, list[Message]] = {node: [] for node in topology.agents}
         steps = []
         for node in topology.order():
-            here = ctx.at.at(task=question.id, node=node)
+            here = ctx.scope.at(task=question.id, node=node)
             step = await act(team.agent_at(node), question, inboxes[node], scope=here)
             targets = topology.successors[node]
             sent = tuple(Message(source=node, target=target, text=step.output) for target in targets)
@@ -295,7 +295,7 @@ async def run_seed(given: GrowthStudy, seed: int) -> WorldResult:
     for name, (switches, blind) in {START: ({}, frozenset[str]()), **SYSTEMS}.items():
         model = ScriptedModel(SCRIPT, world.work, given.poor if name == POOR else given.right, blind)
         hiva = SequentialHiva(HivaConfig(kabb=False, **switches))
-        ctx = hiva.make_ctx(model, {}, HashingEmbedder(), at=Scope(seed=seed))
+        ctx = hiva.make_ctx(model, {}, HashingEmbedder(), scope=Scope(seed=seed))
         team = hiva.start(next(iter(world.parents)))
         team = team if name == START else await train(hiva, world, team, ctx)
         calls = model.calls

@@ -45,7 +45,7 @@ async def run_task(
     """
     settings = {"rounds": given.rounds, "threshold": 1.0, "slow": {"nodes": given.cap}, **config}
     method = Tacomas(TacomasConfig.model_validate(settings))
-    ctx = method.make_ctx(SurveyModel(survey, given, guesses), {}, HashingEmbedder(), at=scope)
+    ctx = method.make_ctx(SurveyModel(survey, given, guesses), {}, HashingEmbedder(), scope=scope)
     return await method.answer(survey.team, Question(id=scope.task, input="The survey."), ctx)
 
 

@@ -159,7 +159,7 @@ async def learn_weights(
         {"topology": False, "rounds": given.rounds, "fast": {"inbox_length": given.inbox, **fast}}
     )
     method = Tacomas(config)
-    ctx = method.make_ctx(VotesModel(chances, given), {}, HashingEmbedder(), at=scope)
+    ctx = method.make_ctx(VotesModel(chances, given), {}, HashingEmbedder(), scope=scope)
     done = await method.answer(make_team(list(chances)), Question(id=scope.task, input=TASK), ctx)
     weights: Mapping[str, float] = done.notes["rounds"][-1]["weights"]
     return weights

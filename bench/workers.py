@@ -21,10 +21,10 @@ from typing import Any
 from bench.measuring import Elapsed, Row
 from selfwire.core.plugins import DEFAULT_METHOD
 from selfwire.extras.cluster.evaluation_workers import run_on_workers
-from selfwire.extras.cluster.executors import WorkerOptions, prepare_workers
+from selfwire.extras.cluster.executors import prepare_workers
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import start_evaluation
-from selfwire.runs.spec import EvaluateSpec, SystemSpec
+from selfwire.runs.spec import EvaluateSpec, SystemSpec, WorkerOptions
 from selfwire.tools.sandbox.sandbox_waiting import ProcessTimer
 
 SYSTEMS, TASKS, WORKERS = 24, 1000, 2

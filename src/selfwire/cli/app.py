@@ -42,10 +42,10 @@ def _check_file_first(command: Any) -> None:
 
 
 def _prepare_workers(number: str) -> None:
-    from selfwire.extras.cluster.executors import WorkerOptions, prepare_workers
+    from selfwire.extras.cluster.child_processes import MODULES, import_for_workers
 
-    if number.isdecimal() and int(number):
-        prepare_workers(WorkerOptions(workers=int(number)))
+    if number.isdecimal() and int(number) > 1:
+        import_for_workers(MODULES)
 
 
 class GuardedGroup(TyperGroup):

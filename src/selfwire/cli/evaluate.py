@@ -30,7 +30,7 @@ from selfwire.evals.table import (
 )
 from selfwire.evolvers.router.config import ROUTER
 from selfwire.extras.cluster.evaluation_workers import choose_worker_count, run_on_workers
-from selfwire.extras.cluster.executors import WorkerOptions, prepare_workers
+from selfwire.extras.cluster.executors import prepare_workers
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
 from selfwire.models.sync import run_sync
 from selfwire.runs.comparison import USUAL, build_results_table, describe_models
@@ -46,7 +46,7 @@ from selfwire.runs.langsmith import upload_if_requested
 from selfwire.runs.open import Given, find_kind, refuse_other_method, require_saved
 from selfwire.runs.pre_evolution import PreEvolution, compute_left
 from selfwire.runs.record import compute_code_hash, compute_config_hash, shorten_name
-from selfwire.runs.spec import EvaluateSpec, SystemSpec
+from selfwire.runs.spec import EvaluateSpec, SystemSpec, WorkerOptions
 from selfwire.runs.systems import switch_off
 from selfwire.runs.training import describe_router
 from selfwire.runs.votes import ONE, build_votes_table, list_lone, make_votes_request
@@ -172,25 +172,19 @@ def _compare_seeds(
     same = fingerprint([compute_config_hash(request), compute_code_hash()])
     name = f"{request.command}-{shorten_name(request.benchmark)}-{same[:6]}"
     spent, found, priced = Usage(), list[tuple[SystemSummary, ...]](), list[dict[str, SystemSummary]]()
-
-    def run(asked: EvaluateSpec, suffix: str) -> tuple[tuple[SystemSummary, ...], ResultTable]:
-        nonlocal spent
-        left = compute_left(asked.budget, spent, Usage())
-        with start_or_resume(asked.replace(budget=left), folder, f"{name}{suffix}", Given()) as opened:
-            lines = run_and_report(opened, folder, {**given, "markdown": None}, AGAIN)
-            spent += opened.spent
-            return lines, build_results_table(opened, lines)
-
+    plain = {**given, "markdown": None}
     for seed in range(request.seed, request.seed + seeds):
         seeded = request.replace(seed=seed)
-        systems, compared = run(seeded, f"-s{seed}")
+        systems, compared, spent = run_part(seeded, f"{name}-s{seed}", folder, plain, spent)
         found.append(systems)
         if votes:
             lines = {line.info.name: line for line in systems}
             asked = make_votes_request(seeded, lines, ONE, list_lone(seeded.entries))
             with keep_results():  # what `--json` prints is of the comparison
-                more = run(asked, f"-s{seed}-votes")[0] if asked else ()
-            priced.append({**{line.info.name: line for line in more}, **lines})
+                if asked:
+                    more, _, spent = run_part(asked, f"{name}-s{seed}-votes", folder, plain, spent)
+                    lines = {**{line.info.name: line for line in more}, **lines}
+            priced.append(lines)
     tables = [_describe_seeds(request, found, spent)] if seeds > 1 else []
     if votes:
         tables.append(build_votes_table(priced))
@@ -200,6 +194,20 @@ def _compare_seeds(
     if given["markdown"]:
         output.write_markdown(tables if seeds > 1 else [compared, *tables], given["markdown"])
     exit_on_errors([line for lines in found for line in lines[1:]], given["max_errors"], AGAIN)
+
+
+def run_part(
+    request: EvaluateSpec, name: str, folder: Path | None, given: Mapping[str, Any], spent: Usage
+) -> tuple[tuple[SystemSummary, ...], ResultTable, Usage]:
+    """Start or resume a run that shares its budget with others; return its lines, its table and the cost of all.
+
+    Args:
+        spent: by the others.
+    """
+    left = compute_left(request.budget, spent, Usage())
+    with start_or_resume(request.replace(budget=left), folder, name, Given()) as opened:
+        lines = run_and_report(opened, folder, given, AGAIN)
+        return lines, build_results_table(opened, lines), spent + opened.spent
 
 
 def _describe_seeds(request: EvaluateSpec, found: Sequence[tuple[SystemSummary, ...]], spent: Usage) -> ResultTable:

@@ -26,7 +26,6 @@ from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import TRIVIAL, format_difference
 from selfwire.evals.topology_metrics import build_metrics_table, compute_run_metrics
 from selfwire.evolvers.copies import list_task_sentences
-from selfwire.extras.cluster.evolution_workers import choose_place
 from selfwire.graphs.evolve import (
     OBJECTIVE,
     EvolutionConfig,
@@ -171,7 +170,7 @@ def evolve(
     folder = options.to_local_folder(home)
 
     def reopen(run: str, changes: ResumeChanges = ResumeChanges()) -> Opened:
-        place = choose_place(workers.options, retry_failed=changes.retry_failed)
+        place = workers.choose_place(retry_failed=changes.retry_failed)
         return resume_evolution(run, folder, place=place, changes=changes)
 
     if resuming.resume is not None:
@@ -185,7 +184,7 @@ def evolve(
         output.show_estimate(estimate_evolution(request, folder))
         return
     _refuse_without_terminal(request)
-    place = choose_place(workers.options, request)
+    place = workers.choose_place(request)
     _run_with_answers(start_evolution(request, folder, place=place), home, details, reopen)
 
 

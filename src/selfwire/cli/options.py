@@ -18,9 +18,9 @@ from selfwire.core.values import mask_controls
 from selfwire.evals.judge import read_rubric
 from selfwire.evals.readers import OwnData
 from selfwire.evals.tasks import is_own_data, resolve_name
-from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.models.providers import parse_models
 from selfwire.runs.comparison import USUAL
+from selfwire.runs.evolution import HERE, TaskPlace
 from selfwire.runs.open import (
     OFFLINE,
     choose_team_name,
@@ -29,7 +29,7 @@ from selfwire.runs.open import (
     require_saved,
 )
 from selfwire.runs.record import CALLS_PER_TASK, CHANGEABLE_NAMES, ResumeChanges
-from selfwire.runs.spec import Models
+from selfwire.runs.spec import EvolveSpec, Models, WorkerOptions
 from selfwire.store.library import Library, open_library
 from selfwire.tools.ready import MCP, absolute_names
 
@@ -459,6 +459,24 @@ class WorkerChoice:
                 "set RAY_ADDRESS"
             )
         return WorkerOptions.model_validate(vars(self))
+
+    def choose_place(self, new: EvolveSpec | None = None, *, retry_failed: bool = False) -> TaskPlace:
+        """This process, or workers where there are several.
+
+        Args:
+            new: the request of a run that is to begin.
+
+        Raises:
+            ConfigError: the new run cannot be shared by the workers of a cluster.
+        """
+        if self.options.is_local:
+            return HERE
+        from selfwire.extras.cluster.evolution_workers import Workers
+        from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster
+
+        if new is not None:
+            refuse_unusable_cluster(new, self.options)
+        return Workers(self.options, retry_failed=retry_failed)
 
 
 Group = TypeVar("Group")

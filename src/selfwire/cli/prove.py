@@ -9,7 +9,7 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.compare import CALLS, Evolutions, parse_systems
-from selfwire.cli.evaluate import AGAIN, exit_on_errors, parse_request, run_and_report
+from selfwire.cli.evaluate import AGAIN, exit_on_errors, parse_request, run_part
 from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
@@ -17,9 +17,7 @@ from selfwire.core.values import format_count
 from selfwire.evals.table import SystemSummary, list_kept_lines
 from selfwire.evals.tasks import is_own_data
 from selfwire.runs.estimates import estimate_proof
-from selfwire.runs.evaluation import RESULTS, start_or_resume
-from selfwire.runs.open import Given
-from selfwire.runs.pre_evolution import compute_left
+from selfwire.runs.evaluation import RESULTS
 from selfwire.runs.proof import (
     ALWAYS,
     DIRECT,
@@ -174,10 +172,7 @@ def _run_parts(
 
     def run(request: EvaluateSpec, name: str) -> dict[str, SystemSummary]:
         nonlocal spent
-        left = compute_left(request.budget, spent, Usage())
-        with start_or_resume(request.replace(budget=left), folder, name, Given()) as opened:
-            lines = run_and_report(opened, folder, given, AGAIN)
-            spent += opened.spent
+        lines, _, spent = run_part(request, name, folder, given, spent)
         summaries.extend(lines[1:])
         return {line.info.name: line for line in lines}
 

@@ -14,7 +14,6 @@ from selfwire.core.values import format_count, to_plain_json
 from selfwire.evals.table import ERRORS, MEAN_SCORE, SOLVED, Column, SystemSummary, build_table
 from selfwire.evolvers.router.config import TrainConfig, paper_training
 from selfwire.evolvers.router.reinforce import Update
-from selfwire.extras.cluster.evolution_workers import choose_place
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.models.sync import run_sync
 from selfwire.runs.estimates import estimate_training
@@ -69,7 +68,7 @@ def train(
     """Train a router by the rewards of its runs; --resume continues a training that stopped."""
     folder = options.to_local_folder(home)
     if resuming.resume is not None:
-        place = choose_place(workers.options, retry_failed=resuming.retry_failed)
+        place = workers.choose_place(retry_failed=resuming.retry_failed)
         with resume_training(resuming.resume, folder, place=place, changes=options.parse_changes(ctx)) as training:
             _run_and_report(training, home)
         return
@@ -78,7 +77,7 @@ def train(
     if dry_run:
         output.show_estimate(estimate_training(request, TrainConfig.model_validate(request.config["train"]), folder))
         return
-    with start_training(request, folder, place=choose_place(workers.options, request)) as training:
+    with start_training(request, folder, place=workers.choose_place(request)) as training:
         _run_and_report(training, home)
 
 

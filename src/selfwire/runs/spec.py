@@ -284,6 +284,24 @@ class EvaluateSpec(RunSpec):
         return tuple(entry.target for entry in self.entries)
 
 
+class WorkerOptions(FrozenModel):
+    """Number and place of workers; results depend on neither.
+
+    Args:
+        workers: None for one process, or all processors of a cluster.
+        ray_address: of a running cluster; "" without one.
+    """
+
+    workers: int | None = None
+    executor: Literal["process", "ray"] = "process"
+    ray_address: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this process does everything."""
+        return self.executor == "process" and (self.workers or 1) == 1
+
+
 LEAST = 4
 """Least tasks of a split, unless the user gives its size."""
 GivenSizes = Mapping[str, int | None]

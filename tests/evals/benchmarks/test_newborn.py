@@ -55,9 +55,8 @@ def test_tasks_follow_from_the_seed() -> None:
 def test_newborns_may_hold_what_no_member_holds() -> None:
     bench, team = newborn(10), make_newborn_team()
     model = MeteredModel(OfflineChat(), journal=NullRecorder())
-    assert list_offered_tools(team, Tacomas().make_ctx(model, bench.toolbox, HashingEmbedder(), scope=Scope())).keys() == (
-        COLLECTIONS.keys()
-    )
+    ctx = Tacomas().make_ctx(model, bench.toolbox, HashingEmbedder(), scope=Scope())
+    assert list_offered_tools(team, ctx).keys() == COLLECTIONS.keys()
     members = get_members(team)
     assert RESERVE not in {agent.id for agent in members}
     assert {tool for agent in members for tool in agent.tools} == {HELD}

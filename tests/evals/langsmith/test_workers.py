@@ -9,10 +9,10 @@ import pytest
 
 from selfwire.extras.cluster import evaluation_workers, shards
 from selfwire.extras.cluster.evaluation_workers import run_on_workers
-from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.jobs import Ended, Event, Job, LocalExecutor
 from selfwire.runs.evaluation import resume_evaluation, start_evaluation
 from selfwire.runs.langsmith import upload_if_requested
+from selfwire.runs.spec import WorkerOptions
 from tests.commands import call
 from tests.evals.langsmith.asking import metadata, read_rows, request, task_of, told_of
 from tests.wire.langsmith_server import LangSmithServer

@@ -16,8 +16,9 @@ import pytest
 
 from selfwire.core.errors import OutageError, ToolSourceError, WorkerError
 from selfwire.extras.cluster.child_processes import HAS_FORK_SERVER, ProcessExecutor
-from selfwire.extras.cluster.executors import WorkerOptions, open_workers
+from selfwire.extras.cluster.executors import open_workers
 from selfwire.extras.cluster.jobs import DEATHS, Event, Job, LocalExecutor, Report, run_jobs
+from selfwire.runs.spec import WorkerOptions
 
 PROGRAM = """
 import sys

@@ -21,14 +21,13 @@ from selfwire.core.errors import BudgetError, ConfigError, WorkerError
 from selfwire.core.usage import Budget
 from selfwire.extras.cluster import evolution_workers
 from selfwire.extras.cluster.child_processes import ProcessExecutor
-from selfwire.extras.cluster.evolution_workers import Workers, choose_place, roll_out
-from selfwire.extras.cluster.executors import WorkerOptions
+from selfwire.extras.cluster.evolution_workers import Workers, roll_out
 from selfwire.extras.cluster.jobs import Ended, Event, Job, JobSettings
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.models.sync import run_sync
-from selfwire.runs.evolution import OpenEvolution, TaskPlace, resume_evolution, start_evolution
+from selfwire.runs.evolution import HERE, OpenEvolution, TaskPlace, resume_evolution, start_evolution
 from selfwire.runs.record import JOURNAL, PARTS, ResumeChanges, get_runs_folder
-from selfwire.runs.spec import EvolveSpec, Models, Sizes
+from selfwire.runs.spec import EvolveSpec, Models, Sizes, WorkerOptions
 from selfwire.runs.training import start_training
 from tests.extras.cluster.interrupted import APP, InterruptedExecutor
 
@@ -79,7 +78,7 @@ def evolve(home: Path, request: EvolveSpec, place: TaskPlace) -> dict[str, Any]:
 
 @pytest.mark.parametrize("method", ["hiva", "hera"])
 def test_an_evolution_ends_the_same_on_workers(method: str, tmp_path: Path) -> None:
-    alone = evolve(tmp_path / "one", make_request(method), choose_place(WorkerOptions(workers=1)))
+    alone = evolve(tmp_path / "one", make_request(method), HERE)
     assert evolve(tmp_path / "two", make_request(method), on_workers()) == alone
     assert read_run(tmp_path / "two") == read_run(tmp_path / "one")
     assert not [*(get_runs_folder(tmp_path / "two") / "r" / PARTS).glob("*")]

@@ -23,14 +23,13 @@ from selfwire.extras.cluster.evaluation_workers import (
     measure_slice,
     run_on_workers,
 )
-from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.jobs import JobSettings
 from selfwire.extras.cluster.shards import Shard
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import load_plan, resume_evaluation, start_evaluation
 from selfwire.runs.evolution import resume_evolution
 from selfwire.runs.record import JOURNAL, ResumeChanges
-from selfwire.runs.spec import EvaluateSpec, Models, PreEvolutionSpec
+from selfwire.runs.spec import EvaluateSpec, Models, PreEvolutionSpec, WorkerOptions
 from selfwire.runs.systems import BLOBS, LoadedTeam, load_noted_teams, note_teams
 from selfwire.store import files
 from selfwire.store.files import put_blob

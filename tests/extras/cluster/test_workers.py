@@ -14,13 +14,12 @@ from selfwire.core.usage import Usage
 from selfwire.evals.table import TaskRow, read_results
 from selfwire.extras.cluster import evaluation_workers, shards
 from selfwire.extras.cluster.evaluation_workers import run_on_workers
-from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.jobs import DEATHS, Ended, Event, Job, LocalExecutor
 from selfwire.extras.cluster.shards import Shard
 from selfwire.models.providers import make_chat_model
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import resume_evaluation, start_evaluation
-from selfwire.runs.spec import EvaluateSpec, PreEvolutionSpec, SystemSpec
+from selfwire.runs.spec import EvaluateSpec, PreEvolutionSpec, SystemSpec, WorkerOptions
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import read_spend
 from tests import kills, processes

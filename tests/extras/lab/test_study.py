@@ -11,7 +11,6 @@ import pytest
 
 from selfwire.core.errors import BudgetError, ConfigError, ModelError
 from selfwire.core.trajectory import DecisionCount
-from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.lab.ablation.plan import Operations, Study
 from selfwire.extras.lab.ablation.record import NoteRow, RecordedStudy
 from selfwire.extras.lab.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows, read_study
@@ -20,7 +19,7 @@ from selfwire.extras.lab.ablation.table import build_table, compute_difference, 
 from selfwire.graphs.method import FULL, RANDOM, find_method
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.runs.estimates import estimate_ablation
-from selfwire.runs.spec import EvolveSpec, Sizes
+from selfwire.runs.spec import EvolveSpec, Sizes, WorkerOptions
 from selfwire.store.library import Version
 from tests.commands import call
 from tests.evolvers.hiva.doubles import team

@@ -27,6 +27,8 @@ END = 5.0
 
 HAS_FORK_SERVER = sys.platform == "linux"
 """Whether processes are forked from one that has imported what they need; elsewhere each imports it."""
+MODULES = ("selfwire.extras.cluster.worker_imports",)
+"""Imported in workers before a job needs them."""
 
 
 class _ChildProcess(NamedTuple):

@@ -22,7 +22,7 @@ from selfwire.core.usage import Budget
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.table import TRIVIAL, SystemSummary
 from selfwire.extras.cluster import shards
-from selfwire.extras.cluster.executors import WorkerOptions, open_workers
+from selfwire.extras.cluster.executors import open_workers
 from selfwire.extras.cluster.jobs import Event, Executor, Job, JobSettings, Report, run_jobs
 from selfwire.extras.cluster.shards import Shard, ShardedTasks, refuse_missing_shard, roll_out_shard
 from selfwire.extras.cluster.shared_ledger import open_ledger, share_ledger
@@ -46,7 +46,7 @@ from selfwire.runs.record import (
     get_runs_folder,
     load_request,
 )
-from selfwire.runs.spec import EvaluateSpec
+from selfwire.runs.spec import EvaluateSpec, WorkerOptions
 from selfwire.runs.systems import MeasuredSystem
 
 MANY = 4

@@ -16,21 +16,21 @@ from selfwire.core.task import Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.usage import Usage
 from selfwire.evals.benchmarks.benchmark import Benchmark
-from selfwire.extras.cluster.executors import WorkerOptions, open_workers
+from selfwire.extras.cluster.executors import open_workers
 from selfwire.extras.cluster.jobs import Job, JobSettings, Report
 from selfwire.extras.cluster.shards import Shard, ShardedTasks, refuse_missing_shard, roll_out_shard
 from selfwire.extras.cluster.shared_ledger import open_ledger, share_ledger
-from selfwire.extras.cluster.worker_budgets import choose_budget_address, refuse_unusable_cluster
+from selfwire.extras.cluster.worker_budgets import choose_budget_address
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.rollouts import Keep, RolloutContext, RolloutFn, RolloutRunner, stream_rollouts
 from selfwire.models.budget import Ledger
 from selfwire.models.limits import ResourceAmount
 from selfwire.models.sync import run_sync
-from selfwire.runs.evolution import HERE, EvolutionPlan, TaskPlace, load_seed, load_tasks
+from selfwire.runs.evolution import EvolutionPlan, TaskPlace, load_seed, load_tasks
 from selfwire.runs.open import LoadedModels, load_models
 from selfwire.runs.record import get_runs_folder, load_request
-from selfwire.runs.spec import EvolveSpec, Models
+from selfwire.runs.spec import EvolveSpec, Models, WorkerOptions
 from selfwire.runs.systems import note_blobs
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library
@@ -98,22 +98,6 @@ class Workers(TaskPlace):
                 yield run
         finally:
             work.merge_all()
-
-
-def choose_place(options: WorkerOptions, new: EvolveSpec | None = None, *, retry_failed: bool = False) -> TaskPlace:
-    """This process, or workers where there are several.
-
-    Args:
-        new: the request of a run that is to begin.
-
-    Raises:
-        ConfigError: `refuse_unusable_cluster` refuses the new run.
-    """
-    if options.is_local:
-        return HERE
-    if new is not None:
-        refuse_unusable_cluster(new, options)
-    return Workers(options, retry_failed=retry_failed)
 
 
 class _Part(TaskPlace):

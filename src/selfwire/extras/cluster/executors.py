@@ -1,38 +1,11 @@
 """Where jobs run: in this process, in processes of this machine, or on a Ray cluster."""
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
 
-from selfwire.core.values import FrozenModel
-from selfwire.extras.cluster.child_processes import ProcessExecutor, import_for_workers
+from selfwire.extras.cluster.child_processes import MODULES, ProcessExecutor, import_for_workers
 from selfwire.extras.cluster.jobs import Executor, LocalExecutor
 from selfwire.extras.cluster.ray_executor import RayExecutor
-
-
-class WorkerOptions(FrozenModel):
-    """Number and place of workers; results depend on neither.
-
-    Args:
-        workers: None for one process, or all processors of a cluster.
-        ray_address: of a running cluster; "" without one.
-    """
-
-    workers: int | None = None
-    executor: Literal["process", "ray"] = "process"
-    ray_address: str = ""
-
-    @property
-    def is_local(self) -> bool:
-        """Whether this process does everything."""
-        return self.executor == "process" and (self.workers or 1) == 1
-
-    def with_usual(self, workers: int) -> "WorkerOptions":
-        """Set the number of processes where none is given."""
-        return self.replace(workers=workers) if self.workers is None and self.executor == "process" else self
-
-
-MODULES = ("selfwire.extras.cluster.worker_imports",)
-"""Imported in workers before a job needs them."""
+from selfwire.runs.spec import WorkerOptions
 
 
 def prepare_workers(options: WorkerOptions) -> None:

@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Budget
-from selfwire.extras.cluster.executors import WorkerOptions
 from selfwire.extras.cluster.ray_executor import refuse_unreachable
 from selfwire.extras.cluster.shared_ledger import (
     SERVER,
@@ -16,7 +15,7 @@ from selfwire.extras.cluster.shared_ledger import (
     open_store,
     share_ledger,
 )
-from selfwire.runs.spec import RunSpec
+from selfwire.runs.spec import RunSpec, WorkerOptions
 
 
 def choose_budget_address(request: RunSpec, folder: Path, options: WorkerOptions) -> str | None:

@@ -16,7 +16,7 @@ from selfwire.core.plugins import method_names
 from selfwire.core.values import FrozenModel, fingerprint
 from selfwire.evals.readers import PREFIX, pin_commit
 from selfwire.evals.tasks import is_own_data, read_tasks
-from selfwire.extras.cluster.executors import WorkerOptions, open_workers
+from selfwire.extras.cluster.executors import open_workers
 from selfwire.extras.cluster.jobs import Job, Report, run_jobs
 from selfwire.extras.lab.ablation.plan import Study, Subject, WorldStudy, fit_study
 from selfwire.extras.lab.ablation.record import Record, RecordedStudy, record_study
@@ -28,6 +28,7 @@ from selfwire.extras.lab.worlds.catalogue import list_worlds, load_world
 from selfwire.extras.lab.worlds.gains import WorldResult
 from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.record import compute_code_hash
+from selfwire.runs.spec import WorkerOptions
 from selfwire.store.files import refuse_existing
 
 
@@ -168,7 +169,7 @@ def ablate(
     if (world := compared.world) is not None:
         idle = set(options.list_given_options(ctx)) - set(OF_WORLDS)
         options.refuse_unused(ctx, idle, f"the world {world!r} has tasks, sizes and systems of its own")
-        about, options_of_workers = WorldStudy(method=method, world=world), workers.options.with_usual(WORKERS)
+        about, options_of_workers = WorldStudy(method=method, world=world), _choose_workers(workers)
         _run_world(about, compared.seeds or WORLD_SEEDS, options_of_workers, results)
         return
     benchmark = compared.benchmark
@@ -193,13 +194,19 @@ def ablate(
         output.show_estimate(estimate_ablation(study))
         return
     file = results.out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
-    rows = run_ablation(study, file, workers.options.with_usual(WORKERS), _tell, results.record_in(file))
+    rows = run_ablation(study, file, _choose_workers(workers), _tell, results.record_in(file))
     add_result(method=method, benchmark=benchmark, rows=rows, file=str(file))
     output.make_console().print(build_table(study, rows, output.get_command_line()))
     if results.keep is not None:
         keep_study(study, rows, results.keep)
     typer.echo(f"results are in {file}; `selfwire report {file}` makes a page of them", err=True)
     _write_page(study, rows, file, results.page)
+
+
+def _choose_workers(given: options.WorkerChoice) -> WorkerOptions:
+    """Choose `WORKERS` processes where no number is given."""
+    asked = given.options
+    return asked.replace(workers=WORKERS) if asked.workers is None and asked.executor == "process" else asked
 
 
 def _run_world(about: WorldStudy, seeds: int, workers: WorkerOptions, results: StudyResults) -> None:

@@ -16,7 +16,7 @@ from selfwire.core.values import fingerprint
 from selfwire.evals.statistics import compute_cost_efficiency, compute_mean
 from selfwire.evals.table import pair_scores, read_results, summarise_trajectories
 from selfwire.evolvers.gate import name_outcome
-from selfwire.extras.cluster.executors import WorkerOptions, open_workers
+from selfwire.extras.cluster.executors import open_workers
 from selfwire.extras.cluster.jobs import Job, Report, run_jobs
 from selfwire.extras.cluster.shared_ledger import open_ledger
 from selfwire.extras.cluster.worker_budgets import refuse_unusable_cluster, share_rates
@@ -41,6 +41,7 @@ from selfwire.runs import evaluation as evaluations
 from selfwire.runs import evolution as evolutions
 from selfwire.runs.evaluation import start_evaluation
 from selfwire.runs.evolution import OpenEvolution, get_test_trajectories, start_evolution
+from selfwire.runs.spec import WorkerOptions
 from selfwire.store.library import Version
 
 SIDES = (

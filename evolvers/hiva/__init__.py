@@ -78,8 +78,8 @@ Departures from the paper (a test is named after each):
     D31  The weights of f_P are words of the prompt that rewrites a prompt. Feedback on tools goes to the tools first,
          and to the prompt where no code changes. Code counts only if it passes the tool's examples, calls whose right
          result the environment stated word for word, never a reference, and gives results for its writer's calls.
-    D32  Of the k best arms only those run whose score, at the mean of beliefs, is half of the best one's or more: with
-         equal evidence both of two run (E.1), and evidence takes one out (Fig. 16). The paper takes the k best.
+    D32  Of the k best arms only those run whose belief is half of the best one's or more: with equal evidence both of
+         two run (E.1), and evidence takes one out (Fig. 16). The paper takes the k best.
     D33  lambda and eta are fitted after each batch by a penalised logistic regression of success on the terms of the
          score, from 10 and 0.5 on; delta stays. The paper learns all three for a domain and does not say how.
     D34  Every agent's critic also reads the task and the environment's verdict, not its successors' gradients alone;

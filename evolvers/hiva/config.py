@@ -16,9 +16,9 @@ class KabbConfig(FrozenModel):
         exploration: thompson draws theta from Beta(alpha, beta); gumbel perturbs log P at the posterior
             mean. Paper: the text says sampling, the formula prints the mean. Ours: thompson.
         k: most successors chosen at a node, apart from the aggregator. Paper: unstated. Ours: 2.
-        within: share of the best arm's score that an arm needs to run beside it; 0 has the k best run. Paper: 0. Ours:
+        within: share of the best arm's belief that an arm needs to run beside it; 0 has the k best run. Paper: 0. Ours:
             0.5.
-        compares: what `within` compares, scores at the means of beliefs or as drawn. Ours: means.
+        compares: what `within` compares, means of beliefs or scores as drawn. Ours: beliefs.
         sink_is_arm: whether the aggregator is one of the arms, so that only those hand on to it who choose it; off has
             everybody before it hand on to it. Paper: on. Ours: off.
         decay: gamma, share of a belief that is kept per iteration. Paper and ours: 0.6.
@@ -34,7 +34,7 @@ class KabbConfig(FrozenModel):
     exploration: Literal["thompson", "gumbel"] = "thompson"
     k: int = Field(default=2, ge=1)
     within: float = Field(default=0.5, ge=0, le=1)
-    compares: Literal["means", "draws"] = "means"
+    compares: Literal["beliefs", "draws"] = "beliefs"
     sink_is_arm: bool = False
     decay: float = Field(default=0.6, gt=0, le=1)
     match_weight: float = Field(default=0.1, ge=0, le=1)

@@ -55,7 +55,7 @@ def score(theta: float, dist: float, zeta: float, *, distance_weight: float, syn
 
 
 def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: KabbConfig) -> Router:
-    """A pure router that chooses the k best arms of a node, less those far below the best of them (D32).
+    """A pure router that chooses the k best arms of a node, less those whose belief is far below the best (D32).
 
     Its draws are keyed by node and candidate, so that decisions do not depend on each other. The sink is no arm, unless
     the config makes it one: it always receives the output (D6).
@@ -79,14 +79,15 @@ def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: 
         limit = config.mismatch_limit + 1e-9
         fit = [arm for arm in arms if mismatch(match.of(agents[arm]), learned.weights) <= limit] or arms
         beliefs, scope = {arm: learned.belief(agents[arm]) for arm in fit}, known.scope.at(node=node)
-        means = {arm: weigh(arm, node, known, beliefs[arm].mean) for arm in fit}
+        believed = {arm: beliefs[arm].mean for arm in fit}
+        means = {arm: weigh(arm, node, known, believed[arm]) for arm in fit}
         if config.exploration == "gumbel":
             draws = {arm: float(scope.random(f"kabb/{arm}").gumbel()) for arm in fit}
             scores = {arm: log(max(means[arm], 1e-300)) + draws[arm] for arm in fit}
         else:
             scores = {arm: weigh(arm, node, known, _draw_theta(beliefs[arm], scope, arm)) for arm in fit}
         first = sorted(fit, key=lambda arm: (-scores[arm], arm))[: config.k]
-        compared = means if config.compares == "means" else _to_factors(scores, config)
+        compared = believed if config.compares == "beliefs" else _to_factors(scores, config)
         least = config.within * max((compared[arm] for arm in first), default=0.0)
         best = {arm for arm in first if compared[arm] >= least}
         free = len(fit) > (1 if config.within else config.k)

@@ -133,11 +133,9 @@ def test_a_lower_distance_is_chosen_more_often() -> None:
 FAR = TaskMatch(depth=1, indicators={"a": (0.2,) * 4, "b": (0.2,) * 4, "c": (0.7,) * 4})
 
 
-def test_d32_an_arm_far_below_the_best_does_not_run_though_there_is_a_place() -> None:
-    assert counts(HivaMemory(), KabbConfig(k=3), FAR) == {"a": 300, "b": 300, "end": 300}
-    everybody = counts(HivaMemory(), KabbConfig(k=3, within=0), FAR)
-    assert everybody == {"a": 300, "b": 300, "c": 300, "end": 300}
-    assert "best 2 of 3" in routed(KabbConfig(k=3), FAR).why
+def test_d32_distance_ranks_arms_and_takes_out_none_for_which_there_is_a_place() -> None:
+    assert counts(HivaMemory(), KabbConfig(k=2), FAR)["c"] < 30
+    assert counts(HivaMemory(), KabbConfig(k=3), FAR) == {"a": 300, "b": 300, "c": 300, "end": 300}
 
 
 def test_d32_arms_of_equal_beliefs_all_run_and_evidence_takes_one_out() -> None:
@@ -145,8 +143,10 @@ def test_d32_arms_of_equal_beliefs_all_run_and_evidence_takes_one_out() -> None:
     assert counts(HivaMemory(), config) == {"a": 300, "b": 300, "c": 300, "end": 300}
     learned = HivaMemory(beliefs={"a": Belief(alpha=9, beta=1), "b": Belief(alpha=5, beta=5), "c": Belief(beta=9)})
     assert counts(learned, config) == {"a": 300, "b": 300, "end": 300}
+    assert counts(learned, KabbConfig(k=3, within=0)) == {"a": 300, "b": 300, "c": 300, "end": 300}
     routing = routed(config, learned=learned)
     assert routing.free is True
+    assert "best 2 of 3" in routing.why
 
 
 @pytest.mark.parametrize("exploration", ["thompson", "gumbel"])
@@ -155,7 +155,7 @@ def test_d32_arms_may_be_compared_with_the_best_as_they_were_drawn(exploration: 
         config = KabbConfig.model_validate({"k": 5, "compares": compares, "exploration": exploration})
         return Counter(len(routed(config, task=f"t{i}").chosen) - 1 for i in range(300))
 
-    assert count_arms("means") == {3: 300}
+    assert count_arms("beliefs") == {3: 300}
     by_draw = count_arms("draws")
     assert set(by_draw) == {1, 2, 3}
     assert min(by_draw.values()) > 10
@@ -165,8 +165,8 @@ def test_d33_fitted_weights_decide_unless_the_config_fixes_them() -> None:
     learned = HivaMemory(score_weights=(0.0, 0.5))
     assert learned.get_score_weights(KabbConfig()) == (0.0, 0.5)
     assert learned.get_score_weights(KabbConfig(fits_weights=False)) == (10.0, 0.5)
-    assert counts(learned, KabbConfig(k=3), FAR)["c"] == 300
-    assert counts(learned, KabbConfig(k=3, fits_weights=False), FAR)["c"] == 0
+    assert counts(learned, KabbConfig(), FAR)["c"] > 150
+    assert counts(learned, KabbConfig(fits_weights=False), FAR)["c"] < 30
 
 
 def test_synergy_with_those_selected_before_raises_an_arm() -> None:

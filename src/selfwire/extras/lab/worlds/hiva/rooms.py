@@ -39,12 +39,10 @@ PARTS = (
 """What each agent writes of a mark."""
 KABB: Mapping[str, KabbConfig] = {
     MAIN: KabbConfig(),
-    "KABB, lambda = 1": KabbConfig(distance_weight=1.0, fits_weights=False),
-    "KABB, lambda = 10": KabbConfig(distance_weight=10.0, fits_weights=False),
-    "KABB, lambda = 1, always two": KabbConfig(distance_weight=1.0, fits_weights=False, within=0.0),
+    "KABB, always two, lambda = 1": KabbConfig(distance_weight=1.0, fits_weights=False, within=0.0),
     "KABB, always two": KabbConfig(within=0.0),
 }
-"""The bandit as it is by default, with fixed weights of the distance, and with the two best whatever they score."""
+"""The bandit as it is by default, and with the two best whatever beliefs say, lambda fitted or fixed."""
 
 Flags = npt.NDArray[np.bool_]
 
@@ -196,8 +194,8 @@ WORLD = World(
     run_seed,
     scale=FOUR,
     claims=(
-        FOUR.claim("lambda fitted, 4 agents", "KABB, lambda = 1"),
-        EIGHT.claim("lambda fitted, 8 agents", "KABB, lambda = 1"),
+        FOUR.claim("lambda fitted, 4 agents", "KABB, always two, lambda = 1"),
+        EIGHT.claim("lambda fitted, 8 agents", "KABB, always two, lambda = 1"),
         EIGHT.claim("a bandit that reads claims, 8 agents", "greedy per kind"),
     ),
     tables=format_tables,

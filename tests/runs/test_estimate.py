@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
+from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import method_names
+from selfwire.core.team import Team
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.hiva import Hiva
-from selfwire.graphs.method import CallEstimate
-from selfwire.runs.estimates import estimate_evaluation, estimate_evolution
+from selfwire.graphs.method import CallEstimate, estimate_calls
+from selfwire.graphs.pruning import PruningConfig
+from selfwire.runs.estimates import estimate_evaluation, estimate_evolution, estimate_evolution_calls
 from selfwire.runs.evaluation import start_evaluation
 from selfwire.runs.evolution import start_evolution
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Sizes, SystemSpec
 from tests.commands import call
+from tests.graphs.teams import topology
 
 
 def evolution(method: str, **config: Any) -> EvolveSpec:
@@ -139,6 +143,24 @@ def test_what_the_models_of_ones_own_graph_cost_is_unknown(tmp_path: Path, monke
 def test_samples_of_train_questions_count() -> None:
     assert calls("hera", group=8) > 1.3 * calls("hera", group=4)
     assert calls("evomas", samples=8) > 1.3 * calls("evomas", samples=4)
+
+
+# where fewer tasks are left for checks than measure the parts, none checks an agent by itself
+@pytest.mark.parametrize(("train", "alone"), [(60, 4), (39, 0)])
+def test_a_pruning_checks_groups_and_each_agent_by_itself(train: int, alone: int) -> None:
+    agents = tuple(Agent(id=name, prompt="Work.") for name in "sabcdz")
+    team = Team(method="hiva", agents=agents, topology=topology("s>a a>b b>c c>d d>z"))
+
+    def count(checks: int) -> float:
+        pruning = PruningConfig(iterations=3, batch=20, checks=checks)
+        config = EvolutionConfig(name="w", iterations=0, pruning=pruning)
+        sizes = Sizes(train=train, gate=240, test=0)
+        request = EvolveSpec(method="hiva", benchmark="archive", sizes=sizes, evolution=config, baselines=False)
+        return sum(estimate_evolution_calls(request, team).values())
+
+    question = sum(estimate_calls("hiva", {}, team, 20).question.values())
+    checks = train - 20
+    assert count(40) - count(0) == pytest.approx((3 * checks + (3 + alone) * checks) * question)
 
 
 def test_what_is_switched_off_costs_nothing() -> None:

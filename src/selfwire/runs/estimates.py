@@ -214,8 +214,10 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
         parts = len(there) - sentences + models + iterations
         left_out = 2 * parts + min(sentences, settings.pruning.sentences)
         tasks = min(settings.pruning.batch, sizes.train)
-        checked = min(settings.pruning.batch + settings.pruning.checks, sizes.train)
-        pruned = left_out * tasks + times * (2 * checked - tasks) + 2 * times * pruning_tasks
+        checks = min(settings.pruning.checks, sizes.train - tasks)
+        # a group each time, and each agent that is not seen to be needed once by itself
+        checked = times + (there.count("agent") + iterations) * (checks >= settings.pruning.batch)
+        pruned = left_out * tasks + times * (tasks + checks) + checked * checks + 2 * times * pruning_tasks
     tests = sizes.test if request.tested else 0
     return sum_calls(
         scale_calls(during.question, runs),

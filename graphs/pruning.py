@@ -135,7 +135,7 @@ class PruningRecord(FrozenModel):
         costs: usage of each agent, and of the method's own calls, over all measured runs of the team.
         runs: number of these runs.
         pending: parts of the candidate that the gate compares; those that are still there have been rejected.
-        size: most parts that are taken out at a time, after a rejection; 0 for no limit.
+        size: most parts of a kind that are taken out at a time, after a rejection; 0 for no limit.
         kept: parts that have been rejected by themselves.
         plans: topologies of which one may take the place of a plan for each question.
     """
@@ -428,8 +428,7 @@ class Pruning(Method[Any]):
             while not group and (parts := self._list_unmeasured(record, list_parts(team, ctx.frozen, models))):
                 gains = await gather_all(self._leave_out([part], team, measured, ctx) for part in parts)
                 worth = [compute_part_worth(p.kind, p.name, found) for p, found in zip(parts, gains, strict=True)]
-                size = 0 if parts[0].kind == "sentence" else record.size
-                record = record.replace(parts=(*record.parts, *worth), size=size)
+                record = record.replace(parts=(*record.parts, *worth), size=0)
                 if shorter := self._list_shorter(record, team, ctx.frozen) if parts[0].kind == "plan" else ():
                     record = record.replace(plans=(*record.plans, *shorter))
                     team = record.save_to(team)

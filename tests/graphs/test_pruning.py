@@ -316,6 +316,20 @@ async def test_further_kinds_are_measured_when_no_agent_can_go() -> None:
     assert [agent.tools for agent in team.agents] == [(), ()]
 
 
+async def test_that_the_gate_rejects_an_agent_does_not_part_the_tools() -> None:
+    class OnGate(Scripted):
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            done = await super().answer(team, question, ctx)
+            is_lost = ctx.at.phase == "gate" and "c" not in team.agents_by_id
+            return done.replace(answer="wrong" if is_lost else "right")
+
+    chain = make_team({"a": "c", "c": "e"}, c=["search", "python"])
+    loop = replace(make_loop(chain, lambda parts: 10), method=OnGate())
+    await run_evolution(loop, InMemorySaver(), lambda event: None)
+    team, why = await load(loop)
+    assert (team.agents_by_id["c"].tools, ["is proved" in said for said in why]) == ((), [False, True, False])
+
+
 async def test_a_team_that_lost_nothing_is_tested_once() -> None:
     tested = list[str]()
 

@@ -40,6 +40,8 @@ JUDGE_TOKENS = 600
 """Tokens of a call that grades an answer, beside the text of the question."""
 WAYS = 3
 """Number of runs of the test tasks after a training: trained, untrained, by chance."""
+LEFT_OUT = 1 / 3
+"""Share of a team's calls that is asked anew where a part of it is left out; the others are replayed."""
 LETTERS = 4
 """Letters of a question per token."""
 RECEIVED = 0.15
@@ -207,17 +209,19 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
     if settings.screens:  # of three teams on train tasks, and then half of the candidates are worth a proof
         gate = 3 * batch + gate / 2
     runs, pruned = iterations * (batch * during.samples + during.gate_share * gate), 0.0
-    if settings.pruning:  # every part is left out once, about twice; a sentence once
+    if settings.pruning:  # half of its times, with proofs of half of the tasks
         models = 0 if "models" in settings.freeze else len(team.agents) * len(request.models.named)
-        there, times = [part.kind for part in list_parts(team, settings.freeze).values()], settings.pruning.iterations
+        there, times = (
+            [part.kind for part in list_parts(team, settings.freeze).values()],
+            settings.pruning.iterations / 2,
+        )
         sentences = there.count("sentence")
-        parts = len(there) - sentences + models + iterations
-        left_out = 2 * parts + min(sentences, settings.pruning.sentences)
+        parts = len(there) - sentences + models + iterations + min(sentences, settings.pruning.sentences)
         tasks = min(settings.pruning.batch, sizes.train)
         checks = min(settings.pruning.checks, sizes.train - tasks)
         # a group each time, and each agent that is not seen to be needed once by itself
         checked = times + (there.count("agent") + iterations) * (checks >= settings.pruning.batch)
-        pruned = left_out * tasks + times * (tasks + checks) + checked * checks + 2 * times * pruning_tasks
+        pruned = times * (tasks + checks + pruning_tasks) + (parts * tasks + checked * checks) * LEFT_OUT
     tests = sizes.test if request.tested else 0
     return sum_calls(
         scale_calls(during.question, runs),

@@ -400,11 +400,12 @@ class Pruning(Method[Any]):
 
         Every part is left out on each task of the batch, or until it is seen to be needed, in the first iteration and
         after parts have gone: agents first, and each further kind when nothing of those before it can go. Sentences of
-        prompts are left out once. A group without which a proof is not to be expected, by further tasks, is halved
-        until it is; a part of which this is true by itself stays. Where no agent is worth nothing, further tasks decide
-        on those that are not seen to be needed, one at a time: a few tasks often show a loss by chance. Where fewer
-        tasks are left than measure the parts, groups are checked on all, and a part by itself is left to the proof. Of
-        the best plan that was measured plans with a step less are measured too, until none of them is better.
+        prompts are left out once. Of a group without which a proof is not to be expected, by further tasks, as many
+        parts go as let it be expected; a part of which this is not true by itself stays. Where no agent is worth
+        nothing, further tasks decide on those that are not seen to be needed, one at a time: a few tasks often show a
+        loss by chance. Where fewer tasks are left than measure the parts, groups are checked on all, and a part by
+        itself is left to the proof. Of the best plan that was measured plans with a step less are measured too, until
+        none of them is better.
         """
         measured, fresh = runs[: self.pruning.batch], runs[self.pruning.batch :]
         enough = len(fresh) >= self.pruning.batch
@@ -434,9 +435,14 @@ class Pruning(Method[Any]):
                     team = record.save_to(team)
                 else:
                     group = choose_group(record, team, ctx.frozen, models, doubtful=enough)
-            while len(group) > 1 and not await self._check(group, team, fresh if enough else runs, ctx):
-                group = group[: len(group) // 2]
-            if len(group) != 1 or not enough or await self._check(group, team, fresh, ctx):
+            # by bisection; where tasks are too few for checks, a part by itself is left to the proof
+            passed, failed, size = int(not enough), len(group) + 1, len(group)
+            while size > passed:
+                passes = await self._check(group[:size], team, fresh if enough else runs, ctx)
+                passed, failed = (size, failed) if passes else (passed, size)
+                size = (passed + failed) // 2
+            if passed or not group:
+                group = group[:passed]
                 break
             record = record.replace(kept=(*record.kept, group[0].name))
         record = record.replace(pending=tuple(part.name for part in group))

@@ -215,6 +215,22 @@ async def test_an_agent_that_two_tasks_seem_to_need_goes_where_further_tasks_do_
     assert [*(await load(loop))[0].agents_by_id] == left
 
 
+async def test_of_a_group_that_further_tasks_need_as_many_parts_go_at_once_as_they_let_go() -> None:
+    made = make_loop(make_team(dict(pairwise("abcdefgh"))), lambda parts: 10, train=60)
+    measured = {task.id for task in made.draw_train(EvolutionState(iteration=0, pruned_from=0))[:20]}
+
+    class LaterNeeded(Scripted):
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            done = await super().answer(team, question, ctx)
+            is_lost = question.id not in measured and "g" not in team.agents_by_id
+            return done.replace(answer="wrong" if is_lost else "right")
+
+    loop = replace(made, method=LaterNeeded())
+    await run_evolution(loop, InMemorySaver(), lambda event: None)
+    team, why = await load(loop)
+    assert ([*team.agents_by_id], ["is proved" in said for said in why]) == (["a", "g", "h"], [True, False])
+
+
 async def test_a_group_that_the_gate_rejects_is_halved_and_its_last_part_stays() -> None:
     async def propose(record: PruningRecord, team: Team) -> PruningRecord:
         method = make_pruned(Scripted())

@@ -28,7 +28,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.cache.memory import InMemoryCache
 from langgraph.errors import GraphBubbleUp
-from langgraph.graph import END, StateGraph
+from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.memory import InMemoryStore
@@ -37,7 +37,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import AddAgent, AddEdge, AddNode, RemoveEdge, Rewiring, RewritePrompt
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, Edit, RemoveEdge, ReplaceTopology, Rewiring, RewritePrompt
 from selfwire.core.errors import (
     ConfigError,
     OutageError,
@@ -1023,7 +1023,11 @@ class OwnGraph(Method[OwnGraphConfig]):
             if not any(edge.source in sent[node] and edge.target in known for node, known in left.items())
         ]
         joined = [*(AddEdge(source, name) for source in before), *(AddEdge(name, target) for target in after)]
-        rewiring = Rewiring(*gone, AddAgent(agent), AddNode(name, name), *joined, why=why, operation=INSERT, by=name)
+        edits: list[Edit] = [*gone, AddAgent(agent), AddNode(name, name), *joined]
+        if place.after == START and not (before or place.is_conditional):  # it is sent first
+            grown = team.apply(Rewiring(*edits, why=why)).topology
+            edits.append(ReplaceTopology(grown.replace(entry=name)))
+        rewiring = Rewiring(*edits, why=why, operation=INSERT, by=name)
         if not place.is_conditional:
             standing = self._make_unrouted(team.with_memory(**{TAKEN_OUT: (), BESIDE: ()}))
             assert isinstance(standing, CompiledStateGraph), "it has places"

@@ -229,9 +229,16 @@ def list_planning(team: Team, frozen: Sequence[str] = ()) -> list[TeamPart]:
 
 
 def remove_agent(team: Team, *agents: str) -> Rewiring:
-    """Make the rewiring that takes agents out; those before them then hand on to those after them."""
-    nodes = [node.id for node in team.topology.nodes if node.agent in agents]
-    return _rewire(*_remove_nodes(team.topology, nodes), *map(RemoveAgent, agents))
+    """Make the rewiring that takes agents out; those before them then hand on to those after them.
+
+    Of a graph of the user's own, a prompt that is sent next takes the place of the first.
+    """
+    topology = team.topology
+    nodes = [node.id for node in topology.nodes if node.agent in agents]
+    heirs = [node for node in topology.successors[topology.entry] if node not in (*nodes, topology.sink)]
+    is_moved = is_graph(team.method) and topology.entry in nodes and heirs
+    moved = [ReplaceTopology(topology.replace(entry=heirs[0]))] if is_moved else []
+    return _rewire(*moved, *_remove_nodes(topology, nodes), *map(RemoveAgent, agents))
 
 
 def _remove_nodes(topology: Topology, nodes: Sequence[str]) -> list[Edit]:

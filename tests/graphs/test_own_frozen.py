@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
 
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.task import Question
 from selfwire.core.team import Team
+from selfwire.core.topology import find_dead_nodes
 from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.hiva.schemas import ProgramEdit
 from selfwire.graphs.insertions import (
     BESIDE,
     INSERTED,
     TAKEN_OUT,
+    Insertion,
     find_specialists,
     list_insertions,
     list_removals,
@@ -27,6 +30,7 @@ from selfwire.graphs.insertions import (
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult
 from selfwire.graphs.own_graph import AGENT, OwnGraph, _set_value, _take_out, find_changed
+from selfwire.graphs.pruning import remove_agent
 from tests.evolvers.test_frozen import refuse_change
 from tests.graphs.test_evolution import context, evolved
 from tests.samples import sample
@@ -148,6 +152,20 @@ class Rogue(OwnGraph):
         variant = self._make_variant(team)
         assert isinstance(variant, CompiledStateGraph)
         return {*variant.builder.edges}
+
+
+def test_an_agent_before_all_prompts_is_drawn_first_until_it_is_taken_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("begun_app.py").write_text(APP, encoding="utf-8")
+    method = OwnGraph("begun_app.py:graph", {})
+    team, place = method.seed(), Insertion(agent="new", after=START, before=("read",), field="question")
+    rewiring, inserted = method._insert(team, ProgramEdit(name="asker", description="You ask."), place)
+    grown = team.apply(rewiring)
+    assert (inserted.agent, team.topology.entry) == (grown.topology.entry, *grown.topology.successors[inserted.agent])
+    assert find_dead_nodes(grown.topology) == find_dead_nodes(team.topology)
+    assert grown.apply(remove_agent(grown, inserted.agent)).topology == team.topology
 
 
 @pytest.mark.sweep

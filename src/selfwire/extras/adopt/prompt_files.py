@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -501,8 +502,9 @@ def _load(text: str, suffix: str) -> Any:
     if (yaml := _import_yaml()) is None or suffix not in STRUCTURED:
         return None
     try:
-        _compose(text)
-        return yaml.safe_load(text)
+        root = _compose(text)
+        made = deepcopy(root) if "<<" in text else root  # merges are resolved in the nodes themselves
+        return None if root is None else yaml.SafeLoader("").construct_document(made)
     except (yaml.YAMLError, ValueError):  # a date such as 2024-02-30
         return None
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from selfwire.core.errors import ConfigError
-from selfwire.extras.adopt import reader
+from selfwire.extras.adopt import prompt_files, reader
 from selfwire.extras.adopt.names import SourceFile, Traced
 from selfwire.extras.adopt.reader import read_program
 from selfwire.extras.adopt.source import Program, open_program
@@ -3758,15 +3759,15 @@ for name, prompt in zip(FIRST, SECOND):
     builder.add_node(name, make(prompt))
 graph = builder.compile()
 """
-BY_CODE = "a text is cut out of a constant by code: TEXT."
+BY_CODE = "how the text at "
 
 
 @pytest.mark.parametrize(
     ("first", "second", "nodes", "texts", "opaque"),
     [
         ("['a', 'b']", "open('rules.txt').read().split('---')", "ab", [], ["a text is cut out of rules.txt by code"]),
-        ("['a', 'b']", "TEXT.splitlines()", "ab", [], [f"{BY_CODE}splitlines()"]),
-        ("['a', 'b']", "TEXT.split('\\n')", "ab", [], [f"{BY_CODE}split('\\n')"]),
+        ("['a', 'b']", "TEXT.splitlines()", "ab", [], [BY_CODE]),
+        ("['a', 'b']", "TEXT.split('\\n')", "ab", [], [BY_CODE]),
         ("['a', 'b']", "other.PROMPTS", "ab", [], ["a text comes from another package: other.PROMPTS"]),
         ("['a', 'b']", "repeat('Judge it.')", "ab", ["Judge it."], []),
         ("['a', 'b', 'c']", "cycle(['One.', 'Two.'])", "abc", ["One.", "Two."], []),
@@ -3786,23 +3787,23 @@ def test_zip_has_a_round_for_each_element_that_it_gives(
     found = read_program("app:graph")
     assert [node.name for node in found.nodes] == ["all", *nodes]
     assert {"{}".join(text.pieces) for text in found.texts} == {"You judge all.", *texts}
-    assert [thing.reason for thing in found.opaque] == opaque
+    assert [thing.reason[: len(reason)] for thing, reason in zip(found.opaque, opaque, strict=True)] == opaque
 
 
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
-        ("TEXT.split('|')[0]", f"{BY_CODE}split('|')"),
-        ("TEXT.partition('|')[2]", f"{BY_CODE}partition('|')"),
-        ("''\nfor PROMPT in TEXT.splitlines():\n    break", f"{BY_CODE}splitlines()"),
+        ("TEXT.split('|')[0]", BY_CODE),
+        ("TEXT.partition('|')[2]", BY_CODE),
+        ("''\nfor PROMPT in TEXT.splitlines():\n    break", BY_CODE),
         ("''\nfor PROMPT in other.PROMPTS:\n    break", "a text comes from another package: other.PROMPTS"),
-        ("TEXT.strip().split('|')[0]", f"{BY_CODE}strip().split('|')"),
-        ("'\\n'.join(TEXT.split('|'))", f"{BY_CODE}split('|')"),
-        ("'{}'.format(TEXT.split('|')[0])", f"{BY_CODE}split('|')"),
-        ("TEXT[TEXT.index('|') + 1 :]", f"{BY_CODE[:-1]}[TEXT.index('|') + 1:]"),
-        ("re.split('[|]', TEXT)[0]", f"{BY_CODE[:-5]}re.split('[|]', TEXT)"),
-        ("re.compile('[|]').split(TEXT)[0]", f"{BY_CODE[:-5]}re.compile('[|]').split(TEXT)"),
-        ("re.search('Be .*?', TEXT).group()", f"{BY_CODE[:-5]}re.search('Be .*?', TEXT)"),
+        ("TEXT.strip().split('|')[0]", BY_CODE),
+        ("'\\n'.join(TEXT.split('|'))", BY_CODE),
+        ("'{}'.format(TEXT.split('|')[0])", BY_CODE),
+        ("TEXT[TEXT.index('|') + 1 :]", BY_CODE),
+        ("re.split('[|]', TEXT)[0]", BY_CODE),
+        ("re.compile('[|]').split(TEXT)[0]", BY_CODE),
+        ("re.search('Be .*?', TEXT).group()", BY_CODE),
         ("zlib.decompress(base64.b64decode(b'eJ')).decode()", "a text comes from a decoder"),
         ("pickle.loads(b'x')", "a text comes from a decoder"),
         ("yaml.safe_load('a: Be kind.')['a']", "a text comes from a decoder"),
@@ -3870,7 +3871,7 @@ def test_a_module_that_is_imported_by_a_computed_name_is_opaque(write: Write, na
     write("styles/plain.py", "def register(styles):\n    styles['plain'] = 'Be plain.'\n")
     head = f"import importlib\nimport os\n\nSTYLES = {{}}\nimportlib.import_module({name}).register(STYLES)\n"
     write("app.py", head + GRAPH.replace("PROMPT", "f\"You help. {STYLES['plain']}\""))
-    reasons = [thing.reason for thing in read_program("app:graph").opaque]
+    reasons = [thing.reason for thing in read_program("app:graph").opaque if not thing.reason.startswith(BY_CODE)]
     assert (
         reasons
         == [f"texts may come from a module that is imported by a computed name: importlib.import_module({name})"]
@@ -3967,3 +3968,73 @@ def test_no_one_element_is_taken_of_a_list_whose_places_are_not_known(write: Wri
     pairs = "PAIRS = [('en', 'You help.'), ('de', 'Du hilfst.')]\nTEXTS = ['You help.', 'Du hilfst.']\n"
     write("app.py", f"import os\nimport other\n\nLANG = os.environ.get('LANG2', 'de')\n{pairs}PROMPT = {made}\n{GRAPH}")
     assert {text.pieces for text in read_program("app:graph").texts} == {("You help.",), ("Du hilfst.",)}
+
+
+UNUSUAL = """
+from langchain.agents import create_agent
+from langchain.agents.middleware import wrap_model_call
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+
+llm = ChatOpenAI(model="gpt-4o")
+builder = StateGraph(MessagesState)
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Be kind."""\ndef chat(state):\n    llm.invoke(__doc__)\nbuilder.add_node(chat)',
+        "@wrap_model_call\ndef change(request, handler):\n    request.system_prompt = 'Be kind.'\n"
+        "    return handler(request)\nbuilder = create_agent(llm, [], middleware=[change])",
+        "@wrap_model_call\ndef change(request, handler):\n    request.system_prompt += 'Be kind.'\n"
+        "    return handler(request)\nbuilder = create_agent(llm, [], middleware=[change])",
+        "prompt = ChatPromptTemplate([('human', 'Hello {name}')])\n"
+        "def chat(state):\n    (prompt[:1] + ('human', 'Be kind.') | llm).invoke({'name': state['name']})\n"
+        "builder.add_node(chat)",
+        "@tool\ndef look(text):\n    'Look it up.'\nlook.description += 'Be kind.'\n"
+        "builder = create_agent(llm, [look])",
+        "def chat(state):\n    return {'messages': llm.invoke(state['rule'])}\n"
+        "def start(state):\n    return dict(zip(['rule'], ['Be kind.']))\n"
+        "builder.add_node(chat)\nbuilder.add_node(start)",
+        "def chat(state):\n    return {'messages': llm.invoke(state['rule'])}\n"
+        "def start(state):\n    made = {'rule': 'Be kind.'}\n    return {key: made[key] for key in made}\n"
+        "builder.add_node(chat)\nbuilder.add_node(start)",
+        "class Step:\n    def __init__(self, rule):\n        self.rule = rule\n"
+        "    def __call__(self, state):\n        say(self.rule)\n"
+        "def say(rule):\n    llm.invoke(rule)\n"
+        "class Flow:\n    def __init__(self):\n        self.made = StateGraph(MessagesState)\n"
+        "    def add(self, name, node):\n        self.made.add_node(name, node)\n        return self\n"
+        "    def review(self):\n        return self.add('review', Step('Be kind.'))\n"
+        "    def build(self):\n        self.made.add_node('other', Step('Be short.'))\n        return self.made\n"
+        "builder = Flow().review().build()",
+    ],
+)  # fmt: skip
+def test_a_text_in_an_unusual_place_is_listed(write: Write, source: str) -> None:
+    write("app.py", (source[:16] if source[0] == '"' else "") + UNUSUAL + source + "\ngraph = builder\n")
+    assert ("Be kind.",) in [text.pieces for text in read_program("app:graph").texts if text.used_by]
+
+
+def test_the_name_in_a_copy_of_a_model_is_listed(write: Write) -> None:
+    copy = "small = llm.model_copy(update={'model_name': 'gpt-4o-mini'})\n"
+    write("app.py", f"{UNUSUAL}{copy}builder.add_node('chat', lambda state: small.invoke(''))\ngraph = builder\n")
+    assert ("gpt-4o-mini",) in [model.names for model in read_program("app:graph").models]
+
+
+@pytest.mark.parametrize(
+    "text", ["a: Be kind.\n", "a: &a {b: Be kind.}\nc: {<<: *a, d: 1}\n", "", "- 2024-01-02\n", "null\n"]
+)
+def test_a_file_is_composed_once_and_loaded_as_yaml_loads_it(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, composed, compose = yaml.safe_load(text), list[object](), yaml.SafeLoader.compose_document
+
+    def count(me: yaml.SafeLoader) -> object:
+        composed.append(me)
+        return compose(me)
+
+    monkeypatch.setattr(yaml.SafeLoader, "compose_document", count)
+    prompt_files._compose.cache_clear()
+    prompt_files._load.cache_clear()
+    assert (prompt_files._load(text, ".yaml"), prompt_files._load(text, ".yml")) == (expected, expected)
+    assert len(composed) == bool(text)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeGuard
 
+from selfwire.extras.adopt.held_texts import note_held
 from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, find_strings, has_base, tell_kind
 from selfwire.extras.adopt.names import (
     Argument,
@@ -246,6 +247,7 @@ class CodeReader:
                     for inside, callers in self._list_callers(at, whole):
                         self.texts.follow_asked(node, inside, reach._replace(users=callers))
             self.texts.add_written()
+        note_held(self.texts)
 
     def _list_callers(
         self, at: Surroundings, users: frozenset[str], depth: int = 0
@@ -278,6 +280,8 @@ class CodeReader:
         for node, at in walk_code(code, self.program):
             if isinstance(node, ast.Call):
                 self._read_call(node, at, code)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in PROMPT_KEYWORDS:
+                self._read_set(node, at, code)
             elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 if is_filled(node, self.program.parents.get(node)):
                     continue
@@ -409,8 +413,8 @@ class CodeReader:
     def _read_sum(self, node: ast.BinOp, at: Surroundings, code: Code) -> None:
         """Read the text that is added to a message or a prompt template, as in `prompt + "Be brief."`."""
         first: ast.expr = node
-        while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add):
-            first = first.left
+        while isinstance(first, ast.Subscript) or (isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add)):
+            first = first.value if isinstance(first, ast.Subscript) else first.left
         made = {get_last_name(getattr(found.node, "func", None)) for found in self.program.trace(first, at)}
         if isinstance(node.right, ast.Constant | ast.JoinedStr | ast.Tuple | ast.List) and made & {
             *MESSAGES,
@@ -513,6 +517,12 @@ class CodeReader:
                 role, kind = ("schema", "tool description") if is_tool else ("system", "")
                 self.ask(keyword.value, at, code, role=role, mode=mode, kind=kind)
 
+    def _read_set(self, node: ast.Attribute, at: Surroundings, code: Code) -> None:
+        """Read what is assigned to `request.system_prompt` and its like, but not to an object of the program."""
+        set_by, owners = self.program.parents.get(node), self.program.trace(node.value, at)
+        if isinstance(set_by, ast.Assign | ast.AugAssign) and not any(isinstance(o.node, Instance) for o in owners):
+            self.ask(set_by.value, at, code, role="system")
+
     @staticmethod
     def _is_direct(func: ast.Attribute) -> bool:
         """Whether a call is that of a client, such as `client.chat.completions.create(...)`."""
@@ -583,6 +593,9 @@ class CodeReader:
                 self._read_fields(self._list_fields(found), found.at, code)
             elif isinstance(found.node, Instance):
                 self.returned.append((found, code))  # it is a state only if a node returns it
+            for key, value in self.program.list_pairs(found) if not isinstance(found.node, ast.Dict) else ():
+                for name in find_strings(self.program, *key[:2]).values:
+                    self._read_fields([(name, value.node)], value.at, code)
 
     def _list_fields(self, found: Traced) -> Iterator[tuple[str, ast.expr]]:
         """List the keys and values of a dict that is written into the state, a key such as `self.field` too."""
@@ -624,6 +637,7 @@ CALLS: dict[str, Any] = {
     "append": CodeReader._read_appended,
     "extend": CodeReader._read_appended,
     "with_config": CodeReader._read_config,
+    "model_copy": CodeReader._read_config,
     **dict.fromkeys(("get_format_instructions", "model_json_schema", "schema_json"), CodeReader._read_parser),
     "assign": CodeReader._read_assigned,
     **dict.fromkeys(HUBS, CodeReader._read_hub),

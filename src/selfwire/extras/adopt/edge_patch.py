@@ -373,7 +373,7 @@ class EdgeWriter:
 
     def _find_import(self, form: NodeForm, file: SourceFile) -> ast.ImportFrom | None:
         """Find the statement of another file that imports a function."""
-        for node in ast.walk(file.tree):
+        for node in file.nodes:
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     bound = Import(node.module or "", alias.name, node.level)

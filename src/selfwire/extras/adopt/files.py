@@ -18,6 +18,7 @@ from selfwire.extras.adopt.syntax import (
     is_only_read,
     is_text,
     list_additions,
+    list_assignments,
     list_changed,
     list_positional,
     show_path,
@@ -46,6 +47,7 @@ class ProgramFiles:
         shared: names that are imported, or read by more than a loop, so that other code may change their values.
         changing: expressions whose items code adds, replaces or removes.
         described: expressions to whose `description` or `__doc__` code assigns, with what it assigns.
+        added: collections to which code adds something, with what it adds.
         unread: files whose imports are not read yet.
     """
 
@@ -67,6 +69,7 @@ class ProgramFiles:
         self.shared: set[str] = set()
         self.changing: list[Traced] = []
         self.described: list[tuple[Traced, Traced]] = []
+        self.added: list[tuple[Traced, Traced]] = []
         self.found: dict[tuple[str, str], SourceFile | None] = {}
         self.keys: dict[Any, int] = {}
 
@@ -92,9 +95,11 @@ class ProgramFiles:
             ) from None
         except OSError as error:
             raise ConfigError(f"{show_path(path)} cannot be read: {error.strerror}; check the path") from None
-        if (methods := MethodNames(tree)).called:
+        nodes = [*ast.walk(tree)]
+        if (methods := MethodNames(nodes)).called:
             methods.visit(tree)
-        file = self.files[path] = SourceFile(path, name, text, tree, self.keys)
+            nodes = [*ast.walk(tree)]
+        file = self.files[path] = SourceFile(path, name, text, tree, nodes, self.keys)
         self._index(file)
         self.unread.append(file)
         return file
@@ -107,7 +112,7 @@ class ProgramFiles:
         """
         while self.unread:
             file = self.unread.pop(0)
-            for statement in ast.walk(file.tree):
+            for statement in file.nodes:
                 if isinstance(statement, ast.Import):
                     for alias in statement.names:
                         self.find_module(alias.name)
@@ -134,7 +139,7 @@ class ProgramFiles:
     def _index(self, file: SourceFile) -> None:
         """Note the parent of every node, and the calls by the name of what they call."""
         pending: list[tuple[ast.AST, Surroundings]] = [(file.tree, file.top)]
-        imports = [node for node in ast.walk(file.tree) if isinstance(node, ast.ImportFrom)]
+        imports = [node for node in file.nodes if isinstance(node, ast.ImportFrom)]
         other_names = {alias.asname: alias.name for node in imports for alias in node.names if alias.asname}
         self.shared.update(alias.name for node in imports for alias in node.names)
         while pending:
@@ -145,8 +150,9 @@ class ProgramFiles:
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
                 pending.append((child, inner))
-            self._index_definition(Traced(node, at))
-            self._index_replaced(node, at)
+            if isinstance(node, ast.stmt | ast.Call | ast.Attribute | ast.Subscript):
+                self._index_definition(Traced(node, at))
+                self._index_replaced(node, at)
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
                 self.loaded.add(get_last_name(node))
                 parent = self.parents.get(node)
@@ -169,7 +175,13 @@ class ProgramFiles:
             name = get_last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
             self.decorated.setdefault(name, []).append((found, decorator))
         self.changing += [Traced(target, at) for target in list_changed(node)]
-        for target, value in list_additions(node) if isinstance(at.owner, Function) else ():
+        for target, value in list_assignments(node):
+            if isinstance(target, ast.Attribute):
+                self.added.append((Traced(target.value, at), Traced(value, at)))
+        for target, value in list_additions(node):
+            self.added.append((Traced(target, at), Traced(value, at)))
+            if not isinstance(at.owner, Function):
+                continue
             if isinstance(target, ast.Name) and target.id not in at.names.bound:
                 self.additions.setdefault(target.id, []).append(Traced(value, at))
             elif isinstance(target, ast.Attribute):
@@ -181,13 +193,14 @@ class ProgramFiles:
             self.rebound.update(node.names)
         elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             method, parent = find_method(at), self.parents[node]
-            if node.attr in ("description", "__doc__") and isinstance(parent, ast.Assign):
+            if node.attr in ("description", "__doc__") and isinstance(parent, ast.Assign | ast.AugAssign):
                 self.described.append((Traced(node.value, at), Traced(parent.value, at)))
             me = [] if method is None or is_classmethod(method.owner) else list_positional(method.owner)[:1]
             is_own = isinstance(node.value, ast.Name) and node.value.id in me
             if not is_own or not isinstance(parent, ast.Assign | ast.AnnAssign | ast.AugAssign):
                 self.replaced.add(node.attr)
         elif isinstance(node, ast.Call) and get_last_name(node.func) in ("setattr", "__setattr__"):
+            self.added += [(Traced(node.args[0], at), Traced(part, at)) for part in node.args[2:]]
             self.replaced.update(part.value if is_text(part) else None for part in node.args[-2:-1])
         elif isinstance(node, ast.Subscript) and is_namespace(node.value) and is_text(node.slice):
             self.shared.add(node.slice.value)

@@ -214,7 +214,8 @@ class GraphReader:
             for at in self._list_entries(call, builder) if is_own else ():
                 if self._is_builder(owner.value, at, builder):
                     found.append((call.node, at))
-                    self.read_around(at)
+                    for passed in (at, *(value.at for values in at.given.values() for value in values)):
+                        self.read_around(passed)
         yield from sorted(found, key=lambda pair: (pair[0].end_lineno or 0, pair[0].end_col_offset or 0))
 
     def _list_entries(self, call: Traced, builder: Traced, depth: int = 0) -> list[Surroundings]:

@@ -374,7 +374,7 @@ class MakerReader:
         return bool(order) and all(name.rpartition(".")[2] in (*PLAIN_BASES, "Protocol") for name in bases)
 
     def read_model_config(self, node: ast.Call, at: Surroundings) -> None:
-        """Read the model's name in `model.with_config({"model": name})`."""
+        """Read the model's name in `model.with_config({"model": name})`, or `model_copy(update={"model": name})`."""
         if not any(kind == "model" for kind, _ in find_kinds(self.program, node.func.value, at)):  # type: ignore[attr-defined]
             return
         for given in [*node.args[:1], *get_keywords(node).values()]:
@@ -383,8 +383,9 @@ class MakerReader:
                 inner = named.get("configurable")
                 if isinstance(inner, ast.Dict):
                     named = dict(list_items(inner))
-                if "model" in named and (names := find_strings(self.program, named["model"], found.at).values):
-                    self.models[node] = (Traced(node, at), "with_config", names)
+                for value in (named[key] for key in MODELS if key in named):
+                    if names := find_strings(self.program, value, found.at).values:
+                        self.models[node] = (Traced(node, at), get_last_name(node.func), names)
 
     def read_model_argument(self, node: ast.expr, at: Surroundings, maker: str) -> list[str]:
         """Read the model that is passed to the maker of an agent or a middleware, an object or a name."""
@@ -501,7 +502,7 @@ class MakerReader:
         return list(drafts)
 
     def _note_foreign_tools(self, found: Traced) -> None:
-        """Note tools of another package, whose descriptions the source does not show."""
+        """Note tools of another package, or made in an unknown way, whose descriptions the source does not show."""
         node = found.node.value if isinstance(found.node, ast.Await) else found.node
         maker = get_outside_maker(self.program, Traced(node, found.at))
         if isinstance(node, ast.Call) and is_foreign(maker):
@@ -510,6 +511,10 @@ class MakerReader:
                 found.at,
                 f"tools come from another package: {shorten_source(node)}",
                 "wrap them in functions of the program with @tool, so that the source shows what a model reads",
+            )
+        elif isinstance(node, ast.Call):
+            self.reader.texts.note(
+                node, found.at, f"a tool that is made so is not read: {shorten_source(node)}", "make it by @tool"
             )
 
     def read_tool(self, found: Traced) -> ToolDraft | None:
@@ -566,7 +571,10 @@ class MakerReader:
         """Read a description, or the docstring in its place; one that is assigned later comes before both."""
         for tool, given in self.program.described if owner is not None else ():
             if any(found.node is owner for found in self.program.trace(*tool[:2])):
-                description, at = given.node, given.at
+                if isinstance(self.program.parents[given.node], ast.AugAssign):
+                    self.reader.ask(*given[:2], draft.docs, role="schema", kind="tool description")
+                else:
+                    description, at = given.node, given.at
         if description is not None:
             texts = find_strings(self.program, description, at).values
             draft.description = texts[0] if texts else ""

@@ -126,7 +126,7 @@ class ModelFinder:
         """List the lines where a model is named for another use than that of nodes, agents and tools that are read."""
         program = self.graphs.program
         for file in program.files.values():
-            for node in ast.walk(file.tree):
+            for node in file.nodes:
                 if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or node in self.read:
                     continue
                 at, statement = program.find_surroundings(node, file.top), program.parents.get(node)

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from selfwire.extras.adopt.syntax import Function, is_main_guard, list_additions, list_positional
+from selfwire.extras.adopt.syntax import Function, get_docstring, is_main_guard, list_additions, list_positional
 
 
 class Outside(NamedTuple):
@@ -112,6 +112,8 @@ class BoundNames(ast.NodeVisitor):
         self.loops = [statement for statement in body if isinstance(statement, ast.For)]
         if isinstance(owner, Function):
             self._add_arguments(owner)
+        elif isinstance(owner, ast.Module) and (doc := get_docstring(owner)) is not None:
+            self._bind("__doc__", doc)
         if isinstance(owner, ast.Lambda):
             self.returned.append(owner.body)
             self.visit(owner.body)
@@ -273,8 +275,7 @@ class MethodNames(ast.NodeVisitor):
         scopes: the module and the functions around what is visited, each with what its names are bound to.
     """
 
-    def __init__(self, tree: ast.Module) -> None:
-        nodes = [*ast.walk(tree)]
+    def __init__(self, nodes: Sequence[ast.AST]) -> None:
         calls = (node.func for node in nodes if isinstance(node, ast.Call))
         names = {func.id for func in calls if isinstance(func, ast.Name)}
         self.replaced = {n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
@@ -332,6 +333,7 @@ class SourceFile:
     Attributes:
         name: of the module, with dots; the stem alone for a file outside packages.
         tree: the parsed source.
+        nodes: all nodes of the tree.
         keys: numbers of surroundings, shared by all files of a program.
     """
 
@@ -339,6 +341,7 @@ class SourceFile:
     name: str
     text: str
     tree: ast.Module
+    nodes: Sequence[ast.AST]
     keys: dict[Any, int]
     names: dict[Any, BoundNames] = field(default_factory=dict)
 

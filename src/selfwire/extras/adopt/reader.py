@@ -432,7 +432,7 @@ def _list_compared(program: Program) -> dict[str, str]:
     """Find the texts that the program compares with, and where."""
     found: dict[str, str] = {}
     for file in program.files.values():
-        for node in ast.walk(file.tree):
+        for node in file.nodes:
             if node is not file.tree and program.parents.get(node) is None:
                 continue  # below `if __name__ == "__main__"`
             for text in _list_compared_texts(program, node, file.top):

@@ -36,7 +36,7 @@ def list_values(program: Program, schemas: Iterable[Traced], prompts: Collection
     known = {found.node: found.at for found in schemas}
     contexts, read = {*known}, {name for file in program.files.values() for name in _list_read(file.tree)}
     for file in program.files.values():
-        for node in ast.walk(file.tree):
+        for node in file.nodes:
             if isinstance(node, ast.ClassDef) and node not in known and _is_settings(program, Traced(node, file.top)):
                 known[node] = file.top
     for owner, at in known.items():

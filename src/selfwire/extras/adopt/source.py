@@ -362,7 +362,8 @@ class Program(ProgramFiles):
         loops, tests = list[ast.For](), list[ast.expr]()
         child: Any = node
         while child is not owner and (parent := self.parents.get(child)) is not None:
-            block = next((part for part in list_blocks(parent) if child in part), [])
+            blocks = [] if isinstance(parent, ast.Module) else list_blocks(parent)
+            block = next((part for part in blocks if child in part), [])
             leaving = (part for part in block[: block.index(child)] if isinstance(part, ast.If)) if block else ()
             tests += [ast.UnaryOp(ast.Not(), part.test) for part in leaving if isinstance(part.body[-1], LEAVING)]
             if isinstance(parent, ast.For):

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -330,7 +331,12 @@ def parse_expression(text: str) -> ast.expr | None:
 
 def show_path(path: Path) -> str:
     """Format a path: relative to the working directory if it lies there."""
+    return _show_path(path, Path.cwd())
+
+
+@lru_cache
+def _show_path(path: Path, here: Path) -> str:
     try:
-        return path.resolve().relative_to(Path.cwd().resolve()).as_posix()
+        return path.resolve().relative_to(here.resolve()).as_posix()
     except ValueError:
         return path.as_posix()

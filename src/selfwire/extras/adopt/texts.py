@@ -19,7 +19,6 @@ from selfwire.extras.adopt.names import Argument, BoundMethod, Element, Instance
 from selfwire.extras.adopt.prompt_files import FileText
 from selfwire.extras.adopt.source import DEEPEST, OPENERS, Program, end_circles
 from selfwire.extras.adopt.syntax import (
-    CUTTING,
     LISTS,
     VIEWS,
     Function,
@@ -78,8 +77,6 @@ LOADERS = ("json.loads", "tomllib.loads", "yaml.load", "yaml.safe_load")
 """What makes texts of constants that are written in another form."""
 NETWORK = ("aiohttp.", "http.", "httpx.", "requests.", "urllib.", "urllib3.")
 """Modules that fetch what stands at an address."""
-MATCHING = ("split", "findall", "finditer", "search", "match", "fullmatch")
-"""Functions of `re`, and methods of its patterns, that take parts out of a text."""
 TEMPLATES = ("template", "messages", "prefix", "suffix", "prompt", "example_prompt")
 """Keywords of prompt templates that hold their texts."""
 MAKERS = ("from_messages", "from_template", "from_file")
@@ -245,6 +242,7 @@ class TextFinder:
         items: fields of the state, and items of them, that were followed; `written` is the one that is being followed.
         grown: names to which `+=` adds, by file.
         holes: names in the holes of templates that were filled; None if there may be others than the source shows.
+        left: expressions that reach a model, of which `note_held` reads what no rule finds.
         read_items: those that are read, with all who read them; `add_written` adds their texts.
     """
 
@@ -264,10 +262,13 @@ class TextFinder:
         self.grown: dict[Path, set[str]] = {}
         self.holes: dict[Any, set[str] | None] = {}
         self.written: WrittenItem | None = None
+        self.left: dict[Any, Traced] = {}
 
     def follow_asked(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Find the texts of what a model is asked; of a file that code may cut or not, only the part."""
         before, self.wholes, self.cut = (self.wholes, self.cut), [], set()
+        if reach.users or reach.unit is None:
+            self.left.setdefault((node, at.key), Traced(node, at))
         self.follow(node, at, reach)
         for draft, own in self.wholes:
             if draft.path not in self.cut:
@@ -326,7 +327,6 @@ class TextFinder:
             return
         if (cut := find_cut_file(self.program, node, at)) is not None:
             self._note_cut_file(*cut)
-        self._note_cut(node, at, reach)
         taken_from = self.program.trace(node.source, at) if isinstance(node, Element) else []
         known = next((found.node.name for found in taken_from if isinstance(found.node, Outside)), "")
         self._note_opaque(node.source if isinstance(node, Element) else node, at, reach, known)
@@ -485,11 +485,7 @@ class TextFinder:
     # literals
 
     def _follow_constant(self, node: ast.Constant, at: Surroundings, reach: Reach) -> None:
-        if not is_text(node):
-            return
-        if node in self.program.cut_from and " " in node.value:
-            self._note_cut_text(self.program.cut_from[node])
-        else:
+        if is_text(node):
             self.add_literal(node, node.value, at, reach)
 
     def add_literal(self, node: ast.AST, text: str, at: Surroundings, reach: Reach) -> None:
@@ -552,7 +548,7 @@ class TextFinder:
             return  # the name of an argument that is a key of `**rest` has no literal
         lines = at.file.lines
         place = (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset)
-        columns = tuple(_count(lines, line, column) for line, column in (place[::2], place[1::2]))
+        columns = tuple(count_characters(lines, line, column) for line, column in (place[::2], place[1::2]))
         draft = TextDraft(
             at.file.path, kind, self._tell_name(node), value, pieces, tuple(holes), (*place[:2], *columns), node
         )
@@ -565,7 +561,7 @@ class TextFinder:
             return isinstance(parent, ast.AugAssign)
         path = at.file.path
         if path not in self.grown:
-            added = (found for found in ast.walk(at.file.tree) if isinstance(found, ast.AugAssign))
+            added = (found for found in at.file.nodes if isinstance(found, ast.AugAssign))
             self.grown[path] = {ast.unparse(found.target) for found in added}
         return bool(self.grown[path]) and any(ast.unparse(target) in self.grown[path] for target in parent.targets)
 
@@ -637,8 +633,12 @@ class TextFinder:
                 if value is not tag:
                     self.follow(value, at, reach._replace(whole=False, kind=""))
 
-    def _follow_comprehension(self, node: ast.ListComp | ast.GeneratorExp, at: Surroundings, reach: Reach) -> None:
+    def _follow_comprehension(self, node: Any, at: Surroundings, reach: Reach) -> None:
         self.follow(node.elt, at, reach)
+
+    def _follow_made_dict(self, node: ast.DictComp, at: Surroundings, reach: Reach) -> None:
+        for _, value in self.program.list_pairs(Traced(node, at)):
+            self.follow(value.node, value.at, reach._replace(whole=False, kind=""))
 
     def _follow_function(self, node: Any, at: Surroundings, reach: Reach) -> None:
         for returned in self.program.list_returned(node, at, {}, None, None):
@@ -676,7 +676,6 @@ class TextFinder:
         elif prompt_files.find_read(self.program, node, at) is not None or prompt_files.is_prompt_loader(name):
             self._follow_file(node, at, reach)
         elif not self._follow_bodies(node, at, reach):
-            self._note_cut(node, at, reach)
             self._note_opaque(node, at, reach)
 
     def _is_of_messages(self, node: ast.Call, at: Surroundings) -> bool:
@@ -1026,9 +1025,6 @@ class TextFinder:
             self._follow_iterated(owner, at, reach)
         if owner is not None and name != "keys":
             self.follow(owner, at, reach)
-            made = (found for found in self.program.trace(owner, at) if isinstance(found.node, ast.DictComp))
-            for _, value in (pair for found in made for pair in self.program.list_pairs(found)):
-                self.follow(value.node, value.at, reach._replace(whole=False, kind=""))
 
     def _follow_cast(self, node: ast.Call, at: Surroundings, reach: Reach) -> None:
         for part in node.args[1:]:
@@ -1138,16 +1134,6 @@ class TextFinder:
             "keep each prompt in a file of its own, or under a key of a YAML or JSON file",
         )
 
-    def _note_cut(self, node: Any, at: Surroundings, reach: Reach) -> None:
-        """Note a constant text out of which code cuts a message, or a part of one that has several words."""
-        cut = find_cut_text(self.program, node, at)
-        if cut is not None and (reach.whole or " " in cut[1].strip()):
-            self._note_cut_text(cut[0])
-
-    def _note_cut_text(self, cut: Traced) -> None:
-        reason = f"a text is cut out of a constant by code: {shorten_source(cut.node)}"
-        self.note(cut.node, cut.at, reason, "write each prompt as a constant of its own")
-
     def _note_computed_file(self, node: ast.Call, at: Surroundings) -> None:
         self.note(
             node,
@@ -1168,7 +1154,7 @@ class TextFinder:
     def _note_opaque(self, node: Any, at: Surroundings, reach: Reach, known: str = "") -> None:
         """Note a message whose text the source does not hold; a part of one is a hole, unless the source encodes it."""
         fixed = hasattr(node, "lineno") and is_fixed(self.program, node, at)
-        if not hasattr(node, "lineno") or not (fixed or reach.whole):
+        if not hasattr(node, "lineno") or not (fixed or reach.whole) or self._is_of_reply(node, at):
             return
         variable, names = self._find_origins(node, at)
         if variable is not None:
@@ -1185,6 +1171,15 @@ class TextFinder:
             if any(map(is_such, names)):
                 self.note(node, at, f"a text comes from {origin}: {shorten_source(node)}", way_out)
                 return
+
+    def _is_of_reply(self, node: Any, at: Surroundings, depth: int = 0) -> bool:
+        """Whether an expression is taken out of what a model replies."""
+        while isinstance(node, ast.Call | ast.Attribute | ast.Subscript | ast.Await):
+            if isinstance(node, ast.Call) and self.is_reply(node, at):
+                return True
+            node = node.func if isinstance(node, ast.Call) else node.value
+        inner = (found for found in self.program.trace(node, at) if found.node is not node and depth < DEEPEST_CUT)
+        return any(self._is_of_reply(*found[:2], depth + 1) for found in inner)
 
     def _find_origins(self, node: Any, at: Surroundings) -> tuple[ast.expr | None, list[str]]:
         """Find the variable of the environment that an expression reads, else the names of others that make it."""
@@ -1269,47 +1264,6 @@ def find_cut_file(program: Program, node: Any, at: Surroundings, depth: int = 0)
     inner = (found for part in parts if isinstance(part, ast.expr) for found in program.trace(part, at))
     deeper = (find_cut_file(program, found.node, found.at, depth + 1) for found in inner if depth < DEEPEST_CUT)
     return next((found for found in deeper if found is not None), None)
-
-
-def find_cut_text(program: Program, node: Any, at: Surroundings, depth: int = 0) -> tuple[Traced, str] | None:
-    """Find what cuts a constant text into parts of which a value is made, with the text; None if nothing does."""
-    cut, parts = list_uncut(program, node, at)
-    for found in (found for part in [*cut, *parts] if isinstance(part, ast.expr) for found in program.trace(part, at)):
-        if cut and (text := found.node.value if is_text(found.node) else find_spelled(program, found)) is not None:
-            return Traced(node, at), text
-        if depth < DEEPEST_CUT and (inner := find_cut_text(program, found.node, found.at, depth + 1)) is not None:
-            return inner
-    return None
-
-
-def list_uncut(program: Program, node: Any, at: Surroundings) -> tuple[list[Any], list[Any]]:
-    """List the text out of which an expression takes parts; if it takes none, what it is made of."""
-    if isinstance(node, Element):
-        return [], [node.source]
-    if isinstance(node, ast.ListComp | ast.GeneratorExp):
-        return [], [node.elt, node.generators[0].iter]
-    if not isinstance(node, ast.Call):
-        is_slice = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)
-        return ([node.value], []) if is_slice else ([], [getattr(node, "value", None)])
-    func, name = node.func, get_last_name(node.func)
-    if not isinstance(func, ast.Attribute):
-        return [], node.args if name in (*ITERATING, "dict") else []
-    maker = next(iter(program.trace(func.value, at)), None)
-    if maker is not None and maker.node == Outside("re") and name in MATCHING:
-        return node.args[1:2], []
-    if maker is not None and isinstance(maker.node, ast.Call) and get_last_name(maker.node.func) == "compile":
-        return (node.args[:1], []) if name in MATCHING else ([], [])
-    is_of_words = name == "split" and not (node.args or node.keywords)
-    return ([func.value], []) if name in CUTTING and not is_of_words else ([], [func.value])
-
-
-def find_spelled(program: Program, found: Traced) -> str | None:
-    """Find the constant text that `strip` and its like are called of; None if there is none."""
-    func = getattr(found.node, "func", None)
-    if not isinstance(func, ast.Attribute) or func.attr not in SPELLING:
-        return None
-    bases = program.trace(func.value, found.at)
-    return next((base.node.value for base in bases if is_text(base.node)), None)
 
 
 @end_circles(False)
@@ -1555,7 +1509,7 @@ def _split_holes(pieces: tuple[str, ...], names: tuple[str, ...], holes: list[st
     return tuple(parts), tuple(all_names)
 
 
-def _count(lines: list[str], line: int, column: int) -> int:
+def count_characters(lines: list[str], line: int, column: int) -> int:
     """Convert a column in bytes to one in characters."""
     text = lines[line - 1] if line <= len(lines) else ""
     return column if text.isascii() else len(text.encode()[:column].decode(errors="replace"))
@@ -1570,6 +1524,7 @@ HANDLERS: dict[type, Any] = {
     ast.Set: TextFinder._follow_parts,
     ast.Dict: TextFinder._follow_dict,
     ast.ListComp: TextFinder._follow_comprehension,
+    ast.DictComp: TextFinder._follow_made_dict,
     ast.GeneratorExp: TextFinder._follow_comprehension,
     ast.Call: TextFinder._follow_call,
     Instance: TextFinder._follow_object,

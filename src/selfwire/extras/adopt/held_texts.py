@@ -1,0 +1,141 @@
+"""Texts that an expression holds, whatever is done with them: those that no rule of `texts` leads to are opaque."""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from selfwire.extras.adopt.names import Argument, BoundMethod, Element, Instance, Outside, Surroundings, Traced
+from selfwire.extras.adopt.source import Program
+from selfwire.extras.adopt.syntax import CUTTING, Function, get_last_name, list_decorators, show_path
+from selfwire.extras.adopt.texts import TextFinder, count_characters, get_outside_maker, shorten_source
+
+HOLDING = frozenset(
+    "collections contextlib copy dataclasses dict enum functools heapq html inspect itertools jinja2 langchain_core "
+    "list operator pprint random re str string textwrap types typing".split()
+)
+"""Modules and classes whose functions return what they are given, in another form."""
+DEVICES = frozenset(("open", "input", "print", "__import__"))
+"""Functions of Python whose result has nothing of what they are given."""
+MARKED = ("replace", "removeprefix", "removesuffix", "get", "pop", *CUTTING)
+"""Methods whose first argument is a mark or a key."""
+NAMING = ("id", "name", "additional_kwargs", "response_metadata")
+"""Keywords of messages whose values are not sent as text."""
+SHOWN = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Dict, ast.List, ast.Tuple, ast.ClassDef, Instance)
+"""Expressions whose methods may return what they are made of or given."""
+SEVERAL = re.compile(r"[^\W\d_]{2}\W*\s\W*[^\W\d_]{2}")
+"""Two words side by side, as no name, number or format has."""
+
+
+def note_held(texts: TextFinder) -> None:
+    """Note as opaque the texts of several words that models are asked and that no rule has found."""
+    known = dict[tuple[Path, int], list[tuple[int, int]]]()  # columns from and to which a line is known
+    places = [(draft.path, *draft.place) for draft in texts.drafts.values()]
+    for (path, line), (found, *_) in texts.opaque.items():
+        places.append((path, line, found.node.end_lineno or line, 0, sys.maxsize))
+    for path, line, end_line, column, end_column in places:
+        for number in range(line, end_line + 1):
+            span = (column if number == line else 0, end_column if number == end_line else sys.maxsize)
+            known.setdefault((path, number), []).append(span)
+    added = dict[Any, list[Traced]]()
+    for owner, value in texts.program.added:
+        for found in texts.program.trace(*owner[:2]):
+            added.setdefault(found.node, []).append(value)
+    for left in texts.left.values():
+        lines = dict[str, Traced]()
+        for text in list_held(texts, left, added):
+            path, line = text.at.file.path, text.node.lineno
+            spans = known.setdefault((path, line), [])
+            column = count_characters(text.at.file.lines, line, text.node.col_offset)
+            if not any(first <= column < last for first, last in spans):
+                spans.append((column, column + 1))
+                lines.setdefault(f"{show_path(path)}:{line}", text)
+        if lines:
+            shown = left if hasattr(left.node, "lineno") else next(iter(lines.values()))
+            way = f"reaches a model is not followed: {shorten_source(shown.node)}"
+            way_out = "hand it over as it is, or by +, an f-string, join or format"
+            texts.note(*shown[:2], f"how the text at {', '.join(lines)} {way}", way_out)
+
+
+def list_held(texts: TextFinder, left: Traced, added: Mapping[Any, Sequence[Traced]]) -> Iterator[Traced]:
+    """List the texts of several words that an expression holds; `added` is what code adds to collections."""
+    pending, seen = [left], set[Any]()
+    while pending:
+        found = pending.pop()
+        node, key = found.node, (found.node, found.at.key)
+        if key not in seen:
+            seen.add(key)
+            pending += [*added.get(node, ()), *open_whole(texts, *found[:2])]
+            if isinstance(node, ast.Constant) and hasattr(node, "lineno") and SEVERAL.search(str(node.value)):
+                yield found
+
+
+def open_whole(texts: TextFinder, node: Any, at: Surroundings) -> list[Traced]:
+    """List all that a value may be made of."""
+    program = texts.program
+    if node in program.cut_from:
+        return [program.cut_from[node]]
+    if isinstance(node, Function | BoundMethod):
+        function = node.function if isinstance(node, BoundMethod) else node
+        return [*program.list_returned(function, at, {}, None, None)]
+    if isinstance(node, Argument):  # which a decorator may pass
+        decorators = getattr(node.function, "decorator_list", ())
+        return [Traced(part, at) for call in decorators for part in list_given(call)]
+    if isinstance(node, Instance):  # how it is written is up to methods such as `__str__`
+        methods = (part for part in node.of.body if isinstance(part, Function) and part.name.startswith("__"))
+        passed = [Traced(part, node.made_in) for part in list_given(node.call)] if node.made_in is not None else []
+        return [*passed, *(Traced(part, program.enter(node.of, at)) for part in methods)]
+    if isinstance(node, ast.ClassDef):
+        values = (part.value for part in node.body if isinstance(part, ast.Assign | ast.AnnAssign))
+        return [Traced(value, program.enter(node, at)) for value in values]
+    if isinstance(node, Element):
+        return [Traced(node.source, at)]
+    if not isinstance(node, ast.expr):
+        return []
+    known, parts = program.trace(node, at), list[ast.expr]()
+    if not known or any(found.node is node or isinstance(found.node, Outside) for found in known):
+        parts = list_taken_in(texts, node, at) if isinstance(node, ast.Call) else list_within(node)
+    return [*known, *list_raised(program, node), *(Traced(part, at) for part in parts)]
+
+
+def list_taken_in(texts: TextFinder, call: ast.Call, at: Surroundings) -> list[ast.expr]:
+    """List what may be a part of what a call returns: nothing where a model, another package or a device gives that."""
+    name, called = get_last_name(call.func), texts.program.trace(call.func, at)
+    makers = {*filter(None, (get_outside_maker(texts.program, found) for found in called))}
+    packages = {maker.partition(".")[0] for maker in makers if "." in maker}
+    if packages - HOLDING or makers & DEVICES or texts.is_reply(call, at):
+        return []
+    if not makers and isinstance(call.func, ast.Attribute) and not hasattr(str, name):
+        if not any(isinstance(found.node, SHOWN) for found in texts.program.trace(call.func.value, at)):
+            return []
+    is_marked = f"re.{name}" in makers or (name in MARKED and "re" not in packages)
+    return [call.func, *list_given(call)[is_marked:]]
+
+
+def list_given(call: ast.expr | None) -> list[ast.expr]:
+    """List what a call passes, but for what names an object; nothing for another expression."""
+    if not isinstance(call, ast.Call):
+        return []
+    return [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg not in NAMING)]
+
+
+def list_within(node: ast.expr) -> list[ast.expr]:
+    """List the parts of an expression that may become a part of its value: no tests, keys and indices."""
+    keys = node.keys if isinstance(node, ast.Dict) else []
+    skipped = {*keys, *(getattr(node, name, None) for name in ("test", "slice", "key"))}
+    parts = [] if isinstance(node, ast.Compare) else ast.iter_child_nodes(node)
+    return [part for part in parts if isinstance(part, ast.expr) and part not in skipped]
+
+
+def list_raised(program: Program, node: ast.expr) -> Iterator[Traced]:
+    """List what the program passes to the errors for which a name after `except` stands."""
+    around = program.parents.get(node) if isinstance(node, ast.Name) else None
+    while around is not None and getattr(around, "name", None) != node.id:  # type: ignore[attr-defined]
+        around = program.parents.get(around)
+    if isinstance(around, ast.ExceptHandler) and around.type is not None:
+        kinds = around.type.elts if isinstance(around.type, ast.Tuple) else [around.type]
+        for call in (call for kind in kinds for call in program.calls.get(get_last_name(kind), ())):
+            if program.is_live(call) or list_decorators(call.at.owner):  # as a validator has
+                yield from (Traced(part, call.at) for part in list_given(call.node))

@@ -1,0 +1,123 @@
+"""Texts that reach a model by expressions that no rule follows: each is listed, or its line is named as opaque."""
+
+from pathlib import Path
+
+import pytest
+
+from selfwire.extras.adopt.page import Inventory
+from selfwire.extras.adopt.reader import read_program
+
+APP = """
+import collections, functools, hashlib, itertools, json, operator, re, string, textwrap, types
+import requests
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, StateGraph
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+llm = ChatOpenAI(model="gpt-4o")
+
+
+class State(TypedDict):
+    question: str
+    answer: str
+
+
+{before}
+
+
+def node(state: State):
+    return {{"answer": llm.invoke({asked}).text}}
+
+
+graph = StateGraph(State).add_node("node", node).add_edge(START, "node").compile()
+"""
+TEXT = "Be kind to all."
+
+
+def read(folder: Path, asked: str, before: str) -> tuple[Inventory, int]:
+    """Read a program whose node asks a model an expression; also the line of the text."""
+    source = APP.format(asked=asked.replace("TEXT", repr(TEXT)), before=before.replace("TEXT", repr(TEXT)))
+    (folder / "app.py").write_text(source)
+    lines = [number for number, line in enumerate(source.splitlines(), 1) if TEXT in line]
+    return read_program("app:graph"), lines[0] if lines else 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "before"),
+    [
+        ("operator.itemgetter('k')(D)", "D = {'k': TEXT}"),
+        ("operator.attrgetter('k')(C)", "class C:\n    k = TEXT"),
+        ("'{0.A}'.format(C)", "class C:\n    A = TEXT"),
+        ("C.model_fields['A'].default", "class C(BaseModel):\n    A: str = TEXT"),
+        ("C.tell()", "class C:\n    tell = classmethod(lambda cls: TEXT)"),
+        ("T(TEXT).substitute(n=1)", "class T(string.Template):\n    delimiter = '%'"),
+        ("PROMPT.fill()", "class T(str):\n    def fill(self):\n        return self.format()\nPROMPT = T(TEXT)"),
+        ("b'Be kind to all.'.decode()", ""),
+        ("vars(C)[state['question']]", "class C:\n    A = TEXT"),
+        ("D.setdefault('k', TEXT)", "D = {}"),
+        ("textwrap.shorten(TEXT, 20)", ""),
+        ("TEXT.translate({})", ""),
+        ("(PARTS * 2)[1]", "PARTS = [TEXT, 'b']"),
+        ("list(zip(A, B))[0][1]", "A, B = ['a'], [TEXT]"),
+        ("list(enumerate(A))[0][1]", "A = [TEXT]"),
+        ("list(map(str.upper, A))[0]", "A = [TEXT]"),
+        ("dict.fromkeys('ab', TEXT)['a']", ""),
+        ("sum(A, [])[0]", "A = [[TEXT]]"),
+        ("' '.join(COLUMN)", "for COLUMN, part in zip([['a'], ['b']], ['c', TEXT]):\n    COLUMN.append(part)"),
+        ("functools.reduce(lambda a, b: a + b, map(str.strip, A))", "A = [TEXT]"),
+        ("[' '.join(pair) for pair in itertools.product(A, A)][0]", "A = [TEXT]"),
+        ("L(2).text", "L = collections.namedtuple('L', 'n text', defaults=(TEXT,))"),
+        ("N.prompt", "N = types.SimpleNamespace()\nN.prompt = TEXT"),
+        ("node.prompt", "def put():\n    setattr(node, 'prompt', TEXT)\n\nput()"),
+        ("f'{C():long}'", "class C:\n    def __format__(self, how):\n        return TEXT"),
+        ("C() >> 'b'", "class C:\n    def __rshift__(self, other):\n        return TEXT + other"),
+        ("HumanMessage('a').model_copy(update={'content': TEXT}).text", ""),
+        ("say(state)", "def hand(text):\n    return lambda f: lambda state: f(state, text)\n\n@hand(TEXT)\n"
+         "def say(state, text):\n    return text"),
+        ("check(state)", "def fail():\n    raise ValueError(TEXT)\n\ndef check(state):\n    try:\n        fail()\n"
+         "    except ValueError as error:\n        return f'Mend this: {error}'"),
+        ("state['question']", "tools = llm.bind_tools([tool('look', description=TEXT)(lambda text: text)])\n"
+         "def use(state):\n    return tools.invoke('')\n\nllm = tools"),
+    ],
+)  # fmt: skip
+def test_a_text_that_no_rule_follows_is_named_with_its_line(
+    asked: str, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found, line = read(tmp_path, asked, before)
+    named = [text for text in found.texts if text.line == line]
+    opaque = [thing for thing in found.opaque if f"app.py:{line}" in thing.reason or thing.line == line]
+    assert named or opaque
+    assert all(thing.way_out for thing in opaque)
+
+
+@pytest.mark.parametrize(
+    ("asked", "before"),
+    [
+        ("f'Rows: {base.execute(\"SELECT name FROM a\").fetchall()}'", "import sqlite3\nbase = sqlite3.connect('')"),
+        ("f'Rows: {rows(state)}'", "def rows(base):\n    return base.execute('SELECT name FROM people').fetchall()"),
+        ("f\"Page: {requests.get('https://a.example', params={'q': 'two words'}).text}\"", ""),
+        ("re.search('Final Answer', state['question']).group()", ""),
+        ("re.compile('Final Answer').search(state['question']).group()", ""),
+        ("state['question'].split('Final Answer:')[-1]", ""),
+        ("said.split('Final Answer:')[-1]", "said = llm.invoke('').text"),
+        ("llm.invoke('').text.split('Final Answer:')[-1]", ""),
+        ("state['question'] if state['question'] != 'nothing at all' else ''", ""),
+        ("', '.join(part for part in state['question'] if part != 'nothing at all')", ""),
+        ("json.dumps({'the question asked': state['question']})", ""),
+        ("f\"So: {hashlib.sha256(state['question']).hexdigest('some words')}\"", ""),
+        ("f\"So: {open('some file.txt').read()}\"", ""),
+        ("[HumanMessage(state['question'], name='the user', additional_kwargs={'a': 'b c'})]", ""),
+        ("f\"Now: {datetime.now().strftime('day of %B')}\"", "from datetime import datetime"),
+        ("check(state['question'])", "def check(text):\n    print('all is well')\n    if not text:\n"
+         "        raise ValueError('nothing at all')\n    return text"),
+    ],
+)  # fmt: skip
+def test_what_only_names_a_thing_or_is_asked_of_others_is_no_text(
+    asked: str, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert read(tmp_path, asked, before)[0].opaque == ()

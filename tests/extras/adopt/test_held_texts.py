@@ -14,7 +14,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.graph import START, StateGraph
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 llm = ChatOpenAI(model="gpt-4o")
@@ -67,6 +67,9 @@ def read(folder: Path, asked: str, before: str) -> tuple[Inventory, int]:
         ("dict.fromkeys('ab', TEXT)['a']", ""),
         ("sum(A, [])[0]", "A = [[TEXT]]"),
         ("' '.join(COLUMN)", "for COLUMN, part in zip([['a'], ['b']], ['c', TEXT]):\n    COLUMN.append(part)"),
+        ("table()", "def table():\n    columns = [['a'], ['b']]\n    for row in [('c', 'd'), ('e', TEXT)]:\n"
+         "        for column, cell in zip(columns, row):\n            column.append(cell)\n"
+         "    return ' '.join(' '.join(column) for column in columns)"),
         ("functools.reduce(lambda a, b: a + b, map(str.strip, A))", "A = [TEXT]"),
         ("[' '.join(pair) for pair in itertools.product(A, A)][0]", "A = [TEXT]"),
         ("L(2).text", "L = collections.namedtuple('L', 'n text', defaults=(TEXT,))"),
@@ -79,6 +82,8 @@ def read(folder: Path, asked: str, before: str) -> tuple[Inventory, int]:
          "def say(state, text):\n    return text"),
         ("check(state)", "def fail():\n    raise ValueError(TEXT)\n\ndef check(state):\n    try:\n        fail()\n"
          "    except ValueError as error:\n        return f'Mend this: {error}'"),
+        ("state['question']", "class Look(BaseModel):\n    'Look.'\n    text: str = Field(examples=[TEXT])\n\n"
+         "llm = llm.with_structured_output(Look)"),
         ("state['question']", "tools = llm.bind_tools([tool('look', description=TEXT)(lambda text: text)])\n"
          "def use(state):\n    return tools.invoke('')\n\nllm = tools"),
     ],

@@ -95,9 +95,11 @@ def open_whole(texts: TextFinder, node: Any, at: Surroundings) -> list[Traced]:
     if not isinstance(node, ast.expr):
         return []
     known, parts = program.trace(node, at), list[ast.expr]()
+    bound = program.look_up(node.id, at) if isinstance(node, ast.Name) else ()
+    loops = [found for found in bound if isinstance(found.node, Element)]
     if not known or any(found.node is node or isinstance(found.node, Outside) for found in known):
         parts = list_taken_in(texts, node, at) if isinstance(node, ast.Call) else list_within(node)
-    return [*known, *list_raised(program, node), *(Traced(part, at) for part in parts)]
+    return [*known, *loops, *list_raised(program, node), *(Traced(part, at) for part in parts)]
 
 
 def list_taken_in(texts: TextFinder, call: ast.Call, at: Surroundings) -> list[ast.expr]:

@@ -624,8 +624,11 @@ class MakerReader:
 
     def _read_metadata(self, part: ast.expr, at: Surroundings, code: Code) -> None:
         if isinstance(part, ast.Call) and get_last_name(part.func) in ("Field", "Doc"):
-            for value in [*(key.value for key in part.keywords if key.arg == "description")]:
-                self.reader.ask(value, at, code, role="schema", kind="field description")
+            named = get_keywords(part)
+            if "description" in named:
+                self.reader.ask(named["description"], at, code, role="schema", kind="field description")
+            for value in (named[key] for key in ("examples", "json_schema_extra") if key in named):
+                self.reader.texts.left[value, at.key] = Traced(value, at)  # no layer changes what else a schema says
         elif is_text(part) or isinstance(part, ast.Name):
             self.reader.ask(part, at, code, role="schema", kind="field description")
 

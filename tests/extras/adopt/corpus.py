@@ -83,6 +83,7 @@ GRAPHS = {
     "json_tools": "tools:graph",
     "labels": "labels:graph",
     "laboratory": "lab.team:head",
+    "landlord": "landlord:graph",
     "languages": "desk.flow:graph",
     "law_desk": "lexdesk:intake_graph",
     "lease_briefs": "briefs.app:app",
@@ -121,6 +122,7 @@ GRAPHS = {
     "patch_review": "review_bot:graph",
     "payment_reviews": "codereview:graph",
     "persona_loop": "panel:graph",
+    "pharmacy": "pharmacy:graph",
     "phone_orders": "bakery.flow:bakery",
     "plan_and_execute": "plan_execute:app",
     "planets": "planets:graph",
@@ -149,6 +151,7 @@ GRAPHS = {
     "reflexion": "reflex:graph",
     "remote_texts": "remote:make_graph",
     "reviewers": "review:reviewer",
+    "roof_bees": "beekeeper:keeper",
     "school_office": "office:graph",
     "signals": "review:graph",
     "statutes": "legal.graph:graph",
@@ -180,6 +183,7 @@ GRAPHS = {
     "weather_agent": "agent:agent",
     "weather_report": "react:graph",
     "week_planner": "src/planner/graph.py:graph",
+    "wine_cellar": "wine:cellar",
 }
 """Names of graphs by the folder of their program, which is the working directory when they are read."""
 

@@ -83,6 +83,23 @@ async def test_a_proposal_that_gains_nothing_or_cannot_be_a_prompt_is_left(propo
     assert 1 < len(chat.requests) <= 6 * 3
 
 
+@pytest.mark.parametrize(("team", "asked"), [("self-refine", 2), ("centralised", 5)])
+async def test_its_runs_end_early_as_those_of_the_baseline_do(team: Any, asked: int) -> None:
+    class Done(Chat):
+        async def generate(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
+            self.prompts.append(messages[1].content)
+            replies = {"You check an answer": "No fault found.", "You lead a team": "Nothing is left to do.\nright"}
+            said = next((text for words, text in replies.items() if words in messages[1].content), "right")
+            return Reply(content=said, usage=Usage(calls=1))
+
+    chat, method = Done(str), Gepa(team=team)
+    ctx = method.make_ctx(chat, {}, HashingEmbedder())  # type: ignore[arg-type]
+    done = await method.answer(method.seed(), QUESTIONS[0], ctx)
+    assert (done.answer, done.usage.calls, len(chat.prompts)) == ("right", asked, asked)
+    last = done.steps[-1].agent
+    assert show_turns(done, last) is None  # handed on without a call, so it is no example of the agent's work
+
+
 async def test_failed_proposals_count_and_end() -> None:
     chat = Chat(lambda request: ModelError("overloaded"))
     found = await evolve(chat, calls=2)
@@ -127,7 +144,7 @@ def test_compare_all_leaves_it_out_and_compare_evolves_it_on_all_train_tasks_at_
 
 def request_for(work: str, score: float, prompt: str = "You help.") -> str:
     """A request as the library words it."""
-    step = Step(node="a", agent="a", output=work)
+    step = Step(node="a", agent="a", output=work, usage=Usage(calls=1))
     done = Trajectory(question=Question(id="q", input=COMPARISON), workflow="w", answer=work, steps=(step,))
     example = show_turns(done.with_feedback(Feedback(score=score, solved=score == 1, text="judged")), "a")
     shown: Any = {"current_instruction_doc": prompt, "dataset_with_feedback": [example, example]}

@@ -105,8 +105,8 @@ def set_prompts(team: Team, candidate: Mapping[str, str]) -> Team:
 
 
 def show_turns(done: Trajectory, agent: str) -> dict[str, Any] | None:
-    """An example of an agent's work; None if it had no turn."""
-    steps = [step for step in done.steps if step.agent == agent]
+    """An example of an agent's work; None if it had no turn, or only such as hand on what they get without a call."""
+    steps = [step for step in done.steps if step.agent == agent and step.usage.calls]
     if not steps:
         return None
     about = done.answer or ""

@@ -6,17 +6,19 @@ of three, agents in turn, no merge, its own words for reflection.
 
 import asyncio
 from collections.abc import Collection, Sequence
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 from gepa.api import optimize
 from gepa.core.result import GEPAResult
 from pydantic import Field
 
 from selfwire.core.edits import Rewiring
+from selfwire.core.protocols import AgentRunner, Embedder, Model, Toolbox
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenMap, FrozenModel
-from selfwire.evals.baselines import make_baseline
+from selfwire.evals.baselines import make_baseline, make_led_runner, make_refining_runner
 from selfwire.evolvers.prompted_model import propose_rewrite
 from selfwire.evolvers.trajectory_text import get_score
 from selfwire.extras.contestants.gepa.adapter import TeamAdapter, get_prompts
@@ -46,6 +48,15 @@ class GepaConfig(FrozenModel):
     temperature: float = Field(default=1.0, ge=0, le=2)
 
 
+@dataclass(frozen=True)
+class GepaCtx(Ctx[GepaConfig]):
+    """The context of runs that a critic or a leader ends early, as they end those of the baselines."""
+
+    def make_runner(self, team: Team) -> AgentRunner:
+        """Make the runner of a team's agents, which is for one run."""
+        return make_refining_runner(make_led_runner(super().make_runner(team)))
+
+
 class Gepa(Method[GepaConfig]):
     """A fixed team whose prompts GEPA rewrites."""
 
@@ -68,6 +79,10 @@ class Gepa(Method[GepaConfig]):
         """A turn of every node; an iteration spends about half of its calls, one in thirty of them on reflection."""
         spent = config.calls * batch / 2
         return CallEstimate({"agent": count_turn_calls(team)}, learning={"agent": spent * 29 / 30, "meta": spent / 30})
+
+    def make_ctx(self, model: Model, tools: Toolbox, embed: Embedder, **more: Any) -> Ctx[GepaConfig]:
+        """Make the context of a run."""
+        return GepaCtx(model, tools, embed, self.config, self.prompts, **more)
 
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The baseline's team."""

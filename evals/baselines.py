@@ -260,9 +260,12 @@ def make_pair(tools: Sequence[str]) -> Team:
 
 def _equals(name: str, agent: str, config: TeamConfig) -> Team:
     rounds = [_numbered(f"{agent}-{at}", config.agents) for at in range(1, config.rounds + 1)]
-    nodes = [("opening", "opening"), *((node, agent) for members in rounds for node in members), ("vote", "vote")]
+    members = _numbered(agent, config.agents)
+    work = [pair for turns in rounds for pair in zip(turns, members, strict=True)]
+    nodes = [("opening", "opening"), *work, ("vote", "vote")]
     edges = [*_all(["opening"], rounds[0]), *_between(rounds), *_all(rounds[-1], ["vote"])]
-    agents = (_opening(), _worker(agent), Agent(id="vote", role="counts answers", prompt="", kind=VOTE))
+    workers = [_worker(agent, number=at).replace(id=member) for at, member in enumerate(members, 1)]
+    agents = (_opening(), *workers, Agent(id="vote", role="counts answers", prompt="", kind=VOTE))
     return _workflow(name, agents, nodes, edges, "opening", "vote")
 
 

@@ -324,6 +324,17 @@ async def test_debaters_read_everybody_of_the_round_before_and_nobody_reads_the_
     assert sorted(model.asked) == ["debater-1-1/0", "debater-1-2/0", "debater-2-1/0", "debater-2-2/0"]
 
 
+@pytest.mark.parametrize(("name", "agent"), [("debate", "debater"), ("decentralised", "peer")])
+async def test_equals_are_told_which_message_is_their_own(name: str, agent: str) -> None:
+    model = Told()
+    await solved(name, model, config={"agents": 2, "rounds": 2})
+    for number in (1, 2):
+        asked = model.asked[f"{agent}-2-{number}/0"]
+        assert f"You are number {number} " in asked
+        assert f"from {agent}-1-{number}, {agent}-2-{number} and so on:" in asked
+        assert f"From {agent}-1-{number}:" in asked
+
+
 async def test_members_of_a_hybrid_hear_leader_and_each_other_and_independent_ones_nobody() -> None:
     model = Told()
     for name in ("hybrid", "independent"):

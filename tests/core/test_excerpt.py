@@ -144,3 +144,10 @@ def test_a_text_that_adds_to_an_earlier_one_is_marked_whole_where_it_comes_again
     texts = [PROGRAM, more, more, f"{PROGRAM} Right."]
     shown = mark_earlier((f"(as in {n})", text, [text]) for n, text in enumerate(texts, 1))
     assert shown == [PROGRAM, more.replace(PROGRAM, "(as in 1)"), "(as in 2)", "(as in 1) Right."]
+
+
+@pytest.mark.parametrize("more", [" years", ".5", "0", " or 34"])
+def test_an_answer_that_goes_on_where_an_earlier_one_ends_is_another_answer(more: str) -> None:
+    answer = "It opened in 1884 and was closed for repairs in 1917, as the third passage says of it.\nAnswer: 33"
+    shown = mark_earlier((f"(as in {n})", text, [text]) for n, text in enumerate((answer, answer + more, answer), 1))
+    assert shown == [answer, answer + more, "(as in 1)"]

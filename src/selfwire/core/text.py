@@ -108,10 +108,14 @@ def find_works(text: str) -> tuple[str, ...]:
 
 
 def mark_repeats(text: str, known: str, mark: str) -> str:
-    """Put a mark in place of a long text, of its fenced code or of its tables, in a text that is shown beside it."""
+    """Put a mark in place of a long text, of its fenced code or of its tables, in a text that is shown beside it.
+
+    A text whose last line goes on in the other, such as "Answer: 33" in "Answer: 33 years", stays.
+    """
     for piece in (known.strip(), *find_works(known)):
         if len(piece) >= REPEATED:
-            text = text.replace(piece, mark)
+            end = "" if piece.endswith((".", "!", "?")) else r"(?![^\n]*\w)"
+            text = re.sub(re.escape(piece) + end, lambda _: mark, text)
     return re.sub(rf"```[^\n`]*\n{re.escape(mark)}\n?```", lambda _: mark, text)
 
 

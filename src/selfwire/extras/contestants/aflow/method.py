@@ -5,7 +5,8 @@ model that sees failures and the experience with the parent, scores on validatio
 our workflows and not programs, a team is measured once and not five times, and the search ends with its calls.
 """
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 from typing import Literal
@@ -129,14 +130,15 @@ def _remove_agent(team: Team, node: str) -> list[Edit]:
     return [*missing, RemoveNode(node), RemoveAgent(topology.agents[node])]
 
 
-def render_experience(tree: Sequence[SearchedTeam], parent: int) -> str:
-    """The edits of a team that were tried, with how each changed its score."""
-    return "\n".join(
-        f"{tried.score - tree[parent].score:+.2f}: {tried.rewirings[-1].operation} {tried.rewirings[-1].by}: "
-        f"{tried.rewirings[-1].why}"
-        for tried in tree
-        if tried.parent == parent
-    )
+def render_experience(tree: Sequence[SearchedTeam], parent: int, refused: Iterable[str] = ()) -> str:
+    """The edits of a team that were tried, with how each changed its score, and those that were refused, with why."""
+    tried = [
+        f"{child.score - tree[parent].score:+.2f}: {child.rewirings[-1].operation} {child.rewirings[-1].by}: "
+        f"{child.rewirings[-1].why}"
+        for child in tree
+        if child.parent == parent
+    ]
+    return "\n".join([*tried, *dict.fromkeys(refused)])
 
 
 class AflowConfig(FrozenModel):
@@ -188,45 +190,51 @@ class Aflow(Method[AflowConfig]):
         return make_pair(tools).replace(method=self.name)
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[AflowConfig]) -> EvolveResult:
-        """Search from the team until the calls are spent; the team with the highest score on validation replaces it."""
+        """Search from the team until the calls are spent or one has no failure; the best on validation replaces it."""
         given = [done for done in runs if get_score(done) is not None][: self.config.validation]
         if not given:
             return EvolveResult.of(team, notes={"why": "no graded run to learn from"})
         tree = [SearchedTeam(team, given, compute_score(given))]
-        spent, tries, refused = Usage(), 0, 0
-        while spent.calls < self.config.calls * len(runs):
+        spent, tries, refused = Usage(), 0, defaultdict[int, list[str]](list)
+        while spent.calls < self.config.calls * len(runs) and tree[-1].score < 1:
             here = ctx.where(sample=(tries := tries + 1))
             scores = [candidate.score for candidate in tree]
             chosen = choose_parent(
                 scores, uniform=self.config.uniform, sharpness=self.config.sharpness, random=here.scope.random("select")
             )
-            found, cost = await self._expand(tree, chosen, here)
+            found, cost = await self._expand(tree, chosen, refused[chosen], here)
             spent += cost
-            if found is None:
-                refused += 1
+            if isinstance(found, str):
+                refused[chosen].append(found)
             else:
                 tree.append(found)
         best = max(tree, key=lambda candidate: candidate.score)
-        notes = {"teams": len(tree), "refused": refused, "validation": {"before": tree[0].score, "after": best.score}}
+        count = sum(map(len, refused.values()))
+        notes = {"teams": len(tree), "refused": count, "validation": {"before": tree[0].score, "after": best.score}}
         return EvolveResult.of(team, best.rewirings, notes=notes, cost=spent)
 
     async def _expand(
-        self, tree: Sequence[SearchedTeam], chosen: int, ctx: Ctx[AflowConfig]
-    ) -> tuple[SearchedTeam | None, Usage]:
-        """A new team, one edit from a chosen one, and the cost; None if the edit cannot be made."""
+        self, tree: Sequence[SearchedTeam], chosen: int, refused: Sequence[str], ctx: Ctx[AflowConfig]
+    ) -> tuple[SearchedTeam | str, Usage]:
+        """A new team, one edit from a chosen one, and the cost; why it is refused if the edit cannot be made."""
         parent = tree[chosen]
-        proposal, cost = await self._ask_edit(tree, chosen, ctx)
+        proposal, cost = await self._ask_edit(tree, chosen, refused, ctx)
         cost = cost if cost.calls else cost + Usage(calls=1)  # a failed call counts, so that the search ends
         tools = sorted({tool for agent in parent.team.agents for tool in agent.tools})
+        if isinstance(proposal, ModelError):
+            return "", cost
+        tried = f"refused: {proposal.operation} {proposal.agent.strip()}"
         try:
-            if isinstance(proposal, ModelError):
-                raise ValueError(str(proposal))
             rewiring = to_rewiring(parent.team, proposal, tools=tools, length=self.config.prompt_length)
             team = parent.team.apply(rewiring)
-        except (ValueError, EditError):
-            return None, cost
-        if team.topology.problems() or len(team.agents) > self.config.agents or team == parent.team:
-            return None, cost
+        except (ValueError, EditError) as error:
+            return f"{tried}: {error}", cost
+        if problems := team.topology.problems():
+            return f"{tried}: {problems[0]}", cost
+        if len(team.agents) > self.config.agents:
+            return f"{tried}: a team has at most {self.config.agents} agents", cost
+        if team.fingerprint in {known.team.fingerprint for known in tree}:
+            return f"{tried}: it makes a team that was measured before", cost
         runs = await gather_all(self._run(team, done.question, ctx) for done in parent.runs)
         cost += sum_usages(done.usage for done in runs)
         return SearchedTeam(team, runs, compute_score(runs), (*parent.rewirings, rewiring), chosen), cost
@@ -238,10 +246,10 @@ class Aflow(Method[AflowConfig]):
         return await ctx.grade_run(done.replace(sample=here.scope.sample), here.scope)
 
     async def _ask_edit(
-        self, tree: Sequence[SearchedTeam], chosen: int, ctx: Ctx[AflowConfig]
+        self, tree: Sequence[SearchedTeam], chosen: int, refused: Sequence[str], ctx: Ctx[AflowConfig]
     ) -> tuple[TeamEdit | ModelError, Usage]:
         parent = tree[chosen]
-        failed = [done for done in parent.runs if (get_score(done) or 0.0) < 1] or list(parent.runs)
+        failed = [done for done in parent.runs if (get_score(done) or 0.0) < 1]
         shown = failed[int(ctx.scope.random("example").integers(len(failed)))]
         return await ctx.critic.try_ask(
             TeamEdit,
@@ -249,7 +257,7 @@ class Aflow(Method[AflowConfig]):
             scope=ctx.scope.at(node="edit"),
             team=render_topology(parent.team.topology),
             prompts="\n\n".join(f"[{agent.id}] {agent.prompt}" for agent in parent.team.agents),
-            experience=render_experience(tree, chosen),
+            experience=render_experience(tree, chosen, filter(None, refused)),
             task=shown.question.input,
             trace=format_trace(shown),
             answer=shown.answer or "",

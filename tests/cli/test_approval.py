@@ -15,7 +15,11 @@ import pytest
 
 import selfwire
 from selfwire.cli import options
+from selfwire.cli.approval import show_question
 from selfwire.cli.commands import INTERRUPTED, WRONG
+from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.evals.baselines import make_pair
+from selfwire.graphs.approval import ApprovalQuestion
 from selfwire.runs.record import list_run_names
 from tests.commands import call
 from tests.graphs.test_own_evolution import GOOD, RULE, Shop
@@ -187,3 +191,14 @@ def test_a_wait_survives_kill_9_and_nothing_is_paid_twice(home: Path, shop: Shop
     opened[1].type("a")
     assert opened[1].close() == 0
     assert "; approved by ada" in get_history(home)
+
+
+def test_a_reason_that_several_edits_share_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    team = make_pair(())
+    edits = [
+        Rewiring(RewritePrompt(agent, "Be brief."), why="It is long.").model_dump(mode="json")
+        for agent in ("worker", "summary")
+    ]
+    show_question(ApprovalQuestion(run="r", name="n", iteration=1, why="proved", rewirings=edits), team, team)
+    printed = capsys.readouterr().out
+    assert (printed.count("It is long."), printed.count(": as above")) == (1, 1)

@@ -82,7 +82,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def save(home: Path, *steps: dict[str, str]) -> None:
+def save(home: Path, *steps: dict[str, str], why: str = "{} is too short") -> None:
     """Save a seed and a version for each step, which rewrites some texts; of "" it inserts an agent."""
 
     async def save_all(library: Library) -> None:
@@ -90,7 +90,7 @@ def save(home: Path, *steps: dict[str, str]) -> None:
         await library.save("plans", team, run="first", step=0, facts={"why": "seed"})
         for number, rewrites in enumerate(steps, 1):
             changes = [
-                Rewiring(RewritePrompt(name, text), why=f"{name} is too short", by=name)
+                Rewiring(RewritePrompt(name, text), why=why.format(name), by=name)
                 for name, text in rewrites.items()
                 if name
             ]
@@ -120,6 +120,12 @@ def test_a_patch_says_of_which_changes_together_the_gain_is(home: Path) -> None:
     assert [line for line in written if line.endswith(f" check: check is too short ({gain})")]  # made alone
 
 
+def test_a_reason_that_several_changes_share_stands_once_on_the_page_of_a_branch(home: Path) -> None:
+    save(home, {"sum-up": "You sum up in a word.", "check": "You check twice."}, why="They are long.")
+    rows = [row.split(" | ") for row in export(home, "better", "--as", "pr").stdout.splitlines() if ".py:" in row]
+    assert [row[3] for row in rows if len(row) > 3] == ["They are long.", "as above"]
+
+
 def test_a_branch_has_a_commit_for_each_change_and_nothing_else_is_touched(home: Path) -> None:
     save(
         home,
@@ -144,7 +150,8 @@ def test_a_branch_has_a_commit_for_each_change_and_nothing_else_is_touched(home:
     )
     assert "Text: plan_texts.py:1. Version: first.1." in message
     last = git("rev-parse", "better/prompts").strip()
-    assert f"| {last[:10]} | sum-up | plan_texts.py:1 | sum-up is too short | {GATE['why']} |" in done.stdout
+    assert f"| {last[:10]} | sum-up | plan_texts.py:1 | as above | {GATE['why']} |" in done.stdout
+    assert done.stdout.count("sum-up is too short") == 1
     assert (
         "exists; name a new one, or replace it with --force"
         in export(home, "better/prompts", "--as", "pr", code=2).stderr

@@ -15,6 +15,7 @@ from selfwire.cli import output
 from selfwire.core.edits import Rewiring, format_rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
+from selfwire.core.text import say_once
 from selfwire.core.values import mask_controls, to_plain_json
 from selfwire.evals.statistics import IntervalEstimate
 from selfwire.evals.table import format_difference, format_dollars
@@ -31,8 +32,9 @@ def show_question(question: ApprovalQuestion, before: Team, after: Team) -> None
     out = output.make_console()
     out.print(f"\niteration {question.iteration}: a change of {question.name!r} waits for your answer", style="bold")
     output.show_changes(after.diff(before), before, after)
-    for rewiring in question.rewirings:
-        out.print(f"  {format_rewiring(Rewiring.model_validate(to_plain_json(rewiring)))}".replace("\n", "\n      "))
+    rewirings = [Rewiring.model_validate(to_plain_json(rewiring)) for rewiring in question.rewirings]
+    for rewiring, why in zip(rewirings, say_once(rewiring.why for rewiring in rewirings), strict=True):
+        out.print(f"  {format_rewiring(rewiring.replace(why=why))}".replace("\n", "\n      "))
     out.print(f"gate: {question.why}")
     out.print(f"gain: {_format_gain(question.gain)}")
     out.print(f"per task: {_format_price(question.before)} before, {_format_price(question.after)} after")

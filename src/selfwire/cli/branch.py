@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import load_plugin
 from selfwire.core.team import Team
+from selfwire.core.text import say_once
 from selfwire.core.values import FrozenMap, format_count, mask_controls
 from selfwire.evals.table import ResultTable
 from selfwire.graphs.insertions import GraphEdits, list_graph_edits
@@ -319,8 +320,8 @@ def format_page(
         evidence: scores of the versions on held-out tasks; None if none are known here.
     """
     rows = [
-        (commit[:10], change.text.tool or change.text.name, change.text.place, change.why, change.evidence)
-        for commit, change in changes
+        (commit[:10], change.text.tool or change.text.name, change.text.place, why, change.evidence)
+        for (commit, change), why in zip(changes, say_once(change.why for _, change in changes), strict=True)
     ]
     table = ResultTable(("commit", "text", "place", "why", "gate"), tuple(tuple(map(_escape, row)) for row in rows))
     parts = [f"# Texts of {target}, evolved", f"Version {version.ref}, fingerprint {version.fingerprint}."]

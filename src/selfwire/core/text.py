@@ -140,6 +140,12 @@ def mark_earlier(texts: Iterable[tuple[str, str, Iterable[str]]]) -> list[str]:
     return shown
 
 
+def say_once(texts: Iterable[str]) -> list[str]:
+    """The texts of a list, with "as above" in place of one that is the same as the one before it."""
+    given = list(texts)
+    return ["as above" if text and text == before else text for before, text in zip(["", *given], given, strict=False)]
+
+
 COMPARED = 100_000
 """Most characters of two texts that are compared line by line."""
 COMPARED_LINES = 400

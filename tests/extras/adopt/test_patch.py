@@ -223,6 +223,8 @@ def test_two_prompts_of_a_file_change_at_once_and_each_has_its_reason() -> None:
     new = dict(zip(names, ["Plan it well.\nBe brief.", "Write it well."], strict=True))
     made = make_patch("asking.py:graph", new, {names[0]: "a\nb"})
     assert made.splitlines()[0] == f"asking.py:5 {names[0]}: a b"
+    again = make_patch("asking.py:graph", new, dict.fromkeys(names, "a\nb")).splitlines()
+    assert again[:2] == [f"asking.py:5 {names[0]}: a b", f"asking.py:6 {names[1]}: as above"]
     apply(new)
     assert {text.shown for text, _ in list_places("asking.py:graph")} == set(new.values())
 

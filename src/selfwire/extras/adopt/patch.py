@@ -19,6 +19,7 @@ from tokenize import TokenError, TokenInfo, generate_tokens
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.text import say_once
 from selfwire.core.values import FrozenMap
 from selfwire.extras.adopt.edge_patch import SourceEdit, list_edge_edits
 from selfwire.extras.adopt.inventory import ProgramText
@@ -104,9 +105,9 @@ def make_patch(
             message names it.
     """
     known = _find_places(target, changed)
-    edits, head = list[SourceEdit](), list[str]()
+    edits, whys = list[SourceEdit](), dict[str, str]()
     for name, new in changed.items():
-        head.append(f"{known[name][0][0].place} {name}: {' '.join(reasons.get(name, '').split())}")
+        whys[f"{known[name][0][0].place} {name}"] = reasons.get(name, "")
         for text, place in known[name]:
             if text.setting:
                 span = _locate(_read(place.file), place)
@@ -125,13 +126,15 @@ def make_patch(
                 raise ConfigError(f"{text.place} cannot become {new!r}: {error}") from None
             edits.append(SourceEdit(place.file, *_locate(_read(place.file), place), written))
     for edge, names, made in list_edge_edits(target, edges) if any(edges) else ():
-        head += [f"{edge} {name}: {' '.join(reasons.get(name, '').split())}" for name in names]
+        whys |= {f"{edge} {name}": reasons.get(name, "") for name in names}
         edits += made
     for given in list_model_edits(target, models, edges):
-        why = reasons.get(f"model of {given.prompt}", "")
-        head.append(f"{given.place} model of {given.prompt}: {' '.join(why.split())}")
+        name = f"model of {given.prompt}"
+        whys[f"{given.place} {name}"] = reasons.get(name, "")
         edits += [edit for edit in given.edits if edit not in edits]
     files = sorted({edit.file for edit in edits})
+    said = say_once(" ".join(why.split()) for why in whys.values())
+    head = [f"{change}: {why}" for change, why in zip(whys, said, strict=True)]
     return "\n".join([*head, "", *(_diff(Path(file), [edit for edit in edits if edit.file == file]) for file in files)])
 
 

@@ -27,7 +27,7 @@ SOLVED_AT = 0.8
 HOLDS, AGREES = "holds reference", "judge agrees"
 """Figures for tasks with a text as reference: whether the answer contains it word for word, and whether the judge's
 verdict agrees. Agreement shows how reliable a judge is, best with short references."""
-RUBRIC_LENGTH = 240
+RUBRIC_LENGTH = 1_200
 """Most characters of the rubric in feedback."""
 NO_REFERENCE = "(There is none: judge by the rubric alone.)"
 

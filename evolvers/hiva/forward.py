@@ -1,6 +1,7 @@
 """Steps before and between the agents of a forward pass: profile, match, instruct (Alg. 2, App. D.3)."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from selfwire.core.agent import Agent
@@ -59,7 +60,9 @@ async def characterize_task(
         ModelError: as `Model.generate_structured`.
     """
     familiar = HivaMemory.of(team).get_familiar_concepts(SHOWN_CONCEPTS)
-    profile, usage = await meta_model.ask_or(
+    profile, usage = await replace(
+        meta_model, temperature=0.0
+    ).ask_or(  # tasks of one sort shall get one name
         None,
         TaskProfile,
         "profile",

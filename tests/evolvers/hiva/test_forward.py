@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +70,20 @@ async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped() -> No
     assert "search: Finds documents." in model.shown("TaskProfile")[0]
     # the phase is the caller's: the task's share of the budget is found by iteration, phase and task
     assert model.asked[0][2] == Scope(iteration=2, phase="rollout", task="t1", node="@profile")
+
+
+async def test_a_task_is_characterised_without_chance_so_that_tasks_of_one_sort_get_one_name() -> None:
+    temperatures = list[float]()
+
+    class Watched(ScriptedModel):
+        async def generate_structured(self, *asked: Any, **more: Any) -> tuple[Any, Usage]:
+            temperatures.append(more["temperature"])
+            return await super().generate_structured(*asked, **more)
+
+    model = Watched(TaskProfile=BLANK)
+    await characterize_task(QUESTION, TEAM, meta_model(model), scope=Scope())
+    assert temperatures == [0.0]
+    assert "If a known concept names just this sort, take it letter by letter" in model.shown("TaskProfile")[0]
 
 
 async def test_a_profile_shows_the_concepts_that_are_known() -> None:

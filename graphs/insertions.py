@@ -105,10 +105,11 @@ class Insertion(FrozenModel):
 
     def describe(self) -> str:
         """Describe the place, for critics and people."""
-        what = "the last message of" if self.field == MESSAGES else "the question in" if self.after == START else ""
-        wrote = "" if self.after == START else f" {self.after} has written into"
+        what = "the last message" if self.field == MESSAGES else "the question" if self.after == START else "what"
+        that = " that" if self.field == MESSAGES else ""
+        wrote = " in" if self.after == START else f"{that} {self.after} has written into"
         before = " and ".join(ENDS.get(node, node) for node in self.before)
-        return f"{what or 'what'}{wrote} {self.field}, before {before}{' if code leads there' * self.is_conditional}"
+        return f"{what}{wrote} {self.field}, before {before}{' if code leads there' * self.is_conditional}"
 
 
 class Specialist(FrozenModel):

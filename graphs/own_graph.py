@@ -881,8 +881,9 @@ class OwnGraph(Method[OwnGraphConfig]):
             find_fault=lambda found: self._find_value_fault(team, settings[found.place][0], found),
             closed="" if "edges" in ctx.frozen else tell_closed(self.graph),
         )
-        chosen, cost = await propose_program_edit(team, wanting, changes, critic, hiva.config, scope=ctx.scope)
         accepted, unusable = self._divide((*prompts.rewirings, *described.rewirings))
+        rewritten = EvolveResult.of(team, accepted).workflow
+        chosen, cost = await propose_program_edit(rewritten, wanting, changes, critic, hiva.config, scope=ctx.scope)
         declined, memory = [*prompts.declined, *described.declined, *unusable], dict[str, Any]()
         if isinstance(chosen, DeclinedProposal):
             declined.insert(0, chosen)

@@ -234,6 +234,9 @@ def test_places_are_behind_nodes_that_write_a_text() -> None:
         "read.answer": ((END,), "question"),
     }
     assert found["read.answer"].describe() == "what read has written into answer, before END"
+    spoken = insert("ask", END, field="messages").describe()
+    assert spoken == "the last message that ask has written into messages, before END"
+    assert insert(START, "plan", field="messages").describe() == "the last message in messages, before plan"
     assert not find_places(graph, [run({})], "")
     assert not find_places(model, [run({})], "question")
     again = find_places(make(graph, insert("read", END)), [run({"checker": ["answer"]})], "")

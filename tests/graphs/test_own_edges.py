@@ -134,6 +134,7 @@ def test_a_vague_prompt_and_a_missing_checker_are_mended_and_taken_home(home: Pa
     assert "evolved - seed, paired over 20 tasks: +1.00" in done.output
     [asked] = shop.list_asked("ProgramEdit")
     assert "at decide: A step that checks the desk is missing." in asked
+    assert f"You sort messages of a shop. {RULE}" in asked  # as it is rewritten in this iteration
     assert (
         "<places>\nSTART.question: the question in question, before look\n"
         "decide.answer: what decide has written into answer, before END\n</places>"

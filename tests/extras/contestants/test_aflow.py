@@ -121,7 +121,7 @@ async def test_a_team_that_answers_all_questions_is_not_edited() -> None:
         (edit("REMOVE_AGENT", "nobody"), "there is no agent 'nobody'; agents are"),
         (edit("ADD_EDGE", "summary", target="worker"), "cycle"),
         (edit("ADD_AGENT", prompt="Check."), "a team has at most 2 agents"),
-        (edit("REWRITE_PROMPT", prompt=make_pair(()).agents_by_id["worker"].prompt), "it makes a team that was measured before"),
+        (edit("REWRITE_PROMPT", prompt=make_pair(()).agents_by_id["worker"].prompt), "a team that was measured"),
     ],
 )
 async def test_the_next_request_says_why_an_edit_was_refused(made: TeamEdit, why: str) -> None:

@@ -336,7 +336,7 @@ async def test_that_the_gate_rejects_an_agent_does_not_part_the_tools() -> None:
     class OnGate(Scripted):
         async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
             done = await super().answer(team, question, ctx)
-            is_lost = ctx.at.phase == "gate" and "c" not in team.agents_by_id
+            is_lost = ctx.scope.phase == "gate" and "c" not in team.agents_by_id
             return done.replace(answer="wrong" if is_lost else "right")
 
     chain = make_team({"a": "c", "c": "e"}, c=["search", "python"])

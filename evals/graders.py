@@ -48,9 +48,15 @@ _LINE = re.compile(OPENING + r"answer\W*:", re.IGNORECASE | re.MULTILINE)
 _NUMERAL = re.compile(r"####[\s*_]*\$?\s*([-\u2212]?)\$?([0-9.,]+)")
 _BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\[{}]|[{}]")
 _NAME = r"(?:final[\s-]+)?answer"
+_COLON = r"(?:[:\uff1a]|[-=]>|[\u2192\u21d2])"
+"""A colon, or an arrow in its place."""
+_QUOTE = rf"""(?:["'](?=[^"'\n]*{_COLON}))?"""
+"""A quote around the whole line; the one around a key of JSON is closed before the colon."""
 _LABEL = re.compile(
-    OPENING + rf"(?:(?:{_NAME}[\W_]*[:\uff1a](?:[^\S\n]|[*_])*)+|{_NAME}[*_`]*[^\S\n]*$)", re.IGNORECASE | re.MULTILINE
+    rf"{OPENING}{_QUOTE}(?:(?:{_NAME}[\W_]*{_COLON}(?:[^\S\n]|[*_])*)+|{_NAME}[*_`]*[^\S\n]*$)",
+    re.IGNORECASE | re.MULTILINE,
 )
+_RULE_OF_TABLE = re.compile(r"\s*\|[\s:|-]*-[\s:|-]*")
 _BALLOT = re.compile(rf"{_LABEL.pattern}|{OPENING}calls[\s*_]*:", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"```[^\S\n]*(?:\w+[^\S\n]*)?\n(.*?)```", re.DOTALL)
 _FORMULA = re.compile(r"\\\[(.*?)\\\]|\$\$(.*?)\$\$", re.DOTALL)
@@ -193,6 +199,10 @@ _NUMBER = re.compile(
         (?:[eE][-+]?\d+)?)""",
     re.ASCII | re.VERBOSE,
 )
+_DATE = re.compile(
+    r"(?<![\w/.-])(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(?:\d{4}|\d\d))(?![\w/-]|\.\d)", re.ASCII
+)
+"""A date in numbers, such as 2021-03-14 or 14.3.2021."""
 _POWER = re.compile(
     r"""(?:(?P<factor>(?<=\d)\s*(?:[\u00d7\u00b7\u22c5*x]|\\times|\\cdot)\s*)|(?<![\w.,^/]))10
         (?:\s*(?:\^|\*\*)\s*\{?(?P<raised>[-+]?\d{1,3})\b\}?|(?P<high>[\u207a\u207b]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]{1,3}))""",
@@ -216,12 +226,16 @@ _LEAST_SECRET = 4
 
 
 def normalise(text: str) -> str:
-    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces."""
+    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces; and the parts of dates apart."""
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", _strip_punctuation(text)).split())
 
 
 def _strip_punctuation(text: str) -> str:
-    return text.lower().translate(_PUNCTUATION).strip()
+    return _DATE.sub(_join_date, text.lower()).translate(_PUNCTUATION).strip()
+
+
+def _join_date(date: re.Match[str]) -> str:
+    return "\u2010".join(part.lstrip("0") for part in re.split(r"\D", date[0]))
 
 
 def exact(answer: str, reference: str) -> float:
@@ -252,7 +266,9 @@ def contains(answer: str, reference: str) -> float:
 
 
 def numeric(answer: str, reference: str) -> float:
-    """1 if the last number of the answer equals the reference's last one, to six digits."""
+    """1 if the last number of the answer equals the reference's last one, to six digits; if that is a date, dates."""
+    if dates := [_join_date(date) for date in _DATE.finditer(reference)]:
+        return float(dates[-1:] == [_join_date(date) for date in _DATE.finditer(answer)][-1:])
     given, gold = _find_last_number(answer), _find_last_number(reference)
     if gold is None:
         raise GradingError(f"grader 'numeric' needs a reference with a number, not {reference!r}")
@@ -282,16 +298,17 @@ def find_graded_text(answer: str, reference: str) -> str | None:
     It is the last line that begins with "Answer:" or "Final Answer:", and the whole text where there is none. A heading
     with the label alone needs no colon if one line or block is all that follows; where that is a sentence with the last
     labelled line in it, that line decides. Where the reference has several lines, the part is all that stands behind
-    the label.
+    the label. Without any label, a cell of a table beside or below "Answer" has one.
     """
     if answer.strip() == reference.strip():
         return _strip_around(answer)
-    text = _cut_thoughts(answer)
+    text = _cut_thoughts(answer).replace("<answer>", "\nAnswer: ").replace("</answer>", "\n")
+    text = text if _LABEL.search(text) else _label_cells(text)
     labels, found = [*_LABEL.finditer(text)], list[tuple[str, bool]]()
     ends = [label.start() for label in labels[1:]] + [len(text)]
     for label, end in zip(labels, ends[: len(labels)], strict=True):
         line, rest = _find_labelled(text[label.end() : end], reference)
-        has_colon = bool({":", "\uff1a"} & {*label[0]})
+        has_colon = bool(re.search(_COLON, label[0]))
         if has_colon or (end == len(text) and line and not rest.strip(_EDGES + "-=")):
             found.append((line, has_colon))
     if not found:
@@ -301,6 +318,23 @@ def find_graded_text(answer: str, reference: str) -> str | None:
     given = [line for line, _ in found]
     said = [line for line in given[:-1] if line] + given[-1:]
     return given[-1] if len({_reduce(line) for line in said}) == 1 else None
+
+
+def _label_cells(text: str) -> str:
+    """Write each cell of a table that stands beside a cell "Answer", or below it in a table with a head, as a line."""
+    lines, written, column = text.split("\n"), list[str](), -1
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        cells = [cell.strip(_EDGES + ":`") for cell in line.strip().strip("|").split("|")] if "|" in line[:2] else []
+        names = [number for number, cell in enumerate(cells) if re.fullmatch(_NAME, cell, re.IGNORECASE)]
+        if _RULE_OF_TABLE.fullmatch(below):
+            column = names[0] if names else -1
+        elif cells and not _RULE_OF_TABLE.fullmatch(line):
+            place = column if column >= 0 else 1 if names[:1] == [0] else len(cells)
+            line = f"Answer: {cells[place]}" if place < len(cells) else line
+        elif not cells:
+            column = -1
+        written.append(line)
+    return "\n".join(written)
 
 
 def _find_labelled(behind: str, reference: str) -> tuple[str, str]:
@@ -368,7 +402,8 @@ def _is_balanced(text: str) -> bool:
 def _strip_quotes(text: str) -> str:
     bare = text.strip(_AROUND)
     if "\n" not in bare:
-        bare = bare.removeprefix("- ")
+        bare = re.sub(r"^(?:- |(?:[-=]>|[\u2192\u21d2])\s*)", "", bare)
+        bare = bare[1:-1].strip(_AROUND) if re.fullmatch(r"\|[^|]+\|", bare) else bare
     if bare.endswith((".", "\u3002")) and not bare.endswith(".."):
         bare = bare[:-1].rstrip(_AROUND)
     return bare
@@ -382,10 +417,10 @@ def compare(name: str, answer: str, reference: str) -> float:
     if name != "exact" and not normalise(gold):  # such as the option A, which is an article elsewhere
         return float(_strip_punctuation(given) == _strip_punctuation(gold))
     score = NAMED[name](given, gold)
-    if score and name == "numeric":
+    if score and name == "numeric" and not _DATE.search(gold):
         single = len(_find_numbers(gold)) == 1
         return 0.0 if single and lists_options(_write_plainly(given), _find_numbers(given)[-1]) else score
-    return 0.0 if score and name in ("f1", "contains") and lists_options(given, gold) else score
+    return 0.0 if score and name in ("f1", "contains", "numeric") and lists_options(given, gold) else score
 
 
 def lists_options(text: str, option: str) -> bool:

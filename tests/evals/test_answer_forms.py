@@ -78,6 +78,15 @@ FORMS = {
     "before a line of another label": "Answer: {}\nConfidence: 90 %\nSource: passage 3",
     "before a rule": "Answer: {}\n\n---",
     "after thoughts with a label": "<think>\nAnswer: Babbage?\nNo, 417.\n</think>\n\nAnswer: {}",
+    "behind an arrow": f"{EVIDENCE}\n**Answer** => {{}}.",
+    "behind an arrow alone": "-> {}",
+    "behind a label and an arrow": "Answer: \u21d2 {}",
+    "in a cell": "| {} |",
+    "in a row of a table": f"{EVIDENCE}\n| **Answer:** | {{}} |\n| Sure | yes |",
+    "in a table with a head": f"{EVIDENCE}\n\n| Step | Answer |\n|:---|---|\n| 7 | **{{}}** |\n\nThis is all.",
+    "in quotes with its label": f'{EVIDENCE}\n"Answer: {{}}"',
+    "in a tag": f"{EVIDENCE}\n<answer>{{}}</answer>",
+    "in a tag behind a label": "Answer: <answer>\n{}\n</answer>",
     "after thoughts, bare": "Perhaps Byron, or 7.</think>{}",
     "after thoughts with a draft": "Let me see.\nAnswer: Byron, 7\nNo.\n</think>\n\nAnswer: {}",
 }
@@ -128,6 +137,9 @@ WORTHLESS = {
     "a list in a block of code": "Answer:\n```\nbilling\nshipping\nreturns\n```",
     "a wrong heading after a right line": "Answer: billing\n\n### Final Answer\nreturns",
     "a right thought before a wrong answer": "<think>Answer: billing</think>\nAnswer: returns",
+    "two rows of a table": "| Answer |\n|---|\n| billing |\n| returns |",
+    "a row of options": "| billing | returns |",
+    "two arrows": "Answer => billing\nAnswer => returns",
     "two boxes": "\\boxed{billing} or \\boxed{shipping}",
 }
 """Texts that do not decide for "billing", which each of them names."""
@@ -384,6 +396,19 @@ async def test_a_right_answer_scores_1_as_people_write_it(reference: str, answer
 async def test_an_answer_that_equals_its_reference_scores_1(reference: str) -> None:
     for name in sorted(set(NAMED) - {"numeric"}):
         assert (await load_grader(name).grade(task(reference), reference, scope=SCOPE)).score == 1, name
+
+
+@pytest.mark.parametrize("name", ["em", "f1", "contains", "numeric"])
+@pytest.mark.parametrize(
+    ("reference", "right", "wrong"),
+    [
+        ("2021-03-14", ["2021-3-14", "Answer: 2021/03/14"], ["2021-04-14", "2021-03-14 or 2021-03-15", "14"]),
+        ("1/11/2020", ["Answer: 01/11/2020", "1.11.2020."], ["11/1/2020", "Answer: 2/11/2020", "2020"]),
+    ],
+)
+async def test_a_date_is_compared_part_by_part(name: str, reference: str, right: list[str], wrong: list[str]) -> None:
+    assert [compare(name, answer, reference) for answer in right] == [1.0] * len(right)
+    assert not any(compare(name, answer, reference) == 1 for answer in wrong)
 
 
 async def test_a_longer_text_earns_nothing_beside_a_labelled_line() -> None:

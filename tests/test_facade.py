@@ -96,6 +96,15 @@ def test_what_was_wrong_reaches_the_team_that_learns() -> None:
     assert b"the number is missing" in journal
 
 
+def test_a_critic_whose_replies_are_noise_is_named_in_the_result() -> None:
+    noise = FakeListChatModel(responses=["noise {{{"])
+    found = selfwire.evolve("hera", SUMS, grade, model=noise, name="sums", **SMALL)
+    assert any("structured requests had no valid reply" in notice for notice in found.notices)
+    assert "this model cannot serve as critic or judge; take another --model" in found.summary()
+    measured = selfwire.evaluate("hera", SUMS, grade, model=noise, limit=2)
+    assert any("structured requests had no valid reply" in notice for notice in measured.notices)
+
+
 def test_a_run_of_the_same_name_goes_on_without_paying_twice() -> None:
     asked = {"grader": grade, "name": "sums", "run_name": "twice", **SMALL}
     with pytest.raises(selfwire.errors.BudgetError):

@@ -105,14 +105,19 @@ def list_spend_by_model(journal: Journal) -> list[str]:
     """List the spend of each model of a run in a line, the dearest first, and add it to the result."""
     from selfwire.models.sync import run_sync  # nothing that only reads needs it
 
-    found: dict[str, list[Usage]] = {}
     parts = read_evolutions(Path(journal.name), JournalReader.spend_by_model)
-    for label, usage in chain.from_iterable(part.items() for part in (run_sync(journal.spend_by_model()), *parts)):
-        found.setdefault(label, []).append(usage)
-    sums = {label: sum_usages(usages) for label, usages in found.items()}
-    by_model = dict(sorted(sums.items(), key=lambda entry: -(entry[1].dollars or 0.0)))
+    by_model = sum_by_model([run_sync(journal.spend_by_model()), *parts])
     add_result(spend_by_model=by_model)
     return [f"{label}: {format_spend(usage)}" for label, usage in by_model.items()]
+
+
+def sum_by_model(parts: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
+    """Sum the spends of journals by model, the dearest first."""
+    found: dict[str, list[Usage]] = {}
+    for label, usage in chain.from_iterable(part.items() for part in parts):
+        found.setdefault(label, []).append(usage)
+    sums = {label: sum_usages(usages) for label, usages in found.items()}
+    return dict(sorted(sums.items(), key=lambda entry: -(entry[1].dollars or 0.0)))
 
 
 @contextmanager
@@ -133,7 +138,7 @@ def tell_of_finished_run(run: OpenRun) -> Iterator[None]:
 
 def print_summary(run: OpenRun, go_on: str, *, finished: bool) -> None:
     """Print the cost of a run, and how the user goes on unless it is finished."""
-    from selfwire.models.metered_chat import describe_unusable_replies  # nothing that only reads needs it
+    from selfwire.models.metered_chat import list_unusable_replies  # nothing that only reads needs it
     from selfwire.models.sync import run_sync
 
     inside = read_evolutions(Path(run.journal.name), JournalReader.count_unsettled)
@@ -143,9 +148,11 @@ def print_summary(run: OpenRun, go_on: str, *, finished: bool) -> None:
     if run.request.models.are_several:
         for line in list_spend_by_model(run.journal):
             out.print(f"    {line}")
-    if unusable := run_sync(describe_unusable_replies(run.journal)):
-        out.print(unusable)
-    add_result(run=run.journal.run, status="finished" if finished else "stopped", spend=run.spent)
+    unusable = run_sync(list_unusable_replies(run.journal))
+    for line in unusable:
+        out.print(line)
+    status = "finished" if finished else "stopped"
+    add_result(run=run.journal.run, status=status, spend=run.spent, unusable_replies=unusable)
     if not finished:
         add_result(resume=go_on.removeprefix("go on with: "))
         out.print(go_on)

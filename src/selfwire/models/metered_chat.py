@@ -272,16 +272,16 @@ async def count_objects(journal: Journal) -> ObjectCounts:
     return ObjectCounts.from_replies(replies, doubted=doubted, invalid=invalid)
 
 
-async def describe_unusable_replies(journal: Journal) -> str:
-    """How many structured requests had no valid reply, and what to do where most had none; "" if all had one."""
+async def list_unusable_replies(journal: Journal) -> tuple[str, ...]:
+    """List, in a line, how many structured requests had no valid reply, and what to do where most had none."""
     if not await count_invalid_replies(journal):
-        return ""
+        return ()
     counts = await count_objects(journal)
     total = sum(counts)
     told = f"{counts.invalid} of {format_count(total, 'structured request')} had no valid reply, also when asked again"
     if 2 * counts.invalid < total:
-        return told
-    return f"{told}: this model cannot serve as critic or judge; take another --model, or try --structured prompt"
+        return (told,)
+    return (f"{told}: this model cannot serve as critic or judge; take another --model, or try --structured prompt",)
 
 
 _log = logging.getLogger(__name__)

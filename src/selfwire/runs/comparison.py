@@ -20,6 +20,7 @@ from selfwire.evals.table import (
     list_columns,
 )
 from selfwire.graphs.method import find_method, parse_config
+from selfwire.models.metered_chat import list_unusable_replies
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import OpenEvaluation, fit_evaluation, start_or_resume
 from selfwire.runs.open import (
@@ -63,7 +64,7 @@ async def evaluate_team(team: Teamlike, tasks: TaskSets, options: CallOptions, c
             run=opened.run,
             folder=opened.folder,
             cost=opened.spent,
-            notices=opened.notices,
+            notices=(*opened.notices, *await list_unusable_replies(opened.journal)),
             table=build_results_table(opened, lines),
             name=name,
             rows=tuple([row async for row in opened.rows() if row.target in names]),
@@ -101,7 +102,7 @@ async def compare_teams(
             run=opened.run,
             folder=opened.folder,
             cost=opened.spent,
-            notices=opened.notices,
+            notices=(*opened.notices, *await list_unusable_replies(opened.journal)),
             table=build_results_table(opened, lines),
             systems={line.info.name: line for line in lines},
             against=choose_comparison(lines, opened.request.against).info.name,

@@ -61,7 +61,7 @@ from selfwire.graphs.rollouts import (
     stream_rollouts,
 )
 from selfwire.models.budget import Ledger, Prices
-from selfwire.models.metered_chat import MeteredModel
+from selfwire.models.metered_chat import MeteredModel, list_unusable_replies
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import (
     CallOptions,
@@ -687,7 +687,7 @@ async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: b
         run=run.run,
         folder=run.folder,
         cost=run.spent,
-        notices=run.notices,
+        notices=(*run.notices, *await list_unusable_replies(run.journal)),
         table=build_table(_choose_columns(systems), systems),
         name=run.config.name,
         team=Team.model_validate(await run.journal.get_body(final["incumbent"])),

@@ -27,7 +27,7 @@ from selfwire.extras.pages.pack import BODY, TRAILS, pack_runs
 from selfwire.extras.pages.page import render_page
 from selfwire.graphs.rollouts import keep_trajectories
 from selfwire.models.sync import run_sync
-from selfwire.runs.record import JOURNAL, SUMMARY
+from selfwire.runs.record import JOURNAL, SUMMARY, summarise_run
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import JournalReader
 from tests.extras.pages.samples import make_place, make_report, make_trail, make_version, restore_texts
@@ -226,6 +226,23 @@ def test_a_comparison_shows_differences_and_what_methods_noted(tmp_path: Path, m
     monkeypatch.setattr(JournalReader, "bodies", lambda journal, digests, read: {})
     result = call(tmp_path, "report", folder.name)
     assert (result.exit_code, "has no trajectory of task" in result.output) == (2, True)
+
+
+def test_a_comparison_counts_what_its_evolutions_have_spent(tmp_path: Path) -> None:
+    sizes = ("--tasks", "4", "--train", "20", "--gate-size", "20", "--gate", "mean", "--iterations", "1")
+    result = call(tmp_path, "compare", "single", "hiva", "--benchmark", "archive", *sizes)
+    assert result.exit_code == 0, result.output
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert call(tmp_path, "report", folder.name).exit_code == 0
+    spent = summarise_run(tmp_path, folder.name).spend
+    assert spent is not None
+    page = (folder / "report.html").read_text()
+    assert f"<dt>spent</dt><dd>{spent.calls:,} calls, {spent.tokens:,} tokens</dd>" in page
+    lines = page.partition('id="spend"')[2].partition("</section>")[0]
+    assert "train tasks" in lines
+    assert "gate tasks" in lines
+    tokens = re.findall(r'<td class="number">([\d,]+)</td><td class="number">[\d,]+</td>', lines)
+    assert sum(int(number.replace(",", "")) for number in tokens) == spent.tokens
 
 
 def test_what_a_team_has_learned_stands_in_the_page_of_its_run(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """Reads what the page of a run shows from the run's journal, its record and the saved teams."""
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 
-from selfwire.cli.output import format_spend
+from selfwire.cli.output import format_spend, sum_by_model
 from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import sum_decisions
 from selfwire.core.usage import Usage, sum_usages
@@ -41,6 +42,7 @@ from selfwire.runs.record import (
     get_run_folder,
     list_run_names,
     load_request,
+    read_evolutions,
 )
 from selfwire.runs.spec import STAMP, EvaluateSpec, EvolveSpec, RunSpec
 from selfwire.store.journal_file import JournalReader
@@ -90,22 +92,20 @@ def read_report(home: str | Path | None, run: str, *, snapshot: bool = False) ->
         command = summary.get("command")
         if command == "evolve":
             with open_library(home, create=False, snapshot=snapshot) as library:
-                return _read_evolution(library, journal, load_request(path, EvolveSpec), summary)
+                return _read_evolution(library, journal, path, summary)
         if command in ("eval", "compare"):
-            return _read_evaluation(journal, load_request(path, EvaluateSpec), summary)
+            return _read_evaluation(journal, path, summary)
         if command == "train":
-            return _read_training(journal, load_request(path, EvolveSpec), summary)
+            return _read_training(journal, path, summary)
     raise ConfigError(f"run {run!r} is of `selfwire {command}`; pages are of evolve, eval, compare and train")
 
 
-def _read_evolution(
-    library: Library, journal: JournalReader, request: EvolveSpec, summary: Mapping[str, object]
-) -> RunReport:
+def _read_evolution(library: Library, journal: JournalReader, path: Path, summary: Mapping[str, object]) -> RunReport:
+    request = load_request(path, EvolveSpec)
     saved = _load_versions(library, request.evolution.name, journal.run)
     places = read_places(journal, saved, request.method)
     versions = read_versions(saved, places)
     systems = read_systems(journal, places)
-    spend = _read_spend(journal)
     size = request.sizes
     return RunReport(
         run=journal.run,
@@ -115,7 +115,7 @@ def _read_evolution(
         ),
         standfirst=make_standfirst(versions, places),
         facts=(
-            *_list_facts(journal, request, summary, spend),
+            *_list_facts(journal, path, request, summary),
             ("tasks", f"{size.train} train, {size.gate} gate, {size.test} test"),
             ("gate", _describe_gate(request)),
             ("seed", str(request.evolution.seed)),
@@ -127,7 +127,7 @@ def _read_evolution(
         systems=systems,
         front=read_page_front(saved, places),
         places=places,
-        spend=spend,
+        spend=_sum_by_role([journal.spend_by_place()]),
     )
 
 
@@ -145,12 +145,13 @@ def _describe_gate(request: EvolveSpec) -> str:
     return settings.gate if settings.rule is None else f"{settings.gate}, {settings.objective}"
 
 
-def _read_evaluation(journal: JournalReader, request: EvaluateSpec, summary: Mapping[str, object]) -> RunReport:
+def _read_evaluation(journal: JournalReader, path: Path, summary: Mapping[str, object]) -> RunReport:
+    request = load_request(path, EvaluateSpec)
     names = [entry.name for entry in request.entries]
     against = request.against or names[0]
     places = read_systems_on_tasks(journal, request.split)
     lines = compare_systems(places, names, against)
-    spend = sum_spend(places)
+    judged = {place: usage for place, usage in journal.spend_by_place().items() if place[1] == JUDGE_NODE}
     cap = f"at most {request.calls_per_task} calls per task" if request.calls_per_task else "no cap of calls"
     paired = f"; differences are from {against}, paired by task" if len(lines) > 1 else ""
     return RunReport(
@@ -159,7 +160,7 @@ def _read_evaluation(journal: JournalReader, request: EvaluateSpec, summary: Map
         verdict=describe_comparison(lines, names, against, str(summary["status"])),
         standfirst=f"{request.tasks} {request.split} tasks, {cap}{paired}. Errors are counted apart.",
         facts=(
-            *_list_facts(journal, request, summary, spend),
+            *_list_facts(journal, path, request, summary),
             ("systems", ", ".join(names)),
             ("seed", str(request.seed)),
         ),
@@ -167,14 +168,14 @@ def _read_evaluation(journal: JournalReader, request: EvaluateSpec, summary: Map
         systems=lines,
         systems_title="The systems",
         places=places,
-        spend=spend,
+        spend=(*sum_spend(places), *_sum_by_role([judged, *read_evolutions(path, JournalReader.spend_by_place)])),
     )
 
 
-def _read_training(journal: JournalReader, request: EvolveSpec, summary: Mapping[str, object]) -> RunReport:
+def _read_training(journal: JournalReader, path: Path, summary: Mapping[str, object]) -> RunReport:
+    request = load_request(path, EvolveSpec)
     places = read_training_places(journal, request.method)
     systems = compare_ways(places)
-    spend = _read_spend(journal)
     learning = read_learning(journal, places)
     return RunReport(
         run=journal.run,
@@ -182,7 +183,7 @@ def _read_training(journal: JournalReader, request: EvolveSpec, summary: Mapping
         verdict=describe_training(request.method, systems, str(summary["status"])),
         standfirst=summarise_training(learning, systems),
         facts=(
-            *_list_facts(journal, request, summary, spend),
+            *_list_facts(journal, path, request, summary),
             ("tasks", f"{request.sizes.train} train, {request.sizes.test} test"),
             ("seed", str(request.evolution.seed)),
         ),
@@ -190,7 +191,7 @@ def _read_training(journal: JournalReader, request: EvolveSpec, summary: Mapping
         systems=systems,
         learning=learning,
         places=places,
-        spend=spend,
+        spend=_sum_by_role([journal.spend_by_place()]),
     )
 
 
@@ -210,10 +211,10 @@ def _compare_tests(places: tuple[Place, ...]) -> IntervalEstimate | None:
     return compare_places(sides["after"], sides["before"])
 
 
-def _read_spend(journal: JournalReader) -> tuple[SpendLine, ...]:
-    """The run's spend by role, in the order of a run's phases."""
+def _sum_by_role(parts: Iterable[Mapping[tuple[str, str], Usage]]) -> tuple[SpendLine, ...]:
+    """Sum spends by phase and node to a line for each role, in the order of a run's phases."""
     found: dict[tuple[str, str], list[Usage]] = {}
-    for (phase, node), usage in journal.spend_by_place().items():
+    for (phase, node), usage in chain.from_iterable(part.items() for part in parts):
         work = _AT_WORK["test"] if phase.startswith("test-") else _AT_WORK.get(phase, ("reflection", phase))
         role = ("judge", "grading") if node == JUDGE_NODE else work
         found.setdefault(role, []).append(usage)
@@ -227,18 +228,19 @@ def _read_spend(journal: JournalReader) -> tuple[SpendLine, ...]:
 
 
 def _list_facts(
-    journal: JournalReader, request: RunSpec, summary: Mapping[str, object], spend: tuple[SpendLine, ...]
+    journal: JournalReader, path: Path, request: RunSpec, summary: Mapping[str, object]
 ) -> tuple[tuple[str, str], ...]:
     """Facts that describe the run, by name."""
     models = request.models
     told = [models.agent] + [f"{role}: {name}" for role, name in models.roles.items() if name != models.agent]
     told += [f"{name}: {model}" for name, model in models.named.items()]
-    by_model = journal.spend_by_model() if models.are_several else {}
-    tokens = sum(line.tokens for line in spend)
+    spent = sum_usages([journal.spend(), *read_evolutions(path, JournalReader.spend)])
+    parts = [journal.spend_by_model(), *read_evolutions(path, JournalReader.spend_by_model)]
+    by_model = sum_by_model(parts) if models.are_several else {}
     return (
         ("benchmark", str(summary["benchmark"])),
         ("model", ", ".join(told)),
         ("status", str(summary["status"])),
-        ("spent", f"{format_count(sum(line.calls for line in spend), 'call')}, {format_count(tokens, 'token')}"),
+        ("spent", f"{format_count(spent.calls, 'call')}, {format_count(spent.tokens, 'token')}"),
         *((f"spent on {label}", format_spend(usage)) for label, usage in by_model.items()),
     )

@@ -113,17 +113,25 @@ class GraderCheck:
         """Count the answers of a task."""
         self._is_usable = self._is_usable or any(done.feedback is not None for done in found)
         errors = (done.error for done in found if done.answer is not None and done.error is not None)
-        self._errors += (error for error in errors if error.startswith(f"{GradingError.__name__}:"))
+        self._errors += filter(_is_of_grader, errors)
 
     @property
     def fault(self) -> UngradedError | None:
         """Why no more tasks should begin; None where they may."""
         if self._is_usable or len(self._errors) < self.most:
             return None
-        return UngradedError(
-            f"the grader has failed on all of the first {len(self._errors)} answers, the last time with: "
-            f"{self._errors[-1]}; mend it and resume the run: what models have answered is kept, and graded anew"
-        )
+        return _make_ungraded(f"all of the first {len(self._errors)} answers", self._errors[-1])
+
+
+def _is_of_grader(error: str) -> bool:
+    return error.startswith(f"{GradingError.__name__}:")
+
+
+def _make_ungraded(many: str, last: str) -> UngradedError:
+    return UngradedError(
+        f"the grader has failed on {many}, the last time with: {last}; mend it and resume the run: what models have "
+        "answered is kept, and graded anew"
+    )
 
 
 class TaskReservations:
@@ -286,7 +294,7 @@ async def collect_rollouts(
 
     Raises:
         BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
-        ModelError: too many ended as errors to learn from the rest.
+        ModelError, UngradedError: too many ended as errors to learn from the rest, or failed in the grader.
     """
     found: dict[str, Sequence[Trajectory]] = {task: [trajectory] for task, trajectory in earlier.items()}
 
@@ -542,6 +550,8 @@ def _refuse_too_many_errors(found: Sequence[Trajectory], rollout_context: Rollou
             f"{many} needed more calls than are set aside for each (--calls-per-task "
             f"{rollout_context.calls_per_task}); nothing was learned from them; a resumed run sets aside as many again"
         )
+    if all(map(_is_of_grader, errors)):
+        raise _make_ungraded(f"{len(errors)} of {len(found)} answers of phase {phase!r}", errors[-1])
     raise ModelError(
         f"{many} ended as errors, the first with: {errors[0]}; nothing was learned from them, resume "
         "the run when the cause is mended"

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt, SetModel
-from selfwire.core.errors import BudgetError, ModelError, TaskBudgetError
+from selfwire.core.errors import BudgetError, GradingError, ModelError, TaskBudgetError, UngradedError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
 from selfwire.core.team import Team
@@ -461,6 +461,17 @@ async def test_gate_tasks_are_fresh_until_they_are_used_up_and_test_is_opened_on
     phases = [phase for phase, _ in method.seen]
     assert phases.count("test") == 20
     assert phases[-20:] == ["test"] * 20
+
+
+async def test_a_grader_that_fails_on_a_whole_batch_is_named_as_the_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object, **__: object) -> Feedback:
+        raise GradingError("grader 'shop:grade' failed on task 'train0' (shop.py:2): KeyError('price')")
+
+    made = context(Scripted(skill=lambda number: number / 10), batch=4)
+    monkeypatch.setattr(type(made.environment), "grade", fail)
+    told = r"the grader has failed on 4 of 4 answers of phase 'rollout'.*shop\.py:2.*mend it and resume the run"
+    with pytest.raises(UngradedError, match=told):
+        await run_evolution(made, InMemorySaver())
 
 
 async def test_a_few_errors_are_left_out_and_many_stop_the_run_which_then_goes_on() -> None:

@@ -52,7 +52,7 @@ from selfwire.runs.evolution import (
 from selfwire.runs.open import choose_graph_method, find_kind, find_team, load_to_ask, to_team_reference
 from selfwire.runs.record import ResumeChanges, shorten_method, shorten_name
 from selfwire.runs.results import Evolution
-from selfwire.runs.spec import STAMP, EvolveSpec, Sizes
+from selfwire.runs.spec import STAMP, TRAIN_TASKS, EvolveSpec, Sizes
 from selfwire.runs.systems import switch_off
 from selfwire.store.library import format_home_option
 
@@ -275,7 +275,7 @@ def prune(
         baselines=False,
         **grading.fields,
     )
-    sizes = {"--train": None, "--gate-size": gate_size, "--test": test}
+    sizes = {TRAIN_TASKS: None, "--gate-size": gate_size, "--test": test}
     request = _fit_pruning(request, sizes, pruning.batch, pruning.checks)
     if dry_run:
         output.show_estimate(estimate_evolution(request, folder))
@@ -293,7 +293,7 @@ def _fit_pruning(request: EvolveSpec, sizes: Mapping[str, int | None], batch: in
             break
     if left < checks:
         typer.echo(f"there are tasks for {left} of {checks} checks (--checks)", err=True)
-    return options.tell((fitted, note.replace("--train", "train tasks")))  # `prune` has no --train
+    return options.tell((fitted, note))
 
 
 def parse_request(

@@ -304,6 +304,8 @@ class WorkerOptions(FrozenModel):
 
 LEAST = 4
 """Least tasks of a split, unless the user gives its size."""
+TRAIN_TASKS = "train tasks"
+"""Name of the size of the train split where no option gives it, as in `prune`."""
 GivenSizes = Mapping[str, int | None]
 """Sizes by option; None for a size that the user does not give."""
 Deal = Callable[[Mapping[str, int]], object]
@@ -389,11 +391,11 @@ def _explain(given: GivenSizes, least: Mapping[str, int], deal: Deal) -> ConfigE
 
 
 def make_sizes(sizes: Mapping[str, int]) -> Sizes:
-    """Make the sizes of splits from sizes by option."""
-    return Sizes(train=sizes["--train"], gate=sizes.get("--gate-size", 0), test=sizes["--test"])
+    """Make the sizes of splits from sizes by option, that of train tasks first."""
+    return Sizes(train=next(iter(sizes.values())), gate=sizes.get("--gate-size", 0), test=sizes["--test"])
 
 
 def list_sizes(sizes: Sizes, given: GivenSizes) -> dict[str, int]:
     """List the sizes of splits by option, for the options in `given`."""
-    listed = {"--train": sizes.train, "--gate-size": sizes.gate, "--test": sizes.test}
+    listed = {"--train": sizes.train, TRAIN_TASKS: sizes.train, "--gate-size": sizes.gate, "--test": sizes.test}
     return {name: listed[name] for name in given}

@@ -37,7 +37,7 @@ class ApprovalQuestion(FrozenModel):
         kinds: of the edits, such as rewrite_prompt, which "always" approves from now on.
         rewirings: the edits with their reasons.
         diff: of the teams, as `TeamDiff` without what is equal.
-        prompts: of the changed team, which "edit" may replace.
+        prompts: of the changed team, which "edit" may replace; none of what is frozen.
         fault: why the last answer could not be used.
         answers: forms of an answer.
     """
@@ -141,6 +141,9 @@ def ask_person(
             answer = parse_answer(interrupt(question.model_dump(mode="json")))
             if answer.answer != "edit":
                 return answer, team, ()
+            if others := sorted(answer.prompts.keys() - question.prompts.keys()):
+                agents = ", ".join(question.prompts) or "no agent"
+                raise ConfigError(f"{others[0]!r} has no prompt that may be edited; {agents} has")
             return answer, *edit_by_hand(team, answer, check)
         except (ConfigError, ValueError) as error:
             question = question.replace(fault=str(error))

@@ -533,6 +533,7 @@ class EvolutionLoop:
         old = await self._load_gated(state, "incumbent")
         new = await self._load_gated(state, "pruned") or await self._load_gated(state, "candidate")
         changes = after.diff(before)
+        editable = self._choose_method(state).list_rewritable(after, self.config.freeze)
         return ApprovalQuestion(
             run=self.run,
             name=self.config.name,
@@ -544,7 +545,7 @@ class EvolutionLoop:
             kinds=tuple(kinds),
             rewirings=(await self.journal.get_body(state["evolved"]))["applied"],
             diff=changes.model_dump(mode="json", exclude_defaults=True, exclude={"memory"}),
-            prompts={agent.id: agent.prompt for agent in after.agents},
+            prompts={name: after.agents_by_id[name].prompt for name in editable},
         )
 
     async def _load_gated(self, state: EvolutionState, side: str) -> tuple[Trajectory, ...]:

@@ -490,6 +490,10 @@ class Method(Generic[Config]):
         """Fit parameters to held-out runs, by default none; agents and topology do not change."""
         return team
 
+    def list_rewritable(self, team: Team, frozen: Collection[str]) -> list[str]:
+        """List the agents whose prompts may be rewritten, where some parts of the team are frozen."""
+        return [agent.id for agent in team.agents if not {"prompts", f"agent:{agent.id}"} & {*frozen}]
+
     def keep_memory(self, kept: Team, rejected: Team) -> Team:
         """The kept team with what the rejected one learned and still holds; by default nothing of it."""
         return kept

@@ -564,6 +564,11 @@ class OwnGraph(Method[OwnGraphConfig]):
                 "evolved, and all are frozen; freeze fewer"
             )
 
+    def list_rewritable(self, team: Team, frozen: Collection[str]) -> list[str]:
+        """As `Method`, without the agent that stands for the graph and has no prompt."""
+        fixed = {AGENT, *(name for name, text in self.texts.items() if text.tool and "tools" in frozen)}
+        return [name for name in super().list_rewritable(team, frozen) if name not in fixed]
+
     def _choose_config(self, team: Team) -> OwnGraphConfig:
         """The config that was given, else the one that the team was evolved with."""
         asked = OwnGraphConfig.model_validate(team.memory.get(ASKED, {}))

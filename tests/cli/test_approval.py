@@ -15,7 +15,7 @@ import pytest
 
 import selfwire
 from selfwire.cli import options
-from selfwire.cli.approval import show_question
+from selfwire.cli.approval import ask, show_question
 from selfwire.cli.commands import INTERRUPTED, WRONG
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.evals.baselines import make_pair
@@ -69,6 +69,22 @@ def test_a_change_is_shown_with_its_gain_and_price_and_kept_once_it_is_approved(
 
 
 @pytest.mark.usefixtures("terminal")
+def test_prompts_that_cannot_be_edited_are_not_offered(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = evolve(home, typed="e\nfor the tone\ngraph\na\n")
+    assert "agent (decide, read)" in asked.output
+    assert "there is no agent 'graph'; agents are decide, read" in asked.stderr
+    typed, shown = ["a", "e"], list[str]()
+
+    def type_next(text: str, **_: object) -> str:
+        shown.append(text)
+        return typed.pop()
+
+    monkeypatch.setattr("typer.prompt", type_next)
+    assert ask(ApprovalQuestion(run="r", name="desk", iteration=1, why="better"))["answer"] == "approve"
+    assert shown == ["(a)pprove, (r)eject, or always approve "] * 2
+
+
+@pytest.mark.usefixtures("terminal")
 def test_a_rejected_change_is_not_kept(home: Path, shop: Shop) -> None:
     evolve(home, "--iterations", "1", typed="r\ntoo short\n" * 2)
     shop.rewrites = [GOOD]
@@ -89,7 +105,7 @@ def test_a_prompt_is_changed_by_hand_in_an_editor_or_by_a_file(
     missing, edited = "e\n\nnobody\ne\n\n\nmissing.md\n", "e\nfriendlier\n\n\n"
     done = evolve(home, "--iterations", "1", typed=missing + edited)
     said = " ".join(done.stderr.split())
-    assert "there is no agent 'nobody'; agents are decide, graph, read" in said
+    assert "there is no agent 'nobody'; agents are decide, read" in said
     assert "that cannot be used: file missing.md cannot be read: No such file or directory; give another" in said
     assert selfwire.load("desk", home=home).agents_by_id["decide"].prompt == MINE
     assert "changed by hand by ada (friendlier), and not measured since; before that: a gain" in get_history(home)

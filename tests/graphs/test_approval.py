@@ -103,16 +103,17 @@ async def test_an_answer_that_cannot_be_used_is_asked_for_again() -> None:
         7,
     ]
     asked, _ = await talk(made, [*wrong, {"answer": "edit", "prompts": {"a": "7"}}])
+    assert {tuple(question.prompts) for question in asked} == {("a",)}
     assert [question.fault for question in asked] == [
         "",
         "answer 'maybe': answer: Input should be 'approve', 'edit', 'reject' or 'always'; "
         "give approve, edit, reject, always",
         "answer 'edit': prompts are given with edit, and only with it",
         "answer 'approve': prompts are given with edit, and only with it",
-        "RewritePrompt(c, 7): there is no agent 'c'; agents are a, b",
+        "'c' has no prompt that may be edited; a has",
         'RewritePrompt(a, ""): the new prompt is blank; give the agent a prompt',
         "the prompt of 'a' is as it was; approve it, or give another one",
-        "this changes what is frozen, which is agent:b",
+        "'b' has no prompt that may be edited; a has",
         asked[8].fault,
         asked[9].fault,
     ]

@@ -65,14 +65,15 @@ def ask(question: ApprovalQuestion, refused: Mapping[str, Any] | None = None) ->
     """
     if question.fault:
         typer.echo(f"that cannot be used: {mask_controls(question.fault)}", err=True)
-    kinds = ", ".join(question.kinds)
+    words = {letter: word for letter, word in WORDS.items() if word != "edit" or question.prompts}
+    ways = ", ".join(f"({word[0]}){word[1:]}" for word in words.values())
     written = refused if refused and question.fault else {}
     why, drafts = written.get("why", ""), written.get("prompts", {})
     while True:
-        typed = typer.prompt(f"(a)pprove, (e)dit, (r)eject, or always approve {kinds}", err=True).strip().lower()
-        answer = WORDS.get(typed, typed.partition(" ")[0])
-        if answer not in (*WORDS.values(), "always"):
-            typer.echo("type a, e, r or always", err=True)
+        typed = typer.prompt(f"{ways}, or always approve {', '.join(question.kinds)}", err=True).strip().lower()
+        answer = words.get(typed, typed.partition(" ")[0])
+        if answer not in (*words.values(), "always"):
+            typer.echo(f"type {', '.join(words)} or always", err=True)
             continue
         given: dict[str, Any] = {"answer": answer, "by": _get_user()}
         if answer in ("reject", "edit"):

@@ -678,8 +678,8 @@ def _import_grader(name: str, module: str, function: str) -> Grader:
         raise
     except _IMPORT_FAULTS as error:
         raise ConfigError(
-            f"grader {name!r} cannot be imported: {format_error(error)}; named ones are {', '.join(NAMED)}, "
-            f"judge; name your own as {OWN}"
+            f"grader {name!r} cannot be imported: {format_error(error)}{format_place(error)}; named ones are "
+            f"{', '.join(NAMED)}, judge; name your own as {OWN}"
         ) from error
     return require_grader(name, grader)
 

@@ -9,9 +9,16 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from selfwire.core.errors import UNKNOWN, ConfigError, format_validation_error
+from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
-from selfwire.core.values import FrozenJson, FrozenModel, describe_half_character, iterate_texts
+from selfwire.core.values import (
+    UNKNOWN,
+    FrozenJson,
+    FrozenModel,
+    describe_half_character,
+    format_validation_error,
+    iterate_texts,
+)
 from selfwire.evals.readers import (
     MOST_ROWS,
     PREFIX,

@@ -113,7 +113,7 @@ class EvolutionConfig(FrozenModel):
     anyway: bool = False
     pruning: PruningConfig | None = None
     patience: int = Field(default=3, ge=0)
-    concurrency: int = Field(default=8, ge=1)
+    concurrency: int = Field(default=8, ge=1, le=10_000)
     seed: int = Field(default=0, ge=0)
     calls_per_task: int = Field(default=60, ge=1)
     keep_errors_below: float = Field(default=0.5, gt=0, le=1)

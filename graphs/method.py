@@ -14,13 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import Prompts
 from selfwire.core.edits import RefusedRewiring, Rewiring
-from selfwire.core.errors import (
-    UNKNOWN,
-    ConfigError,
-    TaskBudgetError,
-    format_error,
-    format_validation_error,
-)
+from selfwire.core.errors import ConfigError, TaskBudgetError, format_error
 from selfwire.core.plugins import (
     CONTESTANTS,
     GIVEN,
@@ -40,7 +34,15 @@ from selfwire.core.text import suggest_name
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, is_id, to_plain_json
+from selfwire.core.values import (
+    UNKNOWN,
+    FrozenJson,
+    FrozenMap,
+    FrozenModel,
+    format_validation_error,
+    is_id,
+    to_plain_json,
+)
 from selfwire.evolvers.figures import Panel, Picture
 from selfwire.evolvers.gate import Gate
 from selfwire.evolvers.trajectory_text import gather_all

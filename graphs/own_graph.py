@@ -565,7 +565,7 @@ class OwnGraph(Method[OwnGraphConfig]):
             )
 
     def list_rewritable(self, team: Team, frozen: Collection[str]) -> list[str]:
-        """As `Method`, without the agent that stands for the graph and has no prompt."""
+        """List the agents as `Method` does, without the one that stands for the graph and has no prompt."""
         fixed = {AGENT, *(name for name, text in self.texts.items() if text.tool and "tools" in frozen)}
         return [name for name in super().list_rewritable(team, frozen) if name not in fixed]
 

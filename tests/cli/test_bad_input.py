@@ -325,7 +325,11 @@ def test_a_request_that_contradicts_itself_is_not_told_as_a_whole(tmp_path: Path
         (TASKS, "exakt", "did you mean exact?"),
         (TASKS, "no_such_module_anywhere:grade", "grader 'no_such_module_anywhere:grade' cannot be imported"),
         (TASKS, "json:nothing", "grader 'json:nothing': json has no 'nothing'; it has dump, dumps"),
-        (TASKS, "broken_grader:grade", "cannot be imported: RuntimeError: half a module; named ones are exact, em"),
+        (
+            TASKS,
+            "broken_grader:grade",
+            "cannot be imported: RuntimeError: half a module (broken_grader.py:1); named ones are exact, em",
+        ),
         (TASKS, "nowhere_at_all:grade", "named ones are exact, em, f1, contains, numeric, judge"),
         (TASKS, "json:__name__", "not a function"),
     ],

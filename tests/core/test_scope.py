@@ -64,5 +64,5 @@ def test_draws_are_spread_evenly() -> None:
 
 
 def test_an_unknown_coordinate_is_refused() -> None:
-    with pytest.raises(ValueError, match="Extra inputs"):
+    with pytest.raises(ValueError, match="place: there is no such field"):
         HERE.at(place="x")

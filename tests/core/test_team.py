@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.team import Lineage, Team, diff_teams
 from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.trajectory import Message, Routing, Step, ToolUse, Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenModel, fingerprint, to_canonical_json
 from tests.core.generators import SOURCES, make_tool, random_rewiring, seed_team
 
@@ -220,7 +221,7 @@ def test_values_survive_json_and_are_frozen(value: FrozenModel) -> None:
     field = next(iter(type(value).model_fields))
     with pytest.raises(ValidationError, match="frozen"):
         setattr(value, field, getattr(value, field))
-    with pytest.raises(ValidationError, match="Extra inputs"):
+    with pytest.raises(ValidationError, match=r"Extra inputs|there is no such field"):
         type(value).model_validate({**value.model_dump(), "colour": "red"})
 
 
@@ -341,3 +342,23 @@ def test_a_record_gives_latency_and_success_rate() -> None:
     assert (ToolRecord().latency, ToolRecord().success_rate) == (None, None)
     with pytest.raises(ValueError, match="2 failures are more than 1 calls"):
         ToolRecord(calls=1, failures=2)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Task(), "Task: id: Field required; input: Field required; its fields are id, input, kind, reference"),  # type: ignore[call-arg]
+        (lambda: Agent(id="a b", prompt="x"), "Agent: id: it must have up to 64 letters, digits, _ and -, and begin"),
+        (lambda: Agent(id="a", promt="x"), "promt: there is no such field; its fields are id, "),  # type: ignore[call-arg]
+        (lambda: Agent(id="a", prompt="x", tools="t"), "tools: Input should be a list or a tuple, not 't'"),
+        (lambda: Budget(calls=-1), "Budget: calls: Input should be greater than or equal to 0, not -1"),
+        (lambda: Team(method="hiva", agents=["a"], topology=None), "agents.0: Input should be a valid dictionary or"),
+        (lambda: SEED.replace(agnts=()), "Team: agnts: there is no such field; its fields are method, agents,"),
+    ],
+)
+def test_a_wrong_value_names_its_fields_in_a_sentence(make: Callable[[], object], told: str) -> None:
+    with pytest.raises(ValueError) as error:
+        make()
+    assert told in str(error.value)
+    assert "pydantic" not in str(error.value)
+    assert "\n" not in str(error.value)

@@ -201,6 +201,10 @@ def _exits(task: Task, answer: str) -> float:
     raise SystemExit(3)
 
 
+def _stops(task: Task, answer: str) -> float:
+    raise StopIteration
+
+
 def _times_out(task: Task, answer: str) -> float:
     raise TimeoutError("its own server")
 
@@ -211,6 +215,7 @@ def _times_out(task: Task, answer: str) -> float:
         (_raises, r"grader 'own' failed on task 't1' \(test_graders.py:\d+\): KeyError\('gold'\)"),
         (_raises_later, r"failed on task 't1' \(test_graders.py:\d+\): RuntimeError\('down'\)"),
         (_exits, r"failed on task 't1' \(test_graders.py:\d+\): RuntimeError\('SystemExit\(3\)'\)"),
+        (_stops, r"failed on task 't1' \(test_graders.py:\d+\): RuntimeError\('StopIteration\(\)'\)"),
         (_times_out, r"failed on task 't1' \(test_graders.py:\d+\): TimeoutError\('its own server'\)"),
         (lambda task, answer: math.nan, "returned nan for task 't1'"),
         (lambda task, answer: 1.5, "returned 1.5"),
@@ -263,3 +268,10 @@ async def test_our_own_words_for_a_score_are_no_leak() -> None:
     found = await load_grader("exact").grade(task("right"), "left", scope=SCOPE)
     assert found.score == 0
     assert found.text.startswith("The answer is not right. Measured by: ")
+
+
+def test_a_grader_whose_file_raises_is_told_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my graders.py").write_text("\n1 / 0\n")
+    with pytest.raises(ConfigError, match=r"ZeroDivisionError: division by zero \(my graders.py:2\)"):
+        load_grader("my graders.py:grade")

@@ -16,9 +16,9 @@ import typer
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, to_json
 
-from selfwire.core.errors import SelfwireError, format_validation_error
+from selfwire.core.errors import SelfwireError
 from selfwire.core.text import mask_secrets
-from selfwire.core.values import mask_controls, to_plain_json
+from selfwire.core.values import format_validation_error, mask_controls, to_plain_json
 
 OPTIONS: dict[str, dict[str, str]] = {
     "Models": {"agent": "--model", "meta": "--meta-model", "judge": "--judge-model"},
@@ -82,6 +82,8 @@ def _format_option_fault(option: str, found: ErrorDetails) -> str:
 def format_in_one_line(error: Exception) -> str:
     """Format an error in one line; a ValidationError as options and their faults."""
     said = str(error)
+    if isinstance(error, ValueError) and isinstance(error.__context__, ValidationError):
+        error = error.__context__  # which `FrozenModel` has made clear for Python
     if isinstance(error, ValidationError):
         said = "; ".join(_format_fault(error.title, found) for found in error.errors()[:3])
     return mask_controls(mask_secrets(" ".join(said.split()))) or type(error).__name__

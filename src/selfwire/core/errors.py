@@ -8,18 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from reprlib import Repr
 from sysconfig import get_path
 from traceback import walk_tb
 from typing import Any, Self
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from selfwire.core.text import mask_secrets
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage
-from selfwire.core.values import replace_surrogates
+from selfwire.core.values import format_fault, replace_surrogates
 
 
 class SelfwireError(RuntimeError):
@@ -172,26 +170,6 @@ def _list_own_lines(error: BaseException) -> list[tuple[str, int]]:
         if module.partition(".")[0] != "selfwire" and not is_library:
             lines.append((file, line))
     return lines
-
-
-UNKNOWN = "extra_forbidden"
-"""Pydantic's name for the error of a field that does not exist."""
-_VALUES = Repr()
-_VALUES.maxstring = _VALUES.maxother = 60
-
-
-def format_validation_error(details: ErrorDetails) -> str:
-    """Format an error of a ValidationError with field, reason and value, if the field is known and has one."""
-    has_value = details["loc"] and details["type"] not in ("missing", UNKNOWN)
-    return format_fault(details) + (f", not {_VALUES.repr(details['input'])}" if has_value else "")
-
-
-def format_fault(details: ErrorDetails, whole: str = "") -> str:
-    """Format an error of a ValidationError with field and reason; `whole` replaces the field if there is none."""
-    field = ".".join(map(str, details["loc"])) or whole
-    reason = details["msg"].removeprefix("Value error, ")  # pydantic's word before a message of ours
-    reason = "there is no such field" if details["type"] == UNKNOWN else reason
-    return f"{field}: {reason}" if field else reason
 
 
 def format_faults(error: ValidationError, whole: str = "", *, most: int | None = None) -> str:

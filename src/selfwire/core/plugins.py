@@ -161,7 +161,7 @@ GIVEN: dict[str, Any] = {}
 """Classes of methods that this process was given as values, by name; see `method.add_method`."""
 
 
-GRAPH_NAME = re.compile(r"(?!team:)(?P<module>[\w./\\-]+):(?P<name>[A-Za-z_][\w.]*)")
+GRAPH_NAME = re.compile(r"(?!team:)(?P<module>[\w./\\-]+|[\w ./\\-]+\.py):(?P<name>[A-Za-z_][\w.]*)")
 """A graph of the user's own by name: `my_app.graph:graph`, or `my_app/graph.py:graph` as langgraph.json has it."""
 GRAPHS: dict[str, Any] = {}
 """Graphs that this process was given as values, by the name that stands for them; see `own_graph.give_graph`."""

@@ -8,13 +8,14 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from reprlib import Repr
 from typing import Annotated, Any, NoReturn, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, StringConstraints, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from pydantic_core import ErrorDetails, from_json
 
-_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
-Id = Annotated[str, StringConstraints(pattern=_ID)]
+ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+Id = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 """A name of a node, agent or tool: letters, digits, `_` and `-` (LangGraph forbids `:` and `|`)."""
 
 
@@ -50,6 +51,19 @@ class FrozenModel(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    def __init__(self, /, **fields: Any) -> None:
+        """Make a value of its fields.
+
+        Raises:
+            ValueError: a field is missing or unknown, or a value does not validate.
+        """
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise _make_clear(error, type(self)) from None
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # values inside of values are made without it
+
     def replace(self, **changes: Any) -> Self:
         """Return a new, validated value with some fields changed.
 
@@ -57,12 +71,48 @@ class FrozenModel(BaseModel):
             ValueError: a field is unknown or a value does not validate.
         """
         fields = {name: getattr(self, name) for name in self.__pydantic_fields__}
-        replaced: Self = self.__pydantic_validator__.validate_python({**fields, **changes})
+        try:
+            replaced: Self = self.__pydantic_validator__.validate_python({**fields, **changes})
+        except ValidationError as error:
+            raise _make_clear(error, type(self)) from None
         return replaced
 
     def __eq__(self, other: object) -> bool:
         """Compare by content; the identical object needs no comparison."""
         return self is other or super().__eq__(other)
+
+
+UNKNOWN = "extra_forbidden"
+"""Pydantic's name for the error of a field that does not exist."""
+_REASONS = {UNKNOWN: "there is no such field", "tuple_type": "Input should be a list or a tuple"}
+"""Reasons by pydantic's name for the error, where its own words mislead."""
+_VALUES = Repr()
+_VALUES.maxstring = _VALUES.maxother = 60
+
+
+def format_validation_error(details: ErrorDetails) -> str:
+    """Format an error of a ValidationError with field, reason and value, if the field is known and has one."""
+    has_value = details["loc"] and details["type"] not in ("missing", UNKNOWN)
+    return format_fault(details) + (f", not {_VALUES.repr(details['input'])}" if has_value else "")
+
+
+def format_fault(details: ErrorDetails, whole: str = "") -> str:
+    """Format an error of a ValidationError with field and reason; `whole` replaces the field if there is none."""
+    field = ".".join(map(str, details["loc"])) or whole
+    reason = details["msg"].removeprefix("Value error, ")  # pydantic's word before a message of ours
+    reason = _REASONS.get(details["type"], reason)
+    if details.get("ctx", {}).get("pattern") == ID_PATTERN:
+        reason = "it must have up to 64 letters, digits, _ and -, and begin with a letter or digit"
+    return f"{field}: {reason}" if field else reason
+
+
+def _make_clear(error: ValidationError, kind: type[BaseModel]) -> ValueError:
+    """Make an error that names each wrong field and its value, and the fields that there are where one is not known."""
+    faults = error.errors()
+    told = "; ".join(map(format_validation_error, faults))
+    if {"missing", UNKNOWN} & {fault["type"] for fault in faults}:
+        told += f"; its fields are {', '.join(kind.model_fields)}"
+    return ValueError(f"{kind.__name__}: {told}" if faults[0]["loc"] else told)
 
 
 class FrozenMap(dict[str, Any]):
@@ -221,4 +271,4 @@ def fingerprint(value: Any) -> str:
 
 def is_id(value: object) -> bool:
     """Whether a value is a valid name of an agent, tool or saved team."""
-    return isinstance(value, str) and re.fullmatch(_ID, value) is not None
+    return isinstance(value, str) and re.fullmatch(ID_PATTERN, value) is not None

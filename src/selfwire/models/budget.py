@@ -17,10 +17,10 @@ from typing import NamedTuple, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from selfwire.core.errors import BudgetError, ConfigError, TaskBudgetError, format_validation_error
+from selfwire.core.errors import BudgetError, ConfigError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import GIVE_PRICE, ZERO_USAGE, Budget, Usage, UsageAccumulator
-from selfwire.core.values import FrozenModel, read_file_text
+from selfwire.core.values import FrozenModel, format_validation_error, read_file_text
 from selfwire.models.limits import Pool, ResourceAmount
 
 PER_TOKENS = 1_000_000

@@ -29,10 +29,10 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
-from selfwire.core.errors import UNKNOWN, ConfigError, format_error, format_faults
+from selfwire.core.errors import ConfigError, format_error, format_faults
 from selfwire.core.text import find_code_blocks, mask_keys
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenMap, fingerprint, replace_surrogates, to_plain_json
+from selfwire.core.values import UNKNOWN, FrozenMap, fingerprint, replace_surrogates, to_plain_json
 from selfwire.models.providers import get_status
 from selfwire.store.journal import Journal
 

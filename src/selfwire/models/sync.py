@@ -186,7 +186,8 @@ def is_at_work(thread: threading.Thread) -> bool:
 async def run_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a function in a daemon thread and wait for it; a cancelled caller leaves the thread running.
 
-    Errors pass through, except that an error that would end the process, such as SystemExit, becomes a RuntimeError.
+    Errors pass through, except that one that would end the process, such as SystemExit, or a loop, as StopIteration,
+    becomes a RuntimeError.
     """
     done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     context = contextvars.copy_context()
@@ -221,7 +222,7 @@ async def run_on_foreign_loop(
     Raises:
         CallTimeoutError: the call took too long. If it still blocks a shared loop, later calls get a new loop.
         LoopBlockedError: another call blocked the loop, so that the duration of this call is not known.
-        RuntimeError: the call raised an error that would end the process; other errors pass through.
+        RuntimeError: the call raised an error that would end the process or a loop; other errors pass through.
     """
     done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     tasks: list[asyncio.Task[None]] = []
@@ -322,7 +323,7 @@ class _Delivery:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if error is not None:
-            if not isinstance(error, Exception):  # such as a SystemExit
+            if not isinstance(error, Exception) or isinstance(error, StopIteration):  # such as a SystemExit
                 error = RuntimeError(repr(error)).with_traceback(error.__traceback__)
             fault = error
             self.call_on_loop(lambda: self._done.set_exception(fault))

@@ -257,7 +257,7 @@ class EvaluateSpec(RunSpec):
     split: Literal["train", "gate", "test"] = "test"
     tasks: int = Field(default=100, ge=1)
     seed: int = Field(default=0, ge=0)
-    concurrency: int = Field(default=8, ge=1)
+    concurrency: int = Field(default=8, ge=1, le=10_000)
     calls_per_task: int | None = Field(default=None, ge=1)
     grading_timeout: float = Field(default=60.0, gt=0)
     evolving: PreEvolutionSpec | None = None

@@ -438,7 +438,7 @@ class Library:
             raise LibraryError(f"the body of {version.ref} is missing from library {self.where}")
         try:
             team = Team(**item.value["workflow"], lineage=version.lineage)
-        except (ValidationError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise LibraryError(f"the body of {version.ref} in library {self.where} is corrupt: {error}") from None
         if team.fingerprint != version.fingerprint:
             raise LibraryError(f"the body of {version.ref} in library {self.where} has been changed")

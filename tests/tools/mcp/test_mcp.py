@@ -332,7 +332,7 @@ def test_an_agent_reads_what_a_server_says_and_the_run_goes_on(tmp_path: Path, m
             '{"mcpServers": {"a": {"command": "x", "env": {"K": 4711}}}}',
             "server 'a': env.K: Input should be a valid str",
         ),
-        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "server 'a': args: Input should be a valid tuple"),
+        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "server 'a': args: Input should be a list or a tuple"),
         (
             '{"mcpServers": {"a": {"command": "x", "headers": {"K": "4711"}}}}',
             "server 'a': headers and other transports",

@@ -56,7 +56,7 @@ class Study(RunSpec):
     iterations: int = Field(default=10, ge=1)
     batch: int = Field(default=10, ge=1)
     gate_tasks: int = Field(default=20, ge=1)
-    concurrency: int = Field(default=8, ge=1)
+    concurrency: int = Field(default=8, ge=1, le=10_000)
 
     @property
     def known(self) -> Mapping[str, Variant]:

@@ -109,7 +109,7 @@ async def test_a_team_that_answers_all_questions_is_not_edited() -> None:
     chat = Chat(lambda request: edit("REWRITE_PROMPT", prompt="Guess."))
     asked = [Question(id=f"q{number}", input="What is added?") for number in range(3)]
     method, scope = Aflow(), Scope(run="r")
-    ctx = method.make_ctx(chat, {}, HashingEmbedder(), at=scope, grade_run=grade)  # type: ignore[arg-type]
+    ctx = method.make_ctx(chat, {}, HashingEmbedder(), scope=scope, grade_run=grade)  # type: ignore[arg-type]
     runs = [await grade(await method.answer(method.seed(), question, ctx), scope) for question in asked]
     found = await method.propose(method.seed(), runs, ctx)
     assert (found.applied, found.notes["teams"], chat.requests) == ((), 1, [])

@@ -73,7 +73,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     tasks = load_benchmark("archive", seed=0, size=60).splits(0, train=40, gate=0, test=1).train
     found = {name: home / f"{name}.html" for name in TITLES}
     for name in ("tacomas", "dytopo", "evomas"):
-        call(home, "run", name, tasks[15].input, "--benchmark", "archive", "--report", str(found[name]))
+        call(home, "run", name, tasks[9].input, "--benchmark", "archive", "--report", str(found[name]))
     for name in ("hera", "hiva"):
         call(home, "evolve", name, "--benchmark", "archive", "--name", f"{name}-team", "--iterations", "1", *SIZES)
         call(home, "report", f"{name}-team", "-o", str(found[name]))

@@ -14,8 +14,8 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.graph import START, StateGraph
-from pydantic import BaseModel, Field
-from typing_extensions import TypedDict
+from pydantic import BaseModel, Field, ValidationError, field_validator
+from typing_extensions import NamedTuple, TypedDict
 
 llm = ChatOpenAI(model="gpt-4o")
 
@@ -32,14 +32,18 @@ def node(state: State):
     return {{"answer": llm.invoke({asked}).text}}
 
 
-graph = StateGraph(State).add_node("node", node).add_edge(START, "node").compile()
+graph = {graph}.add_node("node", node).add_edge(START, "node").compile()
 """
 TEXT = "Be kind to all."
 
 
 def read(folder: Path, asked: str, before: str) -> tuple[Inventory, int]:
     """Read a program whose node asks a model an expression; also the line of the text."""
-    source = APP.format(asked=asked.replace("TEXT", repr(TEXT)), before=before.replace("TEXT", repr(TEXT)))
+    source = APP.format(
+        asked=asked.replace("TEXT", repr(TEXT)),
+        before=before.replace("TEXT", repr(TEXT)),
+        graph="FIRST" if "FIRST" in before else "StateGraph(State)",
+    )
     (folder / "app.py").write_text(source)
     lines = [number for number, line in enumerate(source.splitlines(), 1) if TEXT in line]
     return read_program("app:graph"), lines[0] if lines else 0
@@ -82,6 +86,13 @@ def read(folder: Path, asked: str, before: str) -> tuple[Inventory, int]:
          "def say(state, text):\n    return text"),
         ("check(state)", "def fail():\n    raise ValueError(TEXT)\n\ndef check(state):\n    try:\n        fail()\n"
          "    except ValueError as error:\n        return f'Mend this: {error}'"),
+        ("check(state)", "def fail():\n    raise ValueError(TEXT)\n\ndef check(state):\n    try:\n        fail()\n"
+         "    except (KeyError, ValueError) as error:\n        return f'Mend this: {error}'"),
+        ("check(state)", "class Deed:\n    def __init__(self):\n        raise ValueError(TEXT)\n\ndef check(state):\n"
+         "    try:\n        Deed()\n    except ValueError as error:\n        return f'Mend this: {error}'"),
+        ("check(state)", "class Deed(BaseModel):\n    name: str\n\n    @field_validator('name')\n"
+         "    def look(cls, name):\n        raise ValueError(TEXT)\n\ndef check(state):\n    try:\n"
+         "        Deed.model_validate(state)\n    except ValidationError as error:\n        return f'Mend: {error}'"),
         ("state['question']", "class Look(BaseModel):\n    'Look.'\n    text: str = Field(examples=[TEXT])\n\n"
          "llm = llm.with_structured_output(Look)"),
         ("state['question']", "tools = llm.bind_tools([tool('look', description=TEXT)(lambda text: text)])\n"
@@ -117,6 +128,16 @@ def test_a_text_that_no_rule_follows_is_named_with_its_line(
         ("f\"So: {open('some file.txt').read()}\"", ""),
         ("[HumanMessage(state['question'], name='the user', additional_kwargs={'a': 'b c'})]", ""),
         ("f\"Now: {datetime.now().strftime('day of %B')}\"", "from datetime import datetime"),
+        ("f\"{len(ROWS)} {ROWS.index('the second')}\"", "ROWS = ['the first', 'the second']"),
+        ("f\"{len(BASE)} {BASE.find(state['question'])}\"", "class Base:\n    def __init__(self, path):\n"
+         "        self.path = path\n    def __repr__(self):\n        return f'Base at {self.path}'\n"
+         "    def __len__(self):\n        return 3\n    def find(self, text):\n        return text\n\n"
+         "BASE = Base('a path of files')"),
+        ("f\"{state['question'].count('two words')} {state['question'].startswith('dear sir')}\"", ""),
+        ("max(state['question'], key=lambda word: KEYS.get(word))", "KEYS = {'a': 'first of all'}"),
+        ("check(state['question'])", "def start(count):\n    if count:\n        raise ValueError('too many here')\n\n"
+         "start(2)\ndef check(text):\n    start(3)\n    try:\n        return str(int(text))\n"
+         "    except ValueError as error:\n        return f'{error}'"),
         ("check(state['question'])", "def check(text):\n    print('all is well')\n    if not text:\n"
          "        raise ValueError('nothing at all')\n    return text"),
     ],
@@ -126,3 +147,17 @@ def test_what_only_names_a_thing_or_is_asked_of_others_is_no_text(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert read(tmp_path, asked, before)[0].opaque == ()
+
+
+@pytest.mark.parametrize("asked", ["state['question'].tell()", "state['question'].text", "say(state)"])
+def test_a_text_of_an_object_that_is_kept_in_the_state_is_named_with_its_line(
+    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rule = "class Rule(NamedTuple):\n    text: str\n\n    def tell(self):\n        return self.text.title()\n\n"
+    given = (
+        "def start(state: State):\n    return {'question': Rule(TEXT)}\n\nFIRST = StateGraph(State).add_node(start)\n"
+    )
+    say = "def say(state: State):\n    rule = state['question']\n    return rule.tell()"
+    found, line = read(tmp_path, asked, rule + given + say)
+    assert [f"how the text at app.py:{line} " in thing.reason for thing in found.opaque] == [True]

@@ -1,6 +1,7 @@
 """Texts that an expression holds, whatever is done with them: those that no rule of `texts` leads to are opaque."""
 
 import ast
+import builtins
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Any
 
 from selfwire.extras.adopt.names import Argument, BoundMethod, Element, Instance, Outside, Surroundings, Traced
 from selfwire.extras.adopt.source import Program
-from selfwire.extras.adopt.syntax import CUTTING, Function, get_last_name, list_decorators, show_path
+from selfwire.extras.adopt.syntax import CUTTING, Function, get_last_name, is_text, list_decorators, show_path
 from selfwire.extras.adopt.texts import TextFinder, count_characters, get_outside_maker, shorten_source
 
 HOLDING = frozenset(
@@ -17,12 +18,16 @@ HOLDING = frozenset(
     "list operator pprint random re str string textwrap types typing".split()
 )
 """Modules and classes whose functions return what they are given, in another form."""
-DEVICES = frozenset(("open", "input", "print", "__import__"))
+DEVICES = frozenset(
+    "open input print __import__ len bool int float any all hash id isinstance issubclass hasattr callable".split()
+)
 """Functions of Python whose result has nothing of what they are given."""
+COUNTING = ("index", "rindex", "find", "rfind", "count", "startswith", "endswith")
+"""Methods of texts and lists that give a number, a truth or a place."""
 MARKED = ("replace", "removeprefix", "removesuffix", "get", "pop", *CUTTING)
 """Methods whose first argument is a mark or a key."""
-NAMING = ("id", "name", "additional_kwargs", "response_metadata")
-"""Keywords of messages whose values are not sent as text."""
+NAMING = ("id", "name", "additional_kwargs", "response_metadata", "key")
+"""Keywords whose values are no part of what a call returns: names of messages, and what sorts."""
 SHOWN = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Dict, ast.List, ast.Tuple, ast.ClassDef, Instance)
 """Expressions whose methods may return what they are made of or given."""
 SEVERAL = re.compile(r"[^\W\d_]{2}\W*\s\W*[^\W\d_]{2}")
@@ -44,19 +49,20 @@ def note_held(texts: TextFinder) -> None:
         for found in texts.program.trace(*owner[:2]):
             added.setdefault(found.node, []).append(value)
     for left in texts.left.values():
-        lines = dict[str, Traced]()
+        lines = dict[tuple[str, int], Traced]()
         for text in list_held(texts, left, added):
             path, line = text.at.file.path, text.node.lineno
             spans = known.setdefault((path, line), [])
             column = count_characters(text.at.file.lines, line, text.node.col_offset)
             if not any(first <= column < last for first, last in spans):
                 spans.append((column, column + 1))
-                lines.setdefault(f"{show_path(path)}:{line}", text)
+                lines.setdefault((show_path(path), line), text)
         if lines:
             shown = left if hasattr(left.node, "lineno") else next(iter(lines.values()))
             way = f"reaches a model is not followed: {shorten_source(shown.node)}"
             way_out = "hand it over as it is, or by +, an f-string, join or format"
-            texts.note(*shown[:2], f"how the text at {', '.join(lines)} {way}", way_out)
+            where = ", ".join(f"{file}:{line}" for file, line in sorted(lines))
+            texts.note(*shown[:2], f"how the text at {where} {way}", way_out)
 
 
 def list_held(texts: TextFinder, left: Traced, added: Mapping[Any, Sequence[Traced]]) -> Iterator[Traced]:
@@ -94,12 +100,25 @@ def open_whole(texts: TextFinder, node: Any, at: Surroundings) -> list[Traced]:
         return [Traced(node.source, at)]
     if not isinstance(node, ast.expr):
         return []
+    if isinstance(node, ast.Attribute) and (members := [*list_members(texts, node, at)]):
+        return members
     known, parts = program.trace(node, at), list[ast.expr]()
     bound = program.look_up(node.id, at) if isinstance(node, ast.Name) else ()
     loops = [found for found in bound if isinstance(found.node, Element)]
     if not known or any(found.node is node or isinstance(found.node, Outside) for found in known):
         parts = list_taken_in(texts, node, at) if isinstance(node, ast.Call) else list_within(node)
     return [*known, *loops, *list_raised(program, node), *(Traced(part, at) for part in parts)]
+
+
+def list_members(texts: TextFinder, node: ast.Attribute, at: Surroundings) -> Iterator[Traced]:
+    """List what an attribute may be of an object that is kept in the state, a method of it too."""
+    for base in (Traced(node.value, at), *texts.program.trace(node.value, at)):
+        field = getattr(base.node, "slice", None) if isinstance(base.node, ast.Subscript) else None
+        name = field.value if is_text(field) else getattr(base.node, "attr", None)
+        if name in texts.writes and texts.is_state(base.node.value, base.at):
+            for written in texts.writes[name]:
+                for made in texts.program.trace(*written[:2]):
+                    yield from texts.program.get_member(made, node.attr)
 
 
 def list_taken_in(texts: TextFinder, call: ast.Call, at: Surroundings) -> list[ast.expr]:
@@ -109,9 +128,12 @@ def list_taken_in(texts: TextFinder, call: ast.Call, at: Surroundings) -> list[a
     packages = {maker.partition(".")[0] for maker in makers if "." in maker}
     if packages - HOLDING or makers & DEVICES or texts.is_reply(call, at):
         return []
+    if isinstance(call.func, ast.Attribute) and name in COUNTING and not makers:
+        return []
     if not makers and isinstance(call.func, ast.Attribute) and not hasattr(str, name):
-        if not any(isinstance(found.node, SHOWN) for found in texts.program.trace(call.func.value, at)):
-            return []
+        owners = texts.program.trace(call.func.value, at)
+        if not any(isinstance(found.node, SHOWN) for found in owners):
+            return [call.func] if any(list_members(texts, call.func, at)) else []
     is_marked = f"re.{name}" in makers or (name in MARKED and "re" not in packages)
     return [call.func, *list_given(call)[is_marked:]]
 
@@ -133,11 +155,32 @@ def list_within(node: ast.expr) -> list[ast.expr]:
 
 def list_raised(program: Program, node: ast.expr) -> Iterator[Traced]:
     """List what the program passes to the errors for which a name after `except` stands."""
-    around = program.parents.get(node) if isinstance(node, ast.Name) else None
-    while around is not None and getattr(around, "name", None) != node.id:  # type: ignore[attr-defined]
-        around = program.parents.get(around)
-    if isinstance(around, ast.ExceptHandler) and around.type is not None:
-        kinds = around.type.elts if isinstance(around.type, ast.Tuple) else [around.type]
-        for call in (call for kind in kinds for call in program.calls.get(get_last_name(kind), ())):
-            if program.is_live(call) or list_decorators(call.at.owner):  # as a validator has
+    handler = program.parents.get(node) if isinstance(node, ast.Name) else None
+    while handler is not None and getattr(handler, "name", None) != node.id:  # type: ignore[attr-defined]
+        handler = program.parents.get(handler)
+    if not isinstance(handler, ast.ExceptHandler) or handler.type is None:
+        return
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    for name in map(get_last_name, kinds):
+        is_own = not hasattr(builtins, name)  # others of its name may have nothing to do with this `try`
+        for call in program.calls.get("ValueError" if name == "ValidationError" else name, ()):
+            is_decorated = bool(list_decorators(call.at.owner))  # as a validator or a tool is
+            if is_decorated or (program.is_live(call) and (is_own or is_called(program, call, handler))):
                 yield from (Traced(part, call.at) for part in list_given(call.node))
+
+
+def is_called(program: Program, call: Traced, handler: ast.ExceptHandler) -> bool:
+    """Whether a call is in the `try` of a handler, or in a function that is called there by name or calls such."""
+    body, pending, seen = program.parents[handler].body, [call], set[Any]()
+    while pending:
+        found = pending.pop()
+        around: Any = found.node
+        while around is not None and around not in body:
+            around = program.parents.get(around)
+        if around is not None:
+            return True
+        for owner in (found.at.owner, getattr(found.at.outer, "owner", None)):  # of a method its class too
+            if isinstance(owner, Function | ast.ClassDef) and owner not in seen:
+                seen.add(owner)
+                pending += program.calls.get(getattr(owner, "name", ""), ())
+    return False

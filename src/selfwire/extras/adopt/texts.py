@@ -388,7 +388,7 @@ class TextFinder:
         """Follow `state["field"]["key"]`, or `state.field["key"]`, to the items that nodes write into the field."""
         name = getattr(getattr(owner, "slice", None), "value", getattr(owner, "attr", ""))
         inner = getattr(owner, "value", None)
-        if name in self.writes and isinstance(inner, ast.expr) and self._is_state(inner, at):
+        if name in self.writes and isinstance(inner, ast.expr) and self.is_state(inner, at):
             self._note_read(name, key, reach)
 
     def _note_read(self, name: str, key: str | None, reach: Reach) -> None:
@@ -427,7 +427,7 @@ class TextFinder:
                 pending += [inner for inner in self._read_written_item(item).items if inner not in found]
         return [*reversed(ended)]
 
-    def _is_state(self, node: ast.expr, at: Surroundings) -> bool:
+    def is_state(self, node: ast.expr, at: Surroundings) -> bool:
         """Whether an expression may be what a node, a router or a tool is given."""
         for base in self.program.trace(node, at):
             if isinstance(base.node, Argument) and (function := base.node.function) in self.entries:

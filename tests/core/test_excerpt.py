@@ -151,3 +151,16 @@ def test_an_answer_that_goes_on_where_an_earlier_one_ends_is_another_answer(more
     answer = "It opened in 1884 and was closed for repairs in 1917, as the third passage says of it.\nAnswer: 33"
     shown = mark_earlier((f"(as in {n})", text, [text]) for n, text in enumerate((answer, answer + more, answer), 1))
     assert shown == [answer, answer + more, "(as in 1)"]
+
+
+def test_a_full_stop_in_a_number_ends_no_text() -> None:
+    answer = "It opened in 1884 and was closed for repairs in 1917, as the third passage says. It has 3."
+    assert mark_repeats(f"{answer}5 miles.", answer, "(above)") == f"{answer}5 miles."
+    assert mark_repeats(f"{answer} Or 4.", answer, "(above)") == "(above) Or 4."
+
+
+def test_long_texts_are_marked_within_a_bounded_time() -> None:
+    texts = [f"{number} is the number. " * 5_000 for number in range(10)]
+    since = time.monotonic()
+    assert [mark_repeats(text, text, "(above)") for text in texts] == ["(above) "] * 10
+    assert time.monotonic() - since < 1

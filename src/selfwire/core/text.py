@@ -114,8 +114,9 @@ def mark_repeats(text: str, known: str, mark: str) -> str:
     """
     for piece in (known.strip(), *find_works(known)):
         if len(piece) >= REPEATED:
-            end = "" if piece.endswith((".", "!", "?")) else r"(?![^\n]*\w)"
-            text = re.sub(re.escape(piece) + end, lambda _: mark, text)
+            goes_on = re.compile(r"\w" if piece.endswith((".", "!", "?")) else r"[^\n]*\w")
+            first, *rest = text.split(piece)
+            text = first + "".join((piece if goes_on.match(after) else mark) + after for after in rest)
     return re.sub(rf"```[^\n`]*\n{re.escape(mark)}\n?```", lambda _: mark, text)
 
 

@@ -13,6 +13,7 @@ from selfwire.core.plugins import own_methods
 ASKED = {"question": "What am I?"}
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 FEW: dict[str, Any] = {"tacomas": {"rounds": 1}, "dytopo": {"rounds": 1}, "evomas": {"stages": 1}}
+EVOLVES = {"hiva": {"evolve": True}}
 INSIDE = {
     "hiva": ("forward", "aggregator"),
     "hera": ("rollout", "evidence_selector"),
@@ -42,6 +43,20 @@ def test_a_message_is_answered_as_a_question_is(method: str) -> None:
     assert (result["question"], result["answer"]) == (ASKED["question"], asked["answer"])
     assert texts(result) == [("human", ASKED["question"]), ("ai", asked["answer"])]
     assert texts(asked) == []
+
+
+@pytest.mark.parametrize("method", own_methods())
+def test_a_question_of_a_thread_begins_as_the_first_of_another_thread(method: str) -> None:
+    graph, few, first = compiled(method), FEW.get(method, {}), "init_graph" if method == "tacomas" else "begin"
+    graph.invoke(ASKED, THREAD, context={**few, **EVOLVES.get(method, {})})
+    then = {"question": "And who are you?"}
+    later, new = (
+        graph.invoke(then, {"configurable": {"thread_id": thread}}, context=few, interrupt_after=[first])
+        for thread in ("t", "new")
+    )
+    assert (later["usage"]["calls"], new["usage"]["calls"]) == (first == "init_graph",) * 2
+    kept = {"workflow", "ran", "router", "scope", "usage"}  # teams that are learned, the place, and seconds
+    assert {name: later[name] for name in later.keys() - kept} == {name: new[name] for name in new.keys() - kept}
 
 
 def test_a_thread_takes_messages_and_questions_by_turns() -> None:

@@ -105,6 +105,15 @@ async def test_an_edit_that_cannot_be_made_costs_a_call_and_changes_nothing(repl
     assert chat.requests[-1].count(said) == isinstance(reply, TeamEdit)  # once, however often it came
 
 
+async def test_a_model_that_makes_other_useless_edits_each_time_is_shown_the_newest_in_few_words() -> None:
+    chat = Chat(lambda request: edit("REMOVE_AGENT", f"nobody-{len(chat.requests)} " + "at all " * 1_000))
+    await evolve(chat, calls=20)
+    assert chat.requests[-1].count("refused: ") == 20
+    assert "nobody-1 " not in chat.requests[-1]
+    assert "nobody-79 " in chat.requests[-1]
+    assert len(chat.requests[-1]) < 15_000
+
+
 async def test_a_team_that_answers_all_questions_is_not_edited() -> None:
     chat = Chat(lambda request: edit("REWRITE_PROMPT", prompt="Guess."))
     asked = [Question(id=f"q{number}", input="What is added?") for number in range(3)]

@@ -130,6 +130,10 @@ def _remove_agent(team: Team, node: str) -> list[Edit]:
     return [*missing, RemoveNode(node), RemoveAgent(topology.agents[node])]
 
 
+REFUSED = 20
+"""Most refused edits of a team that a request shows, the newest."""
+
+
 def render_experience(tree: Sequence[SearchedTeam], parent: int, refused: Iterable[str] = ()) -> str:
     """The edits of a team that were tried, with how each changed its score, and those that were refused, with why."""
     tried = [
@@ -138,7 +142,7 @@ def render_experience(tree: Sequence[SearchedTeam], parent: int, refused: Iterab
         for child in tree
         if child.parent == parent
     ]
-    return "\n".join([*tried, *dict.fromkeys(refused)])
+    return "\n".join([*tried, *[*dict.fromkeys(refused)][-REFUSED:]])
 
 
 class AflowConfig(FrozenModel):
@@ -205,7 +209,7 @@ class Aflow(Method[AflowConfig]):
             found, cost = await self._expand(tree, chosen, refused[chosen], here)
             spent += cost
             if isinstance(found, str):
-                refused[chosen].append(found)
+                refused[chosen].append(shorten(found, 300))
             else:
                 tree.append(found)
         best = max(tree, key=lambda candidate: candidate.score)

@@ -83,7 +83,7 @@ async def test_a_task_is_characterised_without_chance_so_that_tasks_of_one_sort_
     model = Watched(TaskProfile=BLANK)
     await characterize_task(QUESTION, TEAM, meta_model(model), scope=Scope())
     assert temperatures == [0.0]
-    assert "If a known concept names just this sort, take it letter by letter" in model.shown("TaskProfile")[0]
+    assert "names exactly this sort, return it unchanged" in model.shown("TaskProfile")[0]
 
 
 async def test_a_profile_shows_the_concepts_that_are_known() -> None:

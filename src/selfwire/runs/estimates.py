@@ -211,10 +211,8 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
     runs, pruned = iterations * (batch * during.samples + during.gate_share * gate), 0.0
     if settings.pruning:  # half of its times, with proofs of half of the tasks
         models = 0 if "models" in settings.freeze else len(team.agents) * len(request.models.named)
-        there, times = (
-            [part.kind for part in list_parts(team, settings.freeze).values()],
-            settings.pruning.iterations / 2,
-        )
+        there = [part.kind for part in list_parts(team, settings.freeze).values()]
+        times = settings.pruning.iterations / 2
         sentences = there.count("sentence")
         parts = len(there) - sentences + models + iterations + min(sentences, settings.pruning.sentences)
         tasks = min(settings.pruning.batch, sizes.train)

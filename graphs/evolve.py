@@ -25,7 +25,7 @@ from langgraph.types import Command
 from pydantic import Field, field_validator, model_validator
 
 from selfwire.core.edits import Edit, RefusedRewiring, Rewiring, RewritePrompt, SetModel
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
@@ -880,12 +880,26 @@ class EvolutionLoop:
         return await self.journal.put_body(team.model_dump(mode="json"))
 
     async def load_team(self, body: str) -> Team:
-        """Load a team by the hash of its body in the journal."""
-        return await self.library.load_blobs(Team.model_validate(await self.journal.get_body(body)))
+        """Load a team by the hash of its body in the journal; raises JournalError if it is of another method."""
+        team = Team.model_validate(await self.journal.get_body(body))
+        return await self.library.load_blobs(refuse_other_code(team, self.method.name, self.run))
 
     async def _save(self, team: Team, step: int, facts: dict[str, Any]) -> None:
         facts = {"method": self.method.name, "seed": self.config.seed, **self.facts, **facts}
         await self.library.save(self.config.name, team, run=self.run, step=step, facts=facts)
+
+
+def refuse_other_code(team: Team, method: str, run: str) -> Team:
+    """Return a team from a run's files, unless it is of another method: the code of a graph would be imported.
+
+    Raises:
+        JournalError: it is.
+    """
+    if team.method != method:
+        raise JournalError(
+            f"run {run!r} of {method} holds a team of {team.method}, so its files have been changed; start a new run"
+        )
+    return team
 
 
 def compute_mean_score(trajectories: Sequence[Trajectory]) -> float | None:

@@ -23,7 +23,7 @@ from selfwire.core.plugins import import_user_module
 from selfwire.core.values import fingerprint
 from selfwire.evals.baselines import make_baseline
 from selfwire.models.sync import run_sync
-from selfwire.runs.record import CHANGEABLE, JOURNAL, get_version, list_run_names
+from selfwire.runs.record import CHANGEABLE, CHECKPOINTS, JOURNAL, get_version, list_run_names
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec
 from selfwire.store.library import Library, open_library
 from selfwire.store.trust import AGREED, CONFIG_HOME, KEY
@@ -727,6 +727,63 @@ def test_a_run_of_another_user_with_a_saved_graph_imports_nothing(home: Path, he
     forget_graph(here)
     told = call(home, "eval", "--resume", list_run_names(home)[-1], "--budget-calls", "50", code=WRONG).stderr
     assert "names the code of the graphs of teams foreign_graph:graph" in told
+    assert not was_imported(here)
+
+
+def change_teams(journal: Path, *, where: str = "1") -> None:
+    """Make teams in a journal those of a graph of another user; their hashes stay, which nobody compares."""
+    change = "UPDATE bodies SET body = json_set(body, '$.method', 'foreign_graph:graph')"
+    with closing(sqlite3.connect(journal)) as connection, connection:
+        teams = "json_extract(body, '$.topology') IS NOT NULL AND json_extract(body, '$.agents') IS NOT NULL"
+        assert connection.execute(f"{change} WHERE {teams} AND {where}").rowcount
+
+
+EVOLVE = ("evolve", "hiva", *SMALL, "--benchmark", "tasks.jsonl", "--name", "mine")
+CHANGED = "of hiva holds a team of foreign_graph:graph, so its files have been changed"
+
+
+def test_an_evolution_does_not_save_the_graph_of_another_user_as_ones_own(
+    home: Path, here: Path, saved_graph: str
+) -> None:
+    call(home, *EVOLVE, "--budget-calls", "1", code=STOPPED)
+    run = list_run_names(home)[-1]
+    change_teams(home / "runs" / run / JOURNAL)
+    (home / "runs" / run / CHECKPOINTS).unlink()
+    for file in home.glob("library.*"):
+        file.unlink()
+    assert CHANGED in call(home, "evolve", "--resume", run, "--budget-calls", "900", code=WRONG).stderr
+    call(home, "run", "mine", "What is 2 + 2?", code=None)
+    assert not was_imported(here)
+
+
+def test_an_evolution_in_python_returns_no_team_of_another_user(home: Path, here: Path, saved_graph: str) -> None:
+    tasks = [{"input": f"What is {n} + {n}?", "reference": str(2 * n)} for n in range(16)]
+
+    def evolve() -> selfwire.Evolution:
+        sizes: dict[str, Any] = {"limit": 4, "iterations": 1, "batch": 4, "gate": "off"}
+        return selfwire.evolve("hiva", tasks, model="offline", home=home, run_name="r", **sizes)
+
+    seed, journal = evolve().seed, home / "runs" / "r" / JOURNAL
+    change_teams(journal, where=f"json_extract(body, '$.lineage.parent') = '{seed.fingerprint}'")
+    with pytest.raises(selfwire.errors.JournalError, match=CHANGED):
+        evolve()
+    change_teams(journal)
+    with pytest.raises(selfwire.errors.JournalError, match=CHANGED):
+        evolve()
+
+
+def test_the_library_of_an_evolution_inside_a_run_names_no_graph(home: Path, here: Path, saved_graph: str) -> None:
+    small = tuple("--gate mean --train 4 --gate-size 4 --gate-tasks 4 --batch 4 --iterations 1".split())
+    words = ("compare", "hiva", "single", "--benchmark", "archive", "--tasks", "4", *small, "--workers", "1")
+    call(home, *words, "--budget-calls", "10", code=STOPPED)
+    run = list_run_names(home)[-1]
+    [inner] = (home / "runs" / run / "evolved").glob(f"*/runs/*/{JOURNAL}")
+    with closing(sqlite3.connect(inner)) as connection, connection:
+        connection.execute("UPDATE notes SET value = json_set(value, '$.status', 'finished') WHERE name = 'summary'")
+    with open_library(inner.parents[2]) as library:
+        theirs = run_sync(library.load("hiva")).replace(method="foreign_graph:graph")
+        run_sync(library.save("hiva", theirs, run="theirs", step=1))
+    assert CHANGED in call(home, "compare", "--resume", run, "--budget-calls", "900", code=WRONG).stderr
     assert not was_imported(here)
 
 

@@ -167,7 +167,7 @@ def test_a_damaged_body_names_its_file_and_the_way_out(tmp_path: Path, damaged: 
     shown = call(tmp_path, "show", "theirs", code=None)
     assert re.search(says, " ".join(shown.output.split())), shown.output
     with pytest.raises(JournalError, match=says):
-        load_seed(path)
+        load_seed(path, "hiva")
     with JournalReader(path) as reader, pytest.raises(JournalError, match=says):
         load_noted_teams(reader)
     with JournalReader(path) as reader, pytest.raises(JournalError, match=says):

@@ -46,6 +46,7 @@ from selfwire.graphs.evolve import (
     EvolutionLoop,
     EvolutionState,
     find_question,
+    refuse_other_code,
     run_evolution,
 )
 from selfwire.graphs.machine import Ctx
@@ -395,14 +396,18 @@ def resume_evolution(
 
 def _load_plan(request: EvolveSpec, home: Path | None, path: Path, given: Given = Given()) -> EvolutionPlan:
     models = load_models(request.models, home, given.models)
-    bench, tasks = load_tasks(request, given)
-    return EvolutionPlan(request, home, models, models.notices, bench, tasks, load_seed(path), given=given)
+    (bench, tasks), seed = load_tasks(request, given), load_seed(path, request.method)
+    return EvolutionPlan(request, home, models, models.notices, bench, tasks, seed, given=given)
 
 
-def load_seed(path: Path) -> Team:
-    """Load the initial team of a run from its journal, with the bytes that are noted there."""
+def load_seed(path: Path, method: str) -> Team:
+    """Load the initial team of a run from its journal, with the bytes that are noted there.
+
+    Raises:
+        JournalError: there is none, or it is of another method.
+    """
     with JournalReader(path, check=False) as journal:
-        team = journal.body(journal.note(SEED), Team.model_validate)
+        team = refuse_other_code(journal.body(journal.note(SEED), Team.model_validate), method, journal.run)
         load_noted_blobs(journal, team)
     return team
 
@@ -690,7 +695,7 @@ async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: b
         notices=(*run.notices, *await list_unusable_replies(run.journal)),
         table=build_table(_choose_columns(systems), systems),
         name=run.config.name,
-        team=Team.model_validate(await run.journal.get_body(final["incumbent"])),
+        team=await run.load_team(final["incumbent"]),
         seed=run.seed_team,
         versions=tuple(version for version in history.versions if version.run == run.run),
         systems=tuple(systems),

@@ -8,7 +8,7 @@ from typing import TypeVar
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import method_names
 from selfwire.core.usage import Budget, Usage
-from selfwire.graphs.evolve import ELAPSED, Event, EvolutionConfig
+from selfwire.graphs.evolve import ELAPSED, Event, EvolutionConfig, refuse_other_code
 from selfwire.graphs.method import find_method
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
@@ -125,10 +125,14 @@ class PreEvolution:
             run_sync(opened.execute(on_event))
 
     def result(self, run: str) -> LoadedTeam:
-        """Load the team that the evolution kept, and save it in the user's library too, as <run>-<name>."""
+        """Load the team that the evolution kept, and save it in the user's library too, as <run>-<name>.
+
+        Raises:
+            JournalError: it is of another method.
+        """
         with open_library(self.home) as own, open_library(self.users) as library:
             version: Version = run_sync(own.head(self.entry.name))
-            team = run_sync(own.load(version.ref))
+            team = refuse_other_code(run_sync(own.load(version.ref)), self.entry.target, run)
             facts = {**version.facts, "spend": self.spent.model_dump(mode="json"), "why": f"evolved in {run}"}
             run_sync(library.save(f"{run}-{self.entry.name}"[:64], team, run=run, step=version.step, facts=facts))
         return LoadedTeam(workflow=team, learned=True, evolution=self.spent, run=run)

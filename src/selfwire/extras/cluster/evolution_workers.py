@@ -157,7 +157,8 @@ def roll_out(
     folder, request = own.parent.parent, load_request(own, EvolveSpec, command)
     models, (benchmark, whole) = _load_models(folder, request.models, users), _load_tasks(folder, request)
     place, scope = _Part(shared.budget_address), Scope.model_validate(phase["scope"])
-    plan = EvolutionPlan(request, users, models, (), benchmark, whole, load_seed(own), command=command, place=place)
+    seed = load_seed(own, request.method)
+    plan = EvolutionPlan(request, users, models, (), benchmark, whole, seed, command=command, place=place)
     with plan.resume(own, retry_failed=shared.retry_failed) as run:
         splits, wanted = run.splits, {*tasks}
         own_tasks = [task for task in (*splits.train, *splits.gate, *splits.test) if task.id in wanted]

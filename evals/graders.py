@@ -56,7 +56,8 @@ _LABEL = re.compile(
     rf"{OPENING}{_QUOTE}(?:(?:{_NAME}[\W_]*{_COLON}(?:[^\S\n]|[*_])*)+|{_NAME}[*_`]*[^\S\n]*$)",
     re.IGNORECASE | re.MULTILINE,
 )
-_RULE_OF_TABLE = re.compile(r"\s*\|[\s:|-]*-[\s:|-]*")
+_RULE_OF_TABLE = re.compile(r"(?=[^-]*-)\s*\|[\s:|-]*")
+_TAG = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _BALLOT = re.compile(rf"{_LABEL.pattern}|{OPENING}calls[\s*_]*:", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"```[^\S\n]*(?:\w+[^\S\n]*)?\n(.*?)```", re.DOTALL)
 _FORMULA = re.compile(r"\\\[(.*?)\\\]|\$\$(.*?)\$\$", re.DOTALL)
@@ -267,8 +268,9 @@ def contains(answer: str, reference: str) -> float:
 
 def numeric(answer: str, reference: str) -> float:
     """1 if the last number of the answer equals the reference's last one, to six digits; if that is a date, dates."""
-    if dates := [_join_date(date) for date in _DATE.finditer(reference)]:
-        return float(dates[-1:] == [_join_date(date) for date in _DATE.finditer(answer)][-1:])
+    if _ends_with_date(reference):
+        given_date, gold_date = ([*_DATE.finditer(text)][-1:] for text in (answer, reference))
+        return float([*map(_join_date, given_date)] == [*map(_join_date, gold_date)])
     given, gold = _find_last_number(answer), _find_last_number(reference)
     if gold is None:
         raise GradingError(f"grader 'numeric' needs a reference with a number, not {reference!r}")
@@ -302,13 +304,13 @@ def find_graded_text(answer: str, reference: str) -> str | None:
     """
     if answer.strip() == reference.strip():
         return _strip_around(answer)
-    text = _cut_thoughts(answer).replace("<answer>", "\nAnswer: ").replace("</answer>", "\n")
+    text = _TAG.sub(r"\nAnswer: \1\n", _cut_thoughts(answer))
     text = text if _LABEL.search(text) else _label_cells(text)
     labels, found = [*_LABEL.finditer(text)], list[tuple[str, bool]]()
     ends = [label.start() for label in labels[1:]] + [len(text)]
     for label, end in zip(labels, ends[: len(labels)], strict=True):
         line, rest = _find_labelled(text[label.end() : end], reference)
-        has_colon = bool(re.search(_COLON, label[0]))
+        has_colon = label[0].rstrip(_EDGES)[-1] in ":\uff1a>\u2192\u21d2"
         if has_colon or (end == len(text) and line and not rest.strip(_EDGES + "-=")):
             found.append((line, has_colon))
     if not found:
@@ -321,20 +323,25 @@ def find_graded_text(answer: str, reference: str) -> str | None:
 
 
 def _label_cells(text: str) -> str:
-    """Write each cell of a table that stands beside a cell "Answer", or below it in a table with a head, as a line."""
-    lines, written, column = text.split("\n"), list[str](), -1
+    """Write each cell of a table that stands beside a cell "Answer", or below it in a table with a head, as a line.
+
+    A text with several such cells that differ stays.
+    """
+    lines, written, column, found = text.split("\n"), list[str](), -1, set[str]()
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         cells = [cell.strip(_EDGES + ":`") for cell in line.strip().strip("|").split("|")] if "|" in line[:2] else []
         names = [number for number, cell in enumerate(cells) if re.fullmatch(_NAME, cell, re.IGNORECASE)]
         if _RULE_OF_TABLE.fullmatch(below):
             column = names[0] if names else -1
         elif cells and not _RULE_OF_TABLE.fullmatch(line):
-            place = column if column >= 0 else 1 if names[:1] == [0] else len(cells)
-            line = f"Answer: {cells[place]}" if place < len(cells) else line
+            place = column if column >= 0 else 1 if names == [0] and len(cells) == 2 else len(cells)
+            if place < len(cells):
+                found.add(cells[place])
+                line = f"Answer: {cells[place]}"
         elif not cells:
             column = -1
         written.append(line)
-    return "\n".join(written)
+    return "\n".join(written) if len(found) == 1 else text
 
 
 def _find_labelled(behind: str, reference: str) -> tuple[str, str]:
@@ -402,8 +409,8 @@ def _is_balanced(text: str) -> bool:
 def _strip_quotes(text: str) -> str:
     bare = text.strip(_AROUND)
     if "\n" not in bare:
-        bare = re.sub(r"^(?:- |(?:[-=]>|[\u2192\u21d2])\s*)", "", bare)
-        bare = bare[1:-1].strip(_AROUND) if re.fullmatch(r"\|[^|]+\|", bare) else bare
+        bare = re.sub(r"^(?:- |(?:[-=]>|[\u2192\u21d2])\s*(?=[-+\w$\\]))", "", bare)
+        bare = bare[1:-1].strip(_AROUND) if re.fullmatch(r"\|\s[^|]+\s\|", bare) else bare
     if bare.endswith((".", "\u3002")) and not bare.endswith(".."):
         bare = bare[:-1].rstrip(_AROUND)
     return bare
@@ -417,7 +424,7 @@ def compare(name: str, answer: str, reference: str) -> float:
     if name != "exact" and not normalise(gold):  # such as the option A, which is an article elsewhere
         return float(_strip_punctuation(given) == _strip_punctuation(gold))
     score = NAMED[name](given, gold)
-    if score and name == "numeric" and not _DATE.search(gold):
+    if score and name == "numeric" and not _ends_with_date(gold):
         single = len(_find_numbers(gold)) == 1
         return 0.0 if single and lists_options(_write_plainly(given), _find_numbers(given)[-1]) else score
     return 0.0 if score and name in ("f1", "contains", "numeric") and lists_options(given, gold) else score
@@ -716,6 +723,12 @@ def _write_plainly(text: str) -> str:
 def _write_power(power: re.Match[str]) -> str:
     exponent = power["raised"] or power["high"].translate(_HIGH)
     return f"{'' if power['factor'] else 1}e{exponent}"
+
+
+def _ends_with_date(text: str) -> bool:
+    """Whether the last number of a text is in a date."""
+    dates = [*_DATE.finditer(text)]
+    return bool(dates) and not _find_numbers(text[dates[-1].end() :])
 
 
 def _find_last_number(text: str) -> float | None:

@@ -139,6 +139,7 @@ WORTHLESS = {
     "a right thought before a wrong answer": "<think>Answer: billing</think>\nAnswer: returns",
     "two rows of a table": "| Answer |\n|---|\n| billing |\n| returns |",
     "a row of options": "| billing | returns |",
+    "a row of answers": "| Question | First | Second |\n| Answer | billing | returns |",
     "two arrows": "Answer => billing\nAnswer => returns",
     "two boxes": "\\boxed{billing} or \\boxed{shipping}",
 }
@@ -409,6 +410,22 @@ async def test_an_answer_that_equals_its_reference_scores_1(reference: str) -> N
 async def test_a_date_is_compared_part_by_part(name: str, reference: str, right: list[str], wrong: list[str]) -> None:
     assert [compare(name, answer, reference) for answer in right] == [1.0] * len(right)
     assert not any(compare(name, answer, reference) == 1 for answer in wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "reference", "score"),
+    [
+        ("numeric", "| Step | Answer |\n|---|---|\n| 1 | 5 |\n| 2 | 7 |\n\nThe total is 12.", "12", 1),
+        ("contains", "I do not need the <answer> tag.\nIt is Paris.", "Paris", 1),
+        ("contains", "\u2192 Answer\nOf all the cities\nit is Paris.", "Paris", 1),
+        ("numeric", "7", "On 2020-01-05 the value was 7", 1),
+        ("numeric", "It was 5 on 2020-01-05", "On 2020-01-05 the value was 7", 0),
+        ("exact", "x", "|x|", 0),
+        ("exact", "\u2191 \u2192", "\u2192 \u2191 \u2192", 0),
+    ],
+)
+def test_a_mark_of_a_form_inside_a_text_is_a_part_of_it(name: str, answer: str, reference: str, score: float) -> None:
+    assert compare(name, answer, reference) == score
 
 
 async def test_a_longer_text_earns_nothing_beside_a_labelled_line() -> None:

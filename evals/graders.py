@@ -222,6 +222,8 @@ _IMPORT_FAULTS = (
     ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, LookupError, OSError, RuntimeError,
     ArithmeticError, AssertionError, SystemExit,
 )  # fmt: skip
+MOST_REFERENCES = 10_000
+"""Most references of a task with which a named grader compares an answer, about 0.1 ms each."""
 _LEAST_SECRET = 4
 """Least characters of a secret reference; shorter ones occur in any text by chance."""
 
@@ -667,11 +669,20 @@ def _describe_overlap(answer: str, gold: str) -> str:
 
 
 def validate_references(name: str, task: Task) -> tuple[str, ...]:
-    """List the references of a task for a named grader; GradingError if any is missing, or no number for `numeric`."""
+    """List the references of a task for a named grader.
+
+    Raises:
+        GradingError: there are none or too many, or one is no number for `numeric`.
+    """
     if not (golds := get_references(task)):
         raise GradingError(
             f"grader {name!r} needs a text, a number or a list of them as the reference of task {task.id!r}, "
             f"{'which has none' if task.reference is None else f'not {type(to_plain_json(task.reference)).__name__}'}"
+        )
+    if len(golds) > MOST_REFERENCES:
+        raise GradingError(
+            f"grader {name!r} compares an answer with at most {MOST_REFERENCES:,} references, and task {task.id!r} has "
+            f"{len(golds):,}; give fewer, or a grader of your own"
         )
     if name == "numeric" and any(_find_last_number(gold) is None for gold in golds):
         raise GradingError(f"grader 'numeric' needs a reference with a number for task {task.id!r}, not {golds!r}")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import UUID
@@ -194,7 +194,7 @@ def _decode(raw: bytes, where: str) -> str:
 
 def _parse_json(raw: bytes, where: str) -> Any:
     try:
-        return json.loads(raw.decode("utf-8-sig"))
+        return json.loads(raw.decode("utf-8-sig"), object_pairs_hook=partial(_make_object, where))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{where}: not UTF-8 ({error.reason} at byte {error.start + 1})") from None
     except json.JSONDecodeError as error:
@@ -204,6 +204,15 @@ def _parse_json(raw: bytes, where: str) -> Any:
         raise ConfigError(f"{where}: a number is too long to be read; write it as a text") from None
     except RecursionError:
         raise ConfigError(f"{where}: nested too deeply to be read; write it flatter, or as a text") from None
+
+
+def _make_object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object; ConfigError if a name stands twice in it, of whose values Python takes the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ConfigError(f"{where}: {twice!r} stands twice in an object; leave one of them out")
+    return found
 
 
 def _require_object(entry: object, where: str) -> dict[str, Any]:

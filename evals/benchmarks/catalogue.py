@@ -107,7 +107,7 @@ def load_benchmark(
 
 
 def _describe_unknown(name: str) -> str:
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         return f"{name!r} is a folder; give {FORMS}"
     if Path(name).is_file():
         return f"tasks of {name!r} cannot be read, as its ending says no form; give {FORMS}"

@@ -164,6 +164,7 @@ def refused(home: Path, *arguments: str) -> str:
         (("eval", "hiva", "--benchmark", "archive", "--grader", "f1"), "archive has its own rule"),
         (("eval", "hiva", "--benchmark", __file__, "--grader", "f1"), "as its ending says no form; give a .parquet, "),
         (("eval", "hiva", "--benchmark", ".", "--grader", "f1"), "'.' is a folder; give a .parquet, "),
+        (("eval", "hiva", "--benchmark", ""), "unknown benchmark ''; choose archive, "),
         (("eval", "hiva", "--benchmark", "archve", "--grader", "f1"), "did you mean archive?"),
         (("evolve", "single", "--benchmark", "archive"), "'single' is a baseline, which stays as it is; methods are"),
         ((*EVOLVE, "--home", "postgres://db/x"), "runs lie in a folder, not at postgres://"),

@@ -9,7 +9,7 @@ from selfwire.evals.baselines import choose_by_vote
 from selfwire.evals.benchmarks.bbh import normalise
 from selfwire.evals.benchmarks.programs import find_program
 from selfwire.evals.benchmarks.workbench import parse_calls
-from selfwire.evals.graders import find_boxed, find_final_answer, find_marked_number, to_ballot
+from selfwire.evals.graders import find_boxed, find_final_answer, find_graded_text, find_marked_number, to_ballot
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,8 @@ TIRESOME = {
     "boxes": "\\boxed{" * (LONG // 7),
     "fence": "```" + "a" * LONG,
     "fences": "```\n" * (LONG // 4),
+    "rule of a table": "|" + "-" * LONG + "x",
+    "open tags": "<answer>" * (LONG // 8),
     "semicolons": "Calls: x" + "; " * (LONG // 2) + "y",
 }
 
@@ -75,9 +77,14 @@ def bbh_form(answer: str) -> str:
     return normalise(answer, "(A)")
 
 
+def find_in_forms(answer: str) -> str | None:
+    return find_graded_text(answer, "5")
+
+
 @pytest.mark.parametrize("answer", TIRESOME.values(), ids=TIRESOME)
 @pytest.mark.parametrize(
-    "look", [find_final_answer, find_boxed, to_ballot, find_marked_number, find_program, parse_calls, bbh_form]
+    "look",
+    [find_final_answer, find_boxed, to_ballot, find_marked_number, find_program, parse_calls, bbh_form, find_in_forms],
 )
 def test_an_answer_that_repeats_itself_holds_nobody_up(look: Callable[[str], object], answer: str) -> None:
     started = time.process_time()

@@ -24,6 +24,7 @@ from selfwire.evals.graders import (
     normalise,
     numeric,
     require_grader,
+    validate_references,
 )
 
 SCOPE = Scope()
@@ -103,6 +104,11 @@ async def test_a_reference_that_cannot_be_compared_is_a_grading_error(name: str,
     message = "a reference with a number" if name == "numeric" else "a text, a number or a list"
     with pytest.raises(GradingError, match=f"needs {message}.*task 't1'"):
         await load_grader(name).grade(task(reference), "3", scope=SCOPE)
+
+
+def test_references_that_would_be_compared_for_minutes_are_refused() -> None:
+    with pytest.raises(GradingError, match="at most 10,000 references, and task 't1' has 10,001; give fewer"):
+        validate_references("em", task([*range(10_001)]))
 
 
 def test_a_reference_without_a_number_is_no_number() -> None:

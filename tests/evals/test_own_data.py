@@ -42,6 +42,8 @@ GOOD = '{"id": "a", "input": "Who?", "reference": "Ada"}\n'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (GOOD + '{"input": "Who?", "input": "When?"}', r"tasks\.jsonl, line 2: 'input' stands twice in an object"),
+        (GOOD + '{"input": "Who?", "reference": {"a": 1, "a": 2}}', r"tasks\.jsonl, line 2: 'a' stands twice"),
         (GOOD + '{"input": "Who?"', r"tasks\.jsonl, line 2: not JSON \(Expecting ',' delimiter at column 17\)"),
         (GOOD + "\n[1]", r"line 3: a task is a JSON object, not list"),
         (GOOD + '{"reference": "x"}', r"line 2: input is missing; write the question$"),

@@ -229,7 +229,7 @@ def test_a_grader_returns_what_it_likes_at_once_or_awaited(graded: Any, score: f
 
 def test_half_a_character_is_refused_in_a_team_and_replaced_in_what_a_grader_says() -> None:
     with pytest.raises(
-        ValueError, match=r"prompt\n.*it has half of a surrogate pair as its character 2; write the whole"
+        ValueError, match=r"prompt: it has half of a surrogate pair as its character 2; write the whole"
     ):
         selfwire.Agent(id="a", prompt="a\ud800b")
 

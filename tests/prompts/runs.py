@@ -196,7 +196,7 @@ RUNS: Mapping[str, Sequence[Run]] = {
         Run("hiva", iterations=1, tool=YEARS, replies=_with_tools(REWRITE)),
         Run("hiva", iterations=1, replies=_with_tools(CREATE)),
     ),
-    "hera": (Run("hera", {"group": 4}, iterations=3, replies={"Contrast": CONTRASTED}),),
+    "hera": (Run("hera", {"group": 4}, iterations=4, replies={"Contrast": CONTRASTED}),),
     "tacomas": (Run("tacomas", {"rounds": 4}, replies=REPLACED),),
     "dytopo": tuple(Run("dytopo", {"rounds": 3, "domain": domain}) for domain in DOMAINS),
     "evomas": (

@@ -700,6 +700,14 @@ def find_specialists(
     return found, hindrances
 
 
+def _list_first(team: Team) -> set[str]:
+    """List the agents that are sent first: those that are inserted at the entry, and the first prompt behind them."""
+    inserted, nodes = {place.agent for place in list_insertions(team)}, [team.topology.entry]
+    for node in nodes:
+        nodes += team.topology.successors[node] if team.topology.agents[node] in inserted else ()
+    return {team.topology.agents[node] for node in nodes}
+
+
 def find_removals(
     graph: Any, runs: Iterable[Trajectory] | None, texts: Mapping[str, Sequence[str]], team: Team
 ) -> tuple[list[Removal], dict[str, str]]:
@@ -721,7 +729,7 @@ def find_removals(
     fixed, gone = list_fixed_edges(graph.builder), {removal.node for removal in list_removals(team)}
     beside = {node for place in list_insertions(team) for node in (place.after, *place.before)}
     beside |= {found.beside for found in list_specialists(team)}
-    entry = team.topology.agents[team.topology.entry]
+    first = _list_first(team)
     for node in graph.builder.nodes.keys() - gone:
         sources, targets = list_neighbours(graph.builder, node)
         own = texts.get(node, ())
@@ -729,7 +737,7 @@ def find_removals(
             hindrances[node] = why
         elif not own:
             hindrances[node] = "no prompt is known that it alone sends"
-        elif entry in own:
+        elif first & {*own}:
             hindrances[node] = "its prompt is the first of the program, with which every run begins"
         elif node in beside:
             hindrances[node] = "an inserted agent stands beside it"

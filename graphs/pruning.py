@@ -187,7 +187,10 @@ def list_parts(team: Team, frozen: Sequence[str] = (), models: ModelsByPrice = F
         models: for each agent, as `rank_models` ranks them.
     """
     topology = team.topology
-    fixed, works = {topology.agents[topology.entry], topology.agents[topology.sink]}, [*topology.agents.values()]
+    ends = (
+        [topology.sink] if is_graph(team.method) else [topology.entry, topology.sink]
+    )  # an inserted agent may be first
+    fixed, works = {topology.agents[node] for node in ends}, [*topology.agents.values()]
     repeated = [node for node in topology.nodes if works.count(node.agent) > 1]
     found = [
         *list_planning(team, frozen),

@@ -22,6 +22,7 @@ from selfwire.graphs.insertions import (
     INSERTED,
     TAKEN_OUT,
     Insertion,
+    find_removals,
     find_specialists,
     list_insertions,
     list_removals,
@@ -30,7 +31,7 @@ from selfwire.graphs.insertions import (
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult
 from selfwire.graphs.own_graph import AGENT, OwnGraph, _set_value, _take_out, find_changed
-from selfwire.graphs.pruning import remove_agent
+from selfwire.graphs.pruning import list_parts, remove_agent
 from tests.evolvers.test_frozen import refuse_change
 from tests.graphs.test_evolution import context, evolved
 from tests.samples import sample
@@ -162,7 +163,13 @@ def test_an_agent_before_all_prompts_is_drawn_first_until_it_is_taken_out(
     method = OwnGraph("begun_app.py:graph", {})
     team, place = method.seed(), Insertion(agent="new", after=START, before=("read",), field="question")
     rewiring, inserted = method._insert(team, ProgramEdit(name="asker", description="You ask."), place)
-    grown = team.apply(rewiring)
+    grown = team.apply(rewiring).with_memory(**{INSERTED: [inserted.model_dump(mode="json")]})
+    assert [*list_parts(grown)] == [inserted.agent]  # so that a pruning may take it out
+    for known in (team, grown):
+        assert (
+            "the first of the program"
+            in find_removals(method.graph, None, method._list_own_texts(known), known)[1]["polish"]
+        )
     assert (inserted.agent, team.topology.entry) == (grown.topology.entry, *grown.topology.successors[inserted.agent])
     assert find_dead_nodes(grown.topology) == find_dead_nodes(team.topology)
     assert grown.apply(remove_agent(grown, inserted.agent)).topology == team.topology

@@ -13,11 +13,9 @@ from math import isclose
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
-from pydantic import ValidationError
-
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddTool, Edit, Grant, RemoveTool, Rewiring, RewriteTool
-from selfwire.core.errors import ModelError, ToolError, ToolSourceError, format_first_fault
+from selfwire.core.errors import ModelError, ToolError, ToolSourceError
 from selfwire.core.own_tool import EXAMPLES, MODULES, OwnTool, ToolExample, ToolOutcome, check_tool_source, is_constant
 from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
@@ -156,8 +154,6 @@ class ToolWriter:
             return await self._find_fault(tool, calls) or tool
         except ToolSourceError as error:
             return str(error)
-        except ValidationError as error:
-            return format_first_fault(error)
         except (ValueError, ToolError) as error:
             return str(error)
 

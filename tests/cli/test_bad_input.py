@@ -14,12 +14,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from pydantic import ValidationError
 from rich.table import Table
 
 from selfwire.cli import main
 from selfwire.cli.commands import INTERRUPTED, WRONG
 from selfwire.cli.json_output import format_in_one_line
 from selfwire.cli.output import make_console
+from selfwire.core.usage import Budget
 from selfwire.evals.baselines import make_baseline
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.method import make_method
@@ -511,6 +513,14 @@ def test_control_characters_are_shown_as_escapes(capsys: pytest.CaptureFixture[s
     assert r"red \x1b[31m text" in shown
     assert r"clear \x1b[2J\x0d all" in shown
     assert r"\x1b[2J" in format_in_one_line(ValueError("clear \x1b[2J all"))
+
+
+def test_an_error_about_a_fault_says_its_own_words() -> None:
+    error = ValueError("the file has no budget: it is -1")
+    with pytest.raises(ValidationError) as fault:
+        Budget.model_validate({"calls": -1})
+    error.__context__ = fault.value
+    assert format_in_one_line(error) == "the file has no budget: it is -1"
 
 
 @pytest.mark.parametrize("command", ["evolve hiva", "eval hiva", "compare hiva single", "train evomas"])

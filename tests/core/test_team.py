@@ -353,6 +353,7 @@ def test_a_record_gives_latency_and_success_rate() -> None:
         (lambda: Agent(id="a", prompt="x", tools="t"), "tools: Input should be a list or a tuple, not 't'"),
         (lambda: Budget(calls=-1), "Budget: calls: Input should be greater than or equal to 0, not -1"),
         (lambda: Team(method="hiva", agents=["a"], topology=None), "agents.0: Input should be a valid dictionary or"),
+        (lambda: Team(method="hiva", agents=[{}] * 50, topology=None), "agents.2.id: Field required; and 96 more; its"),
         (lambda: SEED.replace(agnts=()), "Team: agnts: there is no such field; its fields are method, agents,"),
     ],
 )

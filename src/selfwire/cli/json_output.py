@@ -82,10 +82,11 @@ def _format_option_fault(option: str, found: ErrorDetails) -> str:
 def format_in_one_line(error: Exception) -> str:
     """Format an error in one line; a ValidationError as options and their faults."""
     said = str(error)
-    if isinstance(error, ValueError) and isinstance(error.__context__, ValidationError):
-        error = error.__context__  # which `FrozenModel` has made clear for Python
+    found = error.__context__
+    if isinstance(found, ValidationError) and said.startswith(f"{found.title}: "):
+        error = found  # which `FrozenModel` has made clear for Python
     if isinstance(error, ValidationError):
-        said = "; ".join(_format_fault(error.title, found) for found in error.errors()[:3])
+        said = "; ".join(_format_fault(error.title, fault) for fault in error.errors()[:3])
     return mask_controls(mask_secrets(" ".join(said.split()))) or type(error).__name__
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import RefusedRewiring, Rewiring, edit_agents, edit_tools, edit_topology, format_edit
-from selfwire.core.errors import ConfigError, EditError, format_faults
+from selfwire.core.errors import ConfigError, EditError
 from selfwire.core.own_tool import TOOLS, OwnTool
 from selfwire.core.plugins import is_graph
 from selfwire.core.topology import Difference, Topology, TopologyDiff
@@ -160,8 +160,6 @@ class Team(FrozenModel):
             try:
                 tools = edit_tools(edit, tools, agents, rewiring)
                 agents, topology = edit_agents(edit, agents, topology), edit_topology(edit, agents, topology)
-            except ValidationError as error:
-                raise EditError(f"{format_edit(edit)}: {format_faults(error)}") from None
             except ValueError as error:
                 raise EditError(f"{format_edit(edit)}: {error}") from None
         return self.replace(

@@ -86,6 +86,8 @@ UNKNOWN = "extra_forbidden"
 """Pydantic's name for the error of a field that does not exist."""
 _REASONS = {UNKNOWN: "there is no such field", "tuple_type": "Input should be a list or a tuple"}
 """Reasons by pydantic's name for the error, where its own words mislead."""
+_MOST_TOLD = 5
+"""Most faults that an error names."""
 _VALUES = Repr()
 _VALUES.maxstring = _VALUES.maxother = 60
 
@@ -109,7 +111,8 @@ def format_fault(details: ErrorDetails, whole: str = "") -> str:
 def _make_clear(error: ValidationError, kind: type[BaseModel]) -> ValueError:
     """Make an error that names each wrong field and its value, and the fields that there are where one is not known."""
     faults = error.errors()
-    told = "; ".join(map(format_validation_error, faults))
+    told = "; ".join(map(format_validation_error, faults[:_MOST_TOLD]))
+    told += f"; and {len(faults) - _MOST_TOLD} more" if len(faults) > _MOST_TOLD else ""
     if {"missing", UNKNOWN} & {fault["type"] for fault in faults}:
         told += f"; its fields are {', '.join(kind.model_fields)}"
     return ValueError(f"{kind.__name__}: {told}" if faults[0]["loc"] else told)

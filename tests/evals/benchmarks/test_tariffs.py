@@ -119,5 +119,5 @@ def test_an_evolved_tool_improves_and_one_that_is_fixed_does_not() -> None:
     study = Study(
         benchmark="tariffs", sizes=Sizes(train=20, gate=20, test=10), iterations=3, batch=4, gate_tasks=6, seeds=1
     )
-    mended, fixed = (measure_evolution(study, "k", name, 1) for name in ("full", "no-tool-evolution"))
+    mended, fixed = (measure_evolution(study, "k", name, 2) for name in ("full", "no-tool-evolution"))
     assert fixed.after <= fixed.before == mended.before < mended.after == 1

@@ -20,7 +20,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import AliasChoices, Field, ValidationError
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.task import Question
 from selfwire.core.trajectory import CUT, DecisionCount, Trajectory, sum_decisions
 from selfwire.core.usage import Usage, UsageAccumulator
@@ -253,8 +253,9 @@ def read_results(path: Path) -> tuple[Header, tuple[TaskRow, ...]]:
     try:
         first, *rest = path.read_text(encoding="utf-8").splitlines()
         return Header.model_validate(json.loads(first)), tuple(TaskRow.model_validate_json(line) for line in rest)
-    except (OSError, ValueError, ValidationError) as error:
-        raise ConfigError(f"{path} is no file of results: {error}; `selfwire eval` writes such files") from None
+    except (OSError, ValueError) as error:
+        why = format_first_fault(error) if isinstance(error, ValidationError) else error
+        raise ConfigError(f"{path} is no file of results: {why}; `selfwire eval` writes such files") from None
 
 
 @dataclass

@@ -970,9 +970,9 @@ def _keep_unchanged(evolved: Mapping[str, Any], equals: int) -> GateDecision:
     unusable = evolved.get("unusable", 0)
     reasons = [f"the model's reply could not be read in {format_count(unusable, 'case')}"] if unusable else []
     if declined:
-        reasons.append(
-            f"{format_count(len(declined), 'proposal')} did not fit or was refused, such as: {declined[0]['reason']}"
-        )
+        were = "was" if len(declined) == 1 else "were"
+        told = f"{format_count(len(declined), 'proposal')} did not fit or {were} refused"
+        reasons.append(f"{told}, such as: {declined[0]['reason']}")
     why = "agents, tools and topology are as they were" + "".join(f"; {reason}" for reason in reasons)
     decision = _accept_without_gate(why, equals)
     return decision.replace(unchanged="unusable reply" if reasons else "no change")

@@ -60,3 +60,6 @@ def test_a_file_of_something_else_is_refused_by_name(tmp_path: Path) -> None:
     (path := tmp_path / "notes.jsonl").write_text("not JSON\n")
     with pytest.raises(ConfigError, match=r"notes\.jsonl is no file of results"):
         read_results(path)
+    path.write_text('{"head": {}, "commit": "46faac54"}\n')
+    with pytest.raises(ConfigError, match=r"no file of results: [^;\n]{1,80}; `selfwire eval` writes such files"):
+        read_results(path)

@@ -82,7 +82,7 @@ def measure(seeds: int = SEEDS) -> list[Row]:
 def summarise(what: str, found: Sequence[HandedOver], others: Sequence[HandedOver]) -> list[Row]:
     """The cells of teams beside those of the first gate; a seed is an observation."""
     scores, theirs = ([run.after for run in runs] for runs in (found, others))
-    gained = None if found == others else compute_paired_interval(theirs, scores).clip(-1, 1)
+    gained = None if found == others else compute_paired_interval(theirs, scores)
     cells = {
         "before": f"{compute_mean([run.before for run in found]):.2f}",
         "after [95 %]": str(compute_student_interval(scores).clip(0, 1)),

@@ -101,7 +101,7 @@ def summarise(found: Sequence[dict[str, list[NewbornRun]]]) -> list[Row]:
     full, rows = [outcome.score for outcome in by_system[FULL]], list[Row]()
     for name, outcomes in by_system.items():
         scores = [outcome.score for outcome in outcomes]
-        difference = None if name == FULL else compute_paired_interval(scores, full).clip(-1, 1)
+        difference = None if name == FULL else compute_paired_interval(scores, full)
         cells = {
             "score [95 %]": str(compute_score_interval(scores)),
             f"{FULL} − this [95 %]": format_difference(difference),

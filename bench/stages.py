@@ -144,7 +144,7 @@ def summarise(found: Sequence[Mapping[str, tuple[float, float]]]) -> list[Row]:
     rows, trained = list[Row](), [seed[TRAINED][0] for seed in found]
     for name in found[0]:
         scores = [seed[name][0] for seed in found]
-        difference = None if name == TRAINED else compute_paired_interval(scores, trained).clip(-1, 1)
+        difference = None if name == TRAINED else compute_paired_interval(scores, trained)
         cells: dict[str, str | float] = {
             "score [95 %]": str(compute_student_interval(scores).clip(0, 1)),
             f"{TRAINED} − this [95 %]": format_difference(difference),

@@ -9,6 +9,8 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 
 CONFIDENCE = 0.95
+EQUAL = 1e-9
+"""Width of an interval of differences that are equal but for rounding."""
 RESAMPLES = 2000
 """Resamples of a bootstrap."""
 DRAWS = 1_000_000
@@ -65,13 +67,20 @@ def compute_student_interval(values: Sequence[float], confidence: float = CONFID
 
 
 def compute_paired_interval(before: Sequence[float], after: Sequence[float]) -> IntervalEstimate:
-    """Student's t interval of the mean of `after - before` over pairs, such as the same tasks or seeds.
+    """Student's t interval of the mean of `after - before` over pairs of values in [0, 1], of the same tasks or seeds.
+
+    Where all differences are equal it would have no width, as if two pairs could tell everything. Then at most a share
+    1 - 0.05**(1/n) of all pairs differs otherwise, with 95 % confidence, and a difference lies in [-1, 1].
 
     Raises ValueError as `compute_student_interval`, or if the lengths differ.
     """
     if len(before) != len(after):
         raise ValueError(f"pairs need equal lengths, not {len(before)} and {len(after)}")
-    return compute_student_interval((_array(after) - _array(before)).tolist())
+    found = compute_student_interval((_array(after) - _array(before)).tolist()).clip(-1, 1)
+    if found.high - found.low > EQUAL:
+        return found
+    unseen = 1 - (1 - CONFIDENCE) ** (1 / found.n)
+    return found.replace(low=found.value - unseen * (1 + found.value), high=found.value + unseen * (1 - found.value))
 
 
 def compute_wilson_interval(successes: int, n: int) -> IntervalEstimate:

@@ -420,18 +420,11 @@ def compute_difference(line: SystemSummary, against: SystemSummary) -> IntervalE
     """Compute the mean gain over another system on tasks that both finished, with an interval.
 
     None for under two tasks, and for a system beside itself.
-
-    Where all differences are equal Student's interval has no width, as if two tasks could tell everything. Then at
-    most a share 1 - 0.05**(1/n) of all tasks differs otherwise, with 95 % confidence, and a difference lies in [-1, 1].
     """
     pairs = pair_scores(against, line)
     if line is against or len(pairs) < 2:
         return None
-    found = compute_paired_interval([there for there, _ in pairs], [here for _, here in pairs]).clip(-1, 1)
-    if found.low < found.high:
-        return found
-    unseen = 1 - 0.05 ** (1 / found.n)
-    return found.replace(low=found.value - unseen * (1 + found.value), high=found.value + unseen * (1 - found.value))
+    return compute_paired_interval([there for there, _ in pairs], [here for _, here in pairs])
 
 
 def choose_comparison(lines: Sequence[SystemSummary], against: str) -> SystemSummary:

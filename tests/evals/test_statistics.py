@@ -45,8 +45,18 @@ def test_a_single_value_has_no_interval() -> None:
 
 def test_pairs_take_out_what_they_share() -> None:
     before = [0.0, 0.2, 0.4, 0.6, 0.8]
-    found = compute_paired_interval(before, [score + 0.1 for score in before])
-    assert (found.value, found.low, found.high) == pytest.approx((0.1, 0.1, 0.1))
+    found = compute_paired_interval(before, [0.1, 0.3, 0.5, 0.7, 0.8])
+    assert (found.value, found.low, found.high) == pytest.approx((0.08, 0.024472, 0.135528), abs=1e-6)
+    assert compute_paired_interval([0, 0, 0], [1, 0, 1]).high == 1  # no difference is larger
+
+
+@pytest.mark.parametrize(("seeds", "low", "high"), [(2, -0.765213, 0.787574), (5, -0.423256, 0.478184)])
+def test_differences_that_are_equal_but_for_rounding_tell_no_more_than_so_few_pairs_can(
+    seeds: int, low: float, high: float
+) -> None:
+    before = [0.1 * seed for seed in range(seeds)]
+    found = compute_paired_interval(before, [score + 0.05 for score in before])
+    assert (found.value, found.low, found.high) == pytest.approx((0.05, low, high), abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -188,14 +188,14 @@ def compute_difference(less: Sequence[VariantRow], more: Sequence[VariantRow]) -
     shared = sorted(set(first) & set(second))
     if len(shared) < 2:
         return None
-    return compute_paired_interval([first[seed] for seed in shared], [second[seed] for seed in shared]).clip(-1, 1)
+    return compute_paired_interval([first[seed] for seed in shared], [second[seed] for seed in shared])
 
 
 def compute_gain(rows: Sequence[EvolutionRow]) -> IntervalEstimate | None:
     """Mean of after − before over seeds, with its interval; None with fewer than two."""
     if len(rows) < 2:
         return None
-    return compute_paired_interval([row.before for row in rows], [row.after for row in rows]).clip(-1, 1)
+    return compute_paired_interval([row.before for row in rows], [row.after for row in rows])
 
 
 def list_variants(study: Study, rows: Sequence[VariantRow]) -> dict[str, VariantRows]:

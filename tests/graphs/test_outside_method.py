@@ -123,6 +123,37 @@ def test_the_tests_of_the_page_pass(package: Path) -> None:
     assert "4 passed" in wait_for(process)[0]
 
 
+def test_a_team_that_is_run_twice_has_the_steps_and_the_cost_of_both(package: Path) -> None:
+    [second_try] = [block for block in BLOCK.findall(PAGE) if block.startswith("class SecondTry(")]
+    code = f"""
+import selfwire
+from selfwire.core.chat import Prompts
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenModel
+from selfwire.evolvers.prompted_model import PromptedModel
+from sparsify_method import PICK, Sparsify
+
+
+class Doubt(FrozenModel):
+    doubt: bool
+
+
+{second_try}
+    prompts = Prompts(texts={{"pick": PICK, "doubt": "You doubt.\\n---\\nIs it in doubt?\\n$text"}})
+
+
+async def doubt(self, *args, **options):
+    return Doubt(doubt=True), Usage(calls=1)
+
+
+PromptedModel.ask_or = doubt
+run = selfwire.run(SecondTry(), "What is 2 plus 2?", model="offline")
+spent = sum(step.usage.calls for step in run.steps)
+print(len(run.steps), run.notes["tries"], run.usage.calls - spent, run.question.input)
+"""
+    assert run_python(package, code) == "8 2 1 What is 2 plus 2?\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_takes_it(package: Path, line: str) -> None:

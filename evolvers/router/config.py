@@ -56,7 +56,8 @@ class TrainConfig(FrozenModel):
     """How the head is trained (Sec. 3.3).
 
     Args:
-        baseline: loo subtracts the mean return of the other episodes of the batch. Paper: none. Ours: loo.
+        baseline: loo subtracts the mean return of the other episodes of the question, of the batch where it has one
+            only. Paper: none. Ours: loo.
         entropy: weight of the entropy bonus. Paper: 0. Ours: 0.05.
         rate: Adam's step on a whole batch; with a share of it, the step times the square root of the share, as few
             rewards are mostly chance. Paper: unstated. Ours: 1e-3.

@@ -128,3 +128,11 @@ def test_every_method_that_learns_is_evolved_by_a_proof_and_its_dry_run_counts_t
     still = asked.replace(evolving=sized.replace(names=()))
     trained, untrained = (estimate_proof([request], None, 1).likely.calls for request in (asked, still))
     assert trained > untrained + 2 * 4 * 10
+
+
+def test_a_dry_run_does_not_know_to_the_call_how_many_votes_a_price_pays_for() -> None:
+    entries = make_entries([SystemSpec(name="self-refine", target="self-refine")])
+    found = estimate_proof([EvaluateSpec(benchmark="archive", entries=entries, tasks=4, calls_per_task=200)], None, 1)
+    singles, answers = 4 * 2, 4 * 7  # votes that cost as much as these answers may be more or fewer calls
+    assert found.low.calls <= singles + answers + answers / 2 < found.likely.calls
+    assert found.likely.calls + answers <= found.high.calls

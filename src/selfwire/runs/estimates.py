@@ -156,11 +156,13 @@ def estimate_evaluation(
 
 
 def _estimate_votes(request: EvaluateSpec, home: Path | None, singles: Sequence[str]) -> CostEstimate:
-    """Estimate votes that cost as much as the answers of the systems but `singles`."""
+    """Estimate votes that cost as much as the answers of the systems but `singles`; an answer may cost more or less."""
     priced = tuple(entry for entry in request.entries if entry.name not in singles)
     if not priced:
         return CostEstimate()
-    return estimate_evaluation(request.replace(evolving=None, entries=priced, against=""), home)
+    found = estimate_evaluation(request.replace(evolving=None, entries=priced, against=""), home)
+    low, high = int(found.low.calls / FACTOR), int(found.high.calls * FACTOR)
+    return replace(found, low=found.low.replace(calls=low), high=found.high.replace(calls=high))
 
 
 def estimate_proof(requests: Sequence[EvaluateSpec], home: Path | None, seeds: int) -> CostEstimate:

@@ -296,9 +296,9 @@ NOTES = (
     "comparisons.",
     "The interval beside a verdict has the error that Holm's procedure leaves for it. A task that several seeds have "
     "drawn counts once, with the mean of its differences.",
-    "The interval of a score is over seeds, Student's, each with tasks and evolutions of its own; with one seed it is "
-    'over tasks. A verdict with the words "for these evolutions" is not borne out by the 95 % interval over seeds: '
-    "another evolution may do otherwise.",
+    "The interval of a score is over seeds, Student's, each with tasks and evolutions of its own; with one seed, or "
+    'with equal scores in all, it is over tasks. A verdict with the words "for these evolutions" is not borne out by '
+    "the 95 % interval over seeds: another evolution may do otherwise.",
     '`direct` and `cot` are one call. "Best of k" is a vote over k answers of `cot`. For each seed k is the number of '
     "answers that costs as much as the system's, rounded up: in dollars where prices are known, else in tokens. What "
     "an evolution costs has its own column and is not in k.",

@@ -21,7 +21,7 @@ from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenMap, FrozenModel, is_id
 from selfwire.graphs.machine import AnswerGrader, Compiled, Ctx, Graph, RunContext, RunStart
 from selfwire.graphs.method import Method
-from selfwire.models.budget import Ledger
+from selfwire.models.budget import Ledger, parse_budget
 from selfwire.models.embeddings import load_embedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import get_identity, make_chat_model, parse_models
@@ -256,7 +256,7 @@ class GraphOptions(TypedDict, Generic[Config], total=False):
     library: "Library | None"
     config: Config | None
     grader: AnswerGrader | None
-    budget: Budget
+    budget: Budget | Mapping[str, float] | None
     embedder: str | Embedder | None
 
 
@@ -294,7 +294,7 @@ def build_graph(
         options.get("meta"),
         options.get("judge"),
         toolbox,
-        options.get("budget", Budget()),
+        parse_budget(options.get("budget")),
         embedder,
         options.get("models", {}),
     )

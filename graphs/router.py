@@ -55,7 +55,7 @@ from selfwire.graphs.build import load_embedder_beside
 from selfwire.graphs.machine import Ctx, new_question
 from selfwire.graphs.rollouts import RolloutContext, RolloutFn, collect_rollouts
 from selfwire.graphs.team import TeamContext, compile_team, run_team
-from selfwire.models.budget import Ledger
+from selfwire.models.budget import Ledger, parse_budget
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.models.sync import run_sync
@@ -300,7 +300,7 @@ class RoutedTeamOptions(TypedDict, total=False):
     """
 
     embedder: str | Embedder
-    budget: Budget
+    budget: Budget | Mapping[str, float] | None
     models: Mapping[str, str | BaseChatModel]
 
 
@@ -340,7 +340,7 @@ class RoutedTeam(RewardedRouter):
         self.seed, self.toolbox = seed, make_toolbox(tools)
         refuse_missing_tools(workflow, self.toolbox)
         named = {name: make_chat_model(given) for name, given in options.get("models", {}).items()}
-        ledger, labels = Ledger(options.get("budget", Budget())), {"method": workflow.method}
+        ledger, labels = Ledger(parse_budget(options.get("budget"))), {"method": workflow.method}
         self.model = MeteredModel(chat, named=named, journal=NullRecorder(), ledger=ledger, labels=labels)
         self.model.refuse_unnamed(workflow.agents)
         self._asked = itertools.count()

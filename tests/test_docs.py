@@ -9,12 +9,14 @@ import pytest
 
 from selfwire.cli.commands import FILE
 from selfwire.core.plugins import GROUP, own_methods
-from selfwire.graphs.method import FULL, find_method
+from selfwire.graphs.build import GraphOptions
+from selfwire.graphs.method import FULL, OPTIONS, find_method
 from tests.docs.blocks import PAGES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 TESTS = {path.relative_to(ROOT): path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
+ROOMS = "graphs|nodes|evolvers|tools|evals|src|bench"
 LINK = re.compile(r"(?<!!)\[[^]]*\]\(([^)\s]+)\)")
 NAMED = re.compile(r"(?<![\w/])selfwire(?:\.[A-Za-z_]\w*)+")
 IMPORTED = re.compile(r"^\s*from (selfwire[\w.]*) import ([\w, ]+)", re.MULTILINE)
@@ -49,6 +51,14 @@ def test_every_ablation_has_a_row_that_says_what_it_switches_off(method: str) ->
     assert named >= find_method(method).variants.keys() - {FULL}
 
 
+@pytest.mark.parametrize("method", own_methods())
+def test_the_page_of_the_interface_has_the_options_of_each_graph(method: str) -> None:
+    [said] = re.findall(rf"`selfwire\.graphs\.{method}\.build\((.*?)\)`", (DOCS / "api.md").read_text())
+    named = re.findall(r"(?:^|, )(\w+)", said)
+    unused = OPTIONS - find_method(method).build_options
+    assert {*named} == {"model", "tools", *GraphOptions.__annotations__} - unused
+
+
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
 def test_every_name_of_ours_can_be_imported(page: str) -> None:
     for name in sorted(set(names(page)) - {GROUP, FILE}):
@@ -72,9 +82,9 @@ def find_anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_tests_that_are_named_exist(page: Path) -> None:
+def test_files_and_tests_that_are_named_exist(page: Path) -> None:
     text = page.read_text()
-    for path in re.findall(r"\btests/[\w/]+\.py\b", text):
+    for path in re.findall(rf"(?<![\w/.])(?:tests|{ROOMS})/[\w/]+\.py\b", text):
         assert (ROOT / path).exists(), path
     for name in re.findall(r"`(test_\w+)(?:…)?`", text):
         assert any(f"def {name}" in code for code in TESTS.values()), name

@@ -36,6 +36,14 @@ SHORT: dict[str, dict[str, Any]] = {
 pytestmark = pytest.mark.parametrize("name", method_names())
 
 
+def test_a_budget_may_be_a_dict_and_what_is_none_is_told_in_a_sentence(name: str) -> None:
+    graph = make_method(name).seed().graph("offline", budget={"seconds": 1e-9})
+    with pytest.raises(BudgetError, match="budget exhausted"):
+        graph.invoke({"question": "What is 1 plus 1?"})
+    with pytest.raises(ConfigError, match=r"a budget has no euros; .* write it as budget={\"calls\": 100}"):
+        make_method(name).seed().graph("offline", budget={"euros": 1})
+
+
 class Chat(OfflineChat):
     """The stand-in; keeps the instructions of every request."""
 

@@ -16,7 +16,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 from pydantic import ValidationError
 
-from selfwire.core.errors import ConfigError, LibraryError, format_faults, format_first_fault
+from selfwire.core.errors import ConfigError, LibraryError, format_first_fault
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.task import Splits, Task
@@ -32,7 +32,7 @@ from selfwire.evals.tasks import FORMS, OwnTasks, is_own_data, list_tasks, read_
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method, add_method, parse_config
 from selfwire.graphs.own_graph import OwnGraphConfig, give_graph
-from selfwire.models.budget import Ledger, Prices
+from selfwire.models.budget import Ledger, Prices, parse_budget
 from selfwire.models.embeddings import load_embedder
 from selfwire.models.limits import CallSettings
 from selfwire.models.metered_chat import MeteredModel
@@ -232,17 +232,9 @@ class CallOptions:
         """The budget as a value.
 
         Raises:
-            ConfigError: it is no budget, or a limit is 0, which allows no call.
+            ConfigError: as `parse_budget`.
         """
-        try:
-            found = Budget.model_validate({} if self.budget is None else self.budget)
-        except ValidationError as error:
-            raise ConfigError(
-                f'budget {self.budget!r} cannot be used: {format_faults(error)}; write it as budget={{"calls": 100}}'
-            ) from None
-        if nothing := found.find_zero():
-            raise ConfigError(f"a budget of 0 {nothing} allows no call; give more, or leave {nothing} out for no limit")
-        return found
+        return parse_budget(self.budget)
 
     @property
     def folder(self) -> Path | None:

@@ -15,7 +15,7 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
-from selfwire.cli.commands import COMMANDS, GROUPS, load_command
+from selfwire.cli.commands import COMMANDS, FAILED, GROUPS, INTERRUPTED, NO_READER, STOPPED, WRONG, load_command
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, Rewiring
 from selfwire.core.scope import Scope
@@ -200,3 +200,26 @@ def test_the_page_of_commands_names_all() -> None:
     spans = find_spans(ROOT / "docs" / "commands.md")
     named = {span.removeprefix("selfwire ").split()[0] for span in spans}
     assert named >= COMMANDS.keys()
+
+
+def test_the_page_names_the_commands_that_have_workers_models_and_dry_runs() -> None:
+    text = (ROOT / "docs" / "commands.md").read_text()
+    sentences: Mapping[str, tuple[str, set[str]]] = {
+        "--workers": (r"^(`evolve`[^.]*?) take `--workers N`", set()),
+        "--model": (r"They, ([^.]*) take the options of models", {"--workers"}),
+        "--dry-run": (r"^`--dry-run` of ([^.]*) sends nothing", set()),
+    }
+    for option, (sentence, others) in sentences.items():
+        [said] = re.findall(sentence, text, re.MULTILINE)
+        named = {*re.findall(r"`([\w-]+)`", said)}
+        named |= {name for name in COMMANDS if others & find_options(name)}
+        assert named == {name for name in COMMANDS if option in find_options(name)} - {"pull"}, option
+
+
+def test_the_exit_codes_on_the_page_are_those_of_the_code() -> None:
+    table = (ROOT / "docs" / "commands.md").read_text().partition("| exit code |")[2].partition("\n\n")[0]
+    said = {int(code): what for code, what in re.findall(r"^\| (\d+) \| (.*)", table, re.MULTILINE)}
+    words = {0: "done", FAILED: "--max-errors", WRONG: "cannot be used", STOPPED: "budget"}
+    words |= {INTERRUPTED: "Ctrl-C", NO_READER: "reads the output"}
+    assert [*said] == sorted(words)
+    assert all(word in said[code] for code, word in words.items())

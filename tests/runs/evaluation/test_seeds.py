@@ -1,6 +1,7 @@
 """A comparison with several seeds: the interval counts evolutions, and the same command goes on."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -95,6 +96,9 @@ def test_the_same_command_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None
     assert "seeds, and votes, are runs of their own" in refused.stderr
     stopped = call(tmp_path, "compare", "direct", "cot", *SMALL, "--tasks", "7", "--budget-calls", "10", code=3)
     assert "10 of 10 calls" in stopped.stderr
+    later = call(tmp_path, "compare", "direct", "cot", *SMALL, "--tasks", "7", "--budget-calls", "20", code=3).stderr
+    assert re.search(r"left of the budget for \S+-s1: 6 calls\n", later)
+    assert "6 of 6 calls" in later
 
 
 def test_a_dry_run_counts_all_seeds(tmp_path: Path) -> None:

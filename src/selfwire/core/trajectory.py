@@ -70,7 +70,7 @@ class Routing(FrozenModel):
         chosen: the successors that receive this node's output.
         scores: finite score per candidate, if the router computes them.
         why: the rule that decided, for readers.
-        free: whether there were more candidates than places; None for a router that does not learn.
+        free: whether a candidate could be left out; None for a router that does not learn.
         regret: of a free decision, the share of the score, as the router believes it, that other candidates have more
             than those chosen; None for a router without beliefs.
     """
@@ -87,7 +87,7 @@ class DecisionCount(FrozenModel):
 
     Args:
         made: all decisions.
-        free: decisions with more candidates than places; all others were forced.
+        free: decisions in which a candidate could be left out; all others were forced.
         filtered: forced decisions for which a limit had removed candidates.
         regret: sum of the regrets of free decisions; None for a router without beliefs.
     """

@@ -84,6 +84,11 @@ class TaskRow(FrozenModel):
     details: FrozenJson = Field(default_factory=FrozenMap)
     trajectory: str = ""
 
+    @property
+    def usage(self) -> Usage:
+        """The cost."""
+        return Usage(**{name: getattr(self, name) for name in Usage.model_fields})
+
 
 class SystemInfo(FrozenModel):
     """A system in the header.
@@ -295,7 +300,7 @@ class SystemSummary:
         self.capped += row.capped
         self.cut += row.cut
         self.fault = self.fault or row.error or ""
-        self._spend.add(row)
+        self._spend.add(row.usage)
         if row.rounds is not None:
             self.rounds = (self.rounds or 0) + row.rounds
         for name, figure in row.details.items():

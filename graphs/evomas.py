@@ -331,11 +331,6 @@ def plan_router(evomas: "Evomas", team: Team) -> RouterPlan:
     return RouterPlan(config.routing, config.train)
 
 
-def with_random_router(evomas: "Evomas") -> "Evomas":
-    """The method with layers that are drawn by chance."""
-    return Evomas(evomas.config.replace(adapter="random"))
-
-
 REASONING: Mapping[str, Any] = {"adapter": "fixed", "plan": [["multi_generate"], ["ensemble"]]}
 """The paper compares task states under two fixed workflows (Sec. 4.3): the seed's topology, and this one."""
 
@@ -381,7 +376,7 @@ class Evomas(Method[EvomasConfig]):
     draw_run = staticmethod(draw_run)
     router = RouterTraining(
         plan_router,
-        random_control=with_random_router,
+        random_control=lambda evomas: Evomas(evomas.config.replace(adapter="random")),
         options={
             "paper": {"head": PAPER_HEAD.model_dump(mode="json")},
             "process_reward": {"process_reward": True},

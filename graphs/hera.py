@@ -213,7 +213,9 @@ async def sample_topologies(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
         ModelError: planning failed; in a group of a user's run, for all members.
     """
     alone, question, brief = state.aim == "answer", state.get_question(), state.brief
-    orchestrator, team, steps = get_orchestrator(ctx) if alone else get_explorer(ctx), state.workflow, ctx.options.steps
+    orchestrator, team, steps = get_orchestrator(ctx), state.workflow, ctx.options.steps
+    if not alone:
+        orchestrator = replace(orchestrator, temperature=ctx.options.explore_temperature)
     samples = [ctx.scope.sample] if alone else list(range(ctx.options.group))
 
     async def plan(sample: int) -> tuple[PlannedRun, ModelError | TaskBudgetError | None]:
@@ -442,11 +444,6 @@ HERA = figure.compile(METHOD)
 def get_orchestrator(ctx: Ctx[HeraConfig]) -> PromptedModel:
     """The meta model with HERA's prompts; a passage stands in a prompt once."""
     return replace(ctx.critic, quotes_once=True)
-
-
-def get_explorer(ctx: Ctx[HeraConfig]) -> PromptedModel:
-    """The orchestrator as it samples the topologies of a group."""
-    return replace(get_orchestrator(ctx), temperature=ctx.options.explore_temperature)
 
 
 async def execute(

@@ -7,7 +7,6 @@ from math import exp, log, log1p
 from pydantic import Field
 
 from selfwire.core.protocols import Router, RouterInput
-from selfwire.core.scope import Scope
 from selfwire.core.team import Team
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import DecisionCount, Routing, Step, Trajectory
@@ -23,7 +22,7 @@ from selfwire.evolvers.hiva.knowledge import (
     distance,
     mismatch,
 )
-from selfwire.evolvers.hiva.memory import Belief, HivaMemory, TrajectoryLesson
+from selfwire.evolvers.hiva.memory import HivaMemory, TrajectoryLesson
 from selfwire.evolvers.router.config import ROUTER
 from selfwire.evolvers.trajectory_text import get_fault
 
@@ -85,7 +84,8 @@ def make_kabb_router(team: Team, learned: HivaMemory, match: TaskMatch, config: 
             draws = {arm: float(scope.random(f"kabb/{arm}").gumbel()) for arm in fit}
             scores = {arm: log(max(means[arm], 1e-300)) + draws[arm] for arm in fit}
         else:
-            scores = {arm: weigh(arm, node, known, _draw_theta(beliefs[arm], scope, arm)) for arm in fit}
+            drawn = {arm: scope.random(f"kabb/{arm}").beta(beliefs[arm].alpha, beliefs[arm].beta) for arm in fit}
+            scores = {arm: weigh(arm, node, known, float(drawn[arm])) for arm in fit}
         first = sorted(fit, key=lambda arm: (-scores[arm], arm))[: config.k]
         compared = believed if config.compares == "beliefs" else _to_factors(scores, config)
         least = config.within * max((compared[arm] for arm in first), default=0.0)
@@ -148,10 +148,6 @@ def count_decisions(steps: Iterable[Step]) -> DecisionCount | None:
     regrets = [routing.regret for routing in made if routing.regret is not None]
     regret = sum(regrets) if regrets else None
     return DecisionCount(made=len(made), free=free, filtered=filtered, regret=regret) if made else None
-
-
-def _draw_theta(belief: Belief, scope: Scope, arm: Id) -> float:
-    return float(scope.random(f"kabb/{arm}").beta(belief.alpha, belief.beta))
 
 
 def _to_factors(scores: Mapping[Id, float], config: KabbConfig) -> Mapping[Id, float]:

@@ -8,8 +8,7 @@ could run code, send, write or remove something is taken from it only with the u
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -21,6 +20,7 @@ from selfwire.cli.json_output import add_result
 from selfwire.cli.options import ask_on_terminal
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import is_graph
+from selfwire.core.text import suggest_name
 from selfwire.core.values import is_large_file
 from selfwire.store.files import refuse_existing
 from selfwire.store.trust import is_agreed
@@ -193,7 +193,7 @@ def _check_tables(given: Mapping[str, Any], commands: Commands, path: Path, ctx:
         known = everywhere if table == SHARED else commands[table]
         for flag, value in values.items():
             if flag not in known:
-                raise ConfigError(f"{path}: [{table}] has an unknown key {flag!r}; {_suggest(flag, list(known))}")
+                raise ConfigError(f"{path}: [{table}] has an unknown key {flag!r}; {_suggest(flag, known)}")
             _check_value(known[flag].parameter, value, f"{path}: [{table}] {flag} = {value!r}", ctx)
 
 
@@ -207,9 +207,8 @@ def _flatten(tables: Mapping[str, Any], commands: Commands, prefix: str = "") ->
             yield prefix + name, table
 
 
-def _suggest(word: str, known: list[str]) -> str:
-    near = get_close_matches(word.replace("_", "-"), known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"choose among {', '.join(known)}"
+def _suggest(word: str, known: Collection[str]) -> str:
+    return suggest_name(word, known, "did you mean {}?") or f"choose among {', '.join(known)}"
 
 
 def _check_value(parameter: Any, value: Any, where: str, ctx: typer.Context) -> None:

@@ -12,9 +12,8 @@ from selfwire.cli.output import format_spend
 from selfwire.core.values import format_count
 from selfwire.evals.table import name_system
 from selfwire.graphs.evolve import Event
+from selfwire.runs.results import FAULT
 
-FAULT = 160
-"""Most characters of an error in a line; `selfwire show RUN` prints the whole error."""
 SHARES = {"rollout": 0.0, "evolve": 0.3, "draft": 0.4, "gate": 0.5, "save": 1.0}
 """Share of an iteration before each phase, roughly, for the estimate of the time left."""
 

@@ -51,7 +51,8 @@ def runs(home: Home = None) -> None:
         if lost := output.format_unsettled(listed.open_calls, listed.open_tokens):
             out.print(f"{listed.run}: {lost}")
         if why := _describe_stop(listed):
-            out.print(f"{listed.run}: {why}; {output.format_resume_line(_get_command(listed), listed.run, home)}")
+            command = str(listed.summary["command"])
+            out.print(f"{listed.run}: {why}; {output.format_resume_line(command, listed.run, home)}")
         if listed.trouble:
             out.print(f"{listed.run}: {listed.trouble}")
     if len(stopped := [listed.run for listed in found if _describe_stop(listed)]) >= MANY_STOPPED:
@@ -69,10 +70,6 @@ def _describe_stop(listed: RunSummary) -> str:
     if status == INTERRUPTED:
         return "its process is gone"
     return " ".join(status.split()) if status.startswith("stopped: ") else ""
-
-
-def _get_command(listed: RunSummary) -> str:
-    return str(listed.summary["command"])
 
 
 def clean(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MEBIBYTE = 2**20
+ROLES = ("agent", "meta", "judge")
+"""Roles of the models of a run: of agents, of critics and evolvers, of judges."""
 Schema = TypeVar("Schema", bound=BaseModel)
 
 

@@ -4,7 +4,7 @@ import ast
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Annotated, Protocol, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -68,34 +68,10 @@ ZERO_USAGE = Usage()
 """No cost."""
 
 
-class CostRecord(Protocol):
-    """An object with a cost, such as a usage or a row of results."""
-
-    @property
-    def calls(self) -> int:
-        """Model calls."""
-
-    @property
-    def input_tokens(self) -> int:
-        """Tokens sent."""
-
-    @property
-    def output_tokens(self) -> int:
-        """Tokens received."""
-
-    @property
-    def dollars(self) -> float | None:
-        """Price in US dollars; None if unknown."""
-
-    @property
-    def seconds(self) -> float:
-        """Wall time of the calls."""
-
-
 class UsageAccumulator:
     """A running sum of costs; dollars are added exactly, so that their order does not matter."""
 
-    def __init__(self, start: CostRecord = ZERO_USAGE) -> None:
+    def __init__(self, start: Usage = ZERO_USAGE) -> None:
         self.calls = self.input_tokens = self.output_tokens = 0
         self.seconds, self._dollars, self._priced = 0.0, Fraction(0), True
         self.add(start)
@@ -103,7 +79,7 @@ class UsageAccumulator:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UsageAccumulator) and self.usage == other.usage
 
-    def add(self, cost: CostRecord) -> None:
+    def add(self, cost: Usage) -> None:
         """Add a cost; an unknown price makes the sum unknown."""
         if cost is ZERO_USAGE:
             return

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary, proxy
 
 from pydantic import Field
 
-from selfwire.core.usage import CostRecord, Usage
+from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 from selfwire.models.structured import StructuredMode
 
@@ -101,7 +101,7 @@ class ResourceAmount(NamedTuple):
     dollars: float = 0
 
     @classmethod
-    def of(cls, cost: CostRecord) -> Self:
+    def of(cls, cost: Usage) -> Self:
         """Make the amount of a cost; an unknown price counts 0, as it excludes a budget in dollars."""
         return cls(cost.calls, cost.input_tokens + cost.output_tokens, cost.dollars or 0)
 

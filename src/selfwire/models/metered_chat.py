@@ -43,6 +43,7 @@ from selfwire.core.errors import (
     ReplyError,
     get_error_cost,
 )
+from selfwire.core.protocols import ROLES
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap, fingerprint, format_count, replace_surrogates, to_canonical_json
@@ -676,7 +677,8 @@ class MeteredChat(BaseChatModel):
             chat, options = [*call.messages], {**options, **call.options}
         else:
             bound = self._bind(request, mode)
-            runnable, chat = bound.runnable, to_langchain(bound.add_schema(request.messages, again=request.again))
+            runnable = bound.runnable
+            chat = [*map(to_langchain, bound.add_schema(request.messages, again=request.again))]
         with ErrorCatcher() as caught:
             async with asyncio.timeout(self.policy.timeout):
                 config = self._make_config(request)
@@ -792,7 +794,6 @@ def _to_message(whole: AIMessageChunk | None) -> AIMessage:
 
 
 Schema = TypeVar("Schema", bound=BaseModel)
-ROLES = ("agent", "meta", "judge")
 
 
 class MeteredModel:

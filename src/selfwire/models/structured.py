@@ -300,12 +300,8 @@ UNPARSED_LENGTH = 2000
 """Most characters of such a text."""
 
 
-def to_langchain(messages: Sequence[ChatMessage]) -> list[BaseMessage]:
-    """Convert messages to LangChain's."""
-    return [_to_langchain(message) for message in messages]
-
-
-def _to_langchain(message: ChatMessage) -> BaseMessage:
+def to_langchain(message: ChatMessage) -> BaseMessage:
+    """Convert a message to LangChain's."""
     if message.role == "system":
         return SystemMessage(message.content)
     if message.role == "user":

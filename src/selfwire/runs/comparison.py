@@ -3,8 +3,8 @@
 import asyncio
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from textwrap import shorten
 from typing import Any
 
@@ -57,18 +57,8 @@ async def evaluate_team(team: Teamlike, tasks: TaskSets, options: CallOptions, c
     if (repeats := fields.pop("repeats")) < 1:
         raise ConfigError(f"repeats is {repeats}; each task is put to the team at least once, so give 1 or more")
     names = [name, *(f"{name}-{number}" for number in range(2, repeats + 1))]
-    manager = await asyncio.to_thread(open_evaluation, dict.fromkeys(names, found), tasks, options, fields)
-    async with open_in_thread(manager) as opened:
-        lines = await opened.execute(options.on_event or (lambda event: None))
-        return Evaluation(
-            run=opened.run,
-            folder=opened.folder,
-            cost=opened.spent,
-            notices=(*opened.notices, *await list_unusable_replies(opened.journal)),
-            table=build_results_table(opened, lines),
-            name=name,
-            rows=tuple([row async for row in opened.rows() if row.target in names]),
-        )
+    async with _measure_teams(dict.fromkeys(names, found), tasks, options, fields) as (opened, _, known):
+        return Evaluation(**known, name=name, rows=tuple([row async for row in opened.rows() if row.target in names]))
 
 
 async def compare_teams(
@@ -94,19 +84,21 @@ async def compare_teams(
     by_name = dict(zip(names, (team for _, team in found), strict=True))
     require_names("a team", by_name)
     refuse_names_of_votes(by_name)
-    fields = {**config, "command": "compare"}
-    manager = await asyncio.to_thread(open_evaluation, by_name, tasks, options, fields)
-    async with open_in_thread(manager) as opened:
+    async with _measure_teams(by_name, tasks, options, {**config, "command": "compare"}) as (opened, lines, known):
+        against = choose_comparison(lines, opened.request.against).info.name
+        return Comparison(**known, systems={line.info.name: line for line in lines}, against=against)
+
+
+@asynccontextmanager
+async def _measure_teams(
+    teams: Mapping[str, FoundTeam], tasks: TaskSets, options: CallOptions, config: Mapping[str, Any]
+) -> AsyncIterator[tuple[OpenEvaluation, tuple[SystemSummary, ...], dict[str, Any]]]:
+    """Run an evaluation of some teams; gives it, still open, with its lines and what every `RunResult` has."""
+    async with open_in_thread(await asyncio.to_thread(open_evaluation, teams, tasks, options, config)) as opened:
         lines = await opened.execute(options.on_event or (lambda event: None))
-        return Comparison(
-            run=opened.run,
-            folder=opened.folder,
-            cost=opened.spent,
-            notices=(*opened.notices, *await list_unusable_replies(opened.journal)),
-            table=build_results_table(opened, lines),
-            systems={line.info.name: line for line in lines},
-            against=choose_comparison(lines, opened.request.against).info.name,
-        )
+        notices = (*opened.notices, *await list_unusable_replies(opened.journal))
+        known = {"run": opened.run, "folder": opened.folder, "cost": opened.spent, "notices": notices}
+        yield opened, lines, {**known, "table": build_results_table(opened, lines)}
 
 
 def open_evaluation(

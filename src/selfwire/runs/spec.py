@@ -14,6 +14,7 @@ from pydantic import (
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import DEFAULT_METHOD
+from selfwire.core.protocols import ROLES
 from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, WholeText, is_id
 from selfwire.evals.benchmarks.benchmark import TooFewTasksError
@@ -27,9 +28,6 @@ from selfwire.models.structured import StructuredMode
 
 STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
 """Line below results of the offline model."""
-
-
-ROLES = ("agent", "meta", "judge")
 
 
 def require_names(what: str, names: Iterable[object]) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from selfwire.core.errors import BudgetError, CallError, JournalError, SelfwireError
 from selfwire.core.scope import Scope
@@ -345,7 +345,7 @@ class Journal:
     async def rows(self, kind: Kind | None = None, state: State | None = None, **place: str | int) -> list[CallRow]:
         """List the rows of a kind, a state and a place (iteration, phase, task, node) in the order of reservation."""
         where, values = sql.make_condition({"kind": kind, "state": state, **place})
-        columns = f"kind, scope, request, attempt, at_most, state, failures, error, reply, {sql.USAGE}"
+        columns = f"kind, scope, request, attempt, state, failures, error, reply, {sql.USAGE}"
         found = await self._read(f"SELECT {columns} FROM calls WHERE {where} ORDER BY rowid", *values)
         return [self._parse(CallRow.from_columns, row) for row in found]
 
@@ -412,47 +412,6 @@ class Journal:
         return await self._writer.run(lambda connection: connection.execute(statement, values).fetchall())
 
 
-class Recorder(Protocol):
-    """An object that makes calls and may record them; see `Journal.call_once`."""
-
-    @property
-    def can_resume(self) -> bool:
-        """Whether a later process can resume the run from the records."""
-
-    async def call_once(
-        self,
-        kind: Kind,
-        scope: Scope,
-        request: object,
-        call: Call,
-        at_most: Usage = ZERO_USAGE,
-        *,
-        attempt: int = 0,
-        share: bool = False,
-    ) -> CallResult:
-        """Make a call, or return its recorded result."""
-        ...
-
-    def record(self, kind: Kind, scope: Scope, request: object, result: CallResult) -> None:
-        """Record a call that is answered; see `Journal.record`."""
-
-    async def list_replies(self, scope: Scope) -> list[tuple[str, str, str]]:
-        """List the recorded replies at a place; see `Journal.list_replies`."""
-        ...
-
-    async def retry_replies(self, scope: Scope) -> bool:
-        """Forget the recorded replies at a place, so that their calls are sent again; see `Journal.retry_replies`."""
-        ...
-
-    async def put_note(self, name: str, value: object) -> None:
-        """Set a note about the run."""
-        ...
-
-    async def retry_call(self, kind: Kind, scope: Scope, request: object, *, share: bool = False) -> bool:
-        """Forget a recorded call, so that it is sent again; see `Journal.retry_call`."""
-        ...
-
-
 UNSENT = "nothing of the call was sent or is under way"
 """Mark of the cancellation of a call that has cost nothing."""
 
@@ -493,3 +452,7 @@ class NullRecorder:
     async def retry_call(self, *_: Any, **__: Any) -> bool:
         """Return False, as no call is recorded."""
         return False
+
+
+Recorder = Journal | NullRecorder
+"""What makes calls and may record them."""

@@ -377,7 +377,6 @@ class CallRow(NamedTuple):
     scope: Scope
     request: str
     attempt: int
-    at_most: int
     state: str
     failures: int
     error: str | None
@@ -387,10 +386,10 @@ class CallRow(NamedTuple):
     @classmethod
     def from_columns(cls, columns: tuple[Any, ...]) -> Self:
         """Make a row from its columns."""
-        kind, scope, request, attempt, at_most, state, failures, error, reply, *usage = columns
+        kind, scope, request, attempt, state, failures, error, reply, *usage = columns
         settled = state == "settled"
         return cls(
-            kind, Scope.model_validate_json(scope), request, attempt, at_most, state, failures, error,
+            kind, Scope.model_validate_json(scope), request, attempt, state, failures, error,
             json.loads(reply) if settled else None, None if usage[0] is None else to_usage(usage),
         )  # fmt: skip
 

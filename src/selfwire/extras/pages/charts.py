@@ -275,7 +275,7 @@ def _label_systems(points: Sequence[tuple[str, float, float]]) -> Iterator[Mark]
     for (name, x, y), left in zip(points, sides, strict=True):
         wide = LETTER * len(name) + 9
         wanted.append((x - wide, x - 7, y - 6) if left else (x + 7, x + wide, y - 6))
-    heights = spread_labels(wanted, [(x - 6, x + 6, y + 4) for _, x, y in points], LINE)
+    heights = spread_labels(wanted, [(x - 6, x + 6, y + 4) for _, x, y in points])
     for (name, x, y), left, height in zip(points, sides, heights, strict=True):
         if abs(height - y) > FAR:
             continue  # it would seem to name another point
@@ -284,25 +284,24 @@ def _label_systems(points: Sequence[tuple[str, float, float]]) -> Iterator[Mark]
 
 
 def spread_labels(
-    wanted: Sequence[tuple[float, float, float]], taken: Iterable[tuple[float, float, float]], gap: float
+    wanted: Sequence[tuple[float, float, float]], taken: Iterable[tuple[float, float, float]]
 ) -> list[float]:
     """Heights for labels so that none hides another: those that overlap side by side move apart.
 
     Args:
         wanted: start and end across, and height, of each label.
         taken: the same of what must not be hidden.
-        gap: between two heights.
     """
     placed = [*taken]
     found = [0.0] * len(wanted)
     for number in sorted(range(len(wanted)), key=lambda index: wanted[index][2]):
         start, end, height = wanted[number]
         near = [other for first, last, other in placed if first < end and start < last]
-        tries = [height, *(other + side * gap for other in near for side in (1, -1))]
+        tries = [height, *(other + side * LINE for other in near for side in (1, -1))]
         free = [
             tried
             for tried in tries
-            if 0 < tried < HEIGHT - BOTTOM and all(abs(tried - other) > gap - 0.01 for other in near)
+            if 0 < tried < HEIGHT - BOTTOM and all(abs(tried - other) > LINE - 0.01 for other in near)
         ]
         found[number] = min(free, key=lambda tried: abs(tried - height), default=height)
         placed.append((start, end, found[number]))

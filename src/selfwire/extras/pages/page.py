@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from selfwire.cli.output import write_text
 from selfwire.core.errors import ConfigError
 from selfwire.extras.pages.charts import Chart, draw_costs, draw_front, draw_gate, draw_scores
 from selfwire.extras.pages.comparison_charts import draw_differences, draw_mechanisms, draw_seeds
@@ -63,11 +64,7 @@ def write_study_page(rows: Path, file: Path) -> Path:
 
 def save_page(report: RunReport, file: Path) -> Path:
     """Write a page over whatever is there and return its path; raises as `write_report`."""
-    text = render_page(report)
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"the page cannot be written to {file}: {error.strerror}") from None
+    write_text(file, render_page(report), "the page")
     return file
 
 

@@ -1,25 +1,71 @@
 """A fixed team as the system that GEPA optimises: its components are the prompts of its agents."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from gepa.core.adapter import EvaluationBatch, ProposalFn
 
 from selfwire.core.chat import ChatMessage
-from selfwire.core.errors import ModelError, get_error_cost
+from selfwire.core.errors import ModelError, SelfwireError, get_error_cost
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage
 from selfwire.evolvers.trajectory_text import format_inbox, format_step, gather_all, get_score, render_feedback
-from selfwire.extras.contestants.gepa.calls import LoopCalls
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 
 PromptsByAgent = dict[str, str]
 Batch = EvaluationBatch[Trajectory, str]
+
+
+Result = TypeVar("Result")
+
+
+class StoppedCallError(SelfwireError):
+    """Nothing more is called after an error or a stop."""
+
+
+@dataclass
+class LoopCalls:
+    """Runs coroutines on an event loop from another thread.
+
+    The library catches errors and tries again, so after the first error here no call is made any more.
+
+    Attributes:
+        fault: the first error; None if there is none.
+    """
+
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    fault: BaseException | None = None
+    ended: bool = False
+    _running: Future[Any] | None = None
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of a coroutine.
+
+        Raises:
+            StoppedCallError: no calls are made any more.
+        """
+        if self.ended:
+            work.close()
+            raise StoppedCallError("no calls are made any more")
+        self._running = running = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return running.result()
+        except BaseException as error:
+            self.fault, self.ended = error, True
+            raise
+
+    def end(self) -> None:
+        """Make no more calls, and cancel those under way."""
+        self.ended = True
+        if self._running is not None:
+            self._running.cancel()
 
 
 @dataclass
@@ -91,11 +137,6 @@ class TeamAdapter:
         except ModelError as error:
             return "", get_error_cost(error) + Usage(calls=1)
         return reply.content, reply.usage
-
-
-def get_prompts(team: Team) -> PromptsByAgent:
-    """The prompts of a team."""
-    return {agent.id: agent.prompt for agent in team.agents}
 
 
 def set_prompts(team: Team, candidate: Mapping[str, str]) -> Team:

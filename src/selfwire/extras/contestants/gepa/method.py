@@ -21,8 +21,7 @@ from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evals.baselines import make_baseline, make_led_runner, make_refining_runner
 from selfwire.evolvers.prompted_model import propose_rewrite
 from selfwire.evolvers.trajectory_text import get_score
-from selfwire.extras.contestants.gepa.adapter import TeamAdapter, get_prompts
-from selfwire.extras.contestants.gepa.calls import StoppedCallError
+from selfwire.extras.contestants.gepa.adapter import StoppedCallError, TeamAdapter
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import FULL, CallEstimate, EvolveResult, Method, Variant, count_turn_calls
 
@@ -121,7 +120,7 @@ class Gepa(Method[GepaConfig]):
         most = self.config.calls * questions
         asked = [done.question for done in adapter.given]
         return optimize(
-            seed_candidate=get_prompts(adapter.team),
+            seed_candidate={agent.id: agent.prompt for agent in adapter.team.agents},
             trainset=asked[::2],
             valset=asked[1::2],
             adapter=adapter,

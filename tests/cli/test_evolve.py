@@ -16,7 +16,7 @@ from selfwire.cli.evolve import list_new_powers
 from selfwire.core.edits import AddAgent, Grant, Rewiring, RewriteTool
 from selfwire.core.own_tool import OwnTool
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.evals.instructions import paraphrases
+from selfwire.extras.offline.critics import CRITICS
 from selfwire.extras.pages.reading import find_run, read_report
 from selfwire.graphs.rollouts import UNGRADED
 from selfwire.models.providers import make_chat_model
@@ -24,14 +24,15 @@ from tests.commands import call
 from tests.kills import run_of
 from tests.wire.server import WireServer, served
 
-SEED = ("--seed", "5")
 SMALL = "--gate mean --iterations 2 --batch 4 --gate-tasks 4 --train 8 --gate-size 8 --test 6".split()
+REWRITTEN = ("--name", "mine", *SMALL, "--gate", "off", "--without", "tev")
+"""Options under which every seed ends with rewritten prompts, in a team whose router has no choice."""
 
 
 @pytest.fixture(scope="module")
 def evolved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     home = tmp_path_factory.mktemp("home")
-    result = call(home, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", *SEED, *SMALL)
+    result = call(home, "evolve", "hiva", "--benchmark", "archive", "--seed", "1", *REWRITTEN)
     return home, result.output
 
 
@@ -46,7 +47,7 @@ def test_it_reports_before_and_after_beside_baselines_and_says_where_the_workflo
         "evolved team",
     ):
         assert said in output
-    assert re.search(r"iteration 2/2 train \d\.\d\d, (accepted|rejected): ", output)
+    assert re.search(r"iteration 2/2 train \d\.\d\d, accepted: the gate is off; ", output)
     [gain] = re.findall(r"evolved - seed, paired over 6 tasks: ([+-]\d\.\d\d)", output)
     best = "best team" if float(gain) > 0 else "evolved team, which has gained nothing on the test tasks,"
     assert f"the {best} is 'mine' in" in output
@@ -223,11 +224,11 @@ def test_a_dry_run_estimates_and_writes_nothing(tmp_path: Path) -> None:
 def test_the_same_seed_evolves_the_same_workflow(evolved: tuple[Path, str], tmp_path: Path) -> None:
     home, _ = evolved
     again = tmp_path / "again"
-    call(again, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--no-baselines", *SEED, *SMALL)
+    call(again, "evolve", "hiva", "--benchmark", "archive", "--no-baselines", "--seed", "1", *REWRITTEN)
     first, second = (re.findall(r"\b[0-9a-f]{16}\b", call(h, "history", "mine").output)[-1] for h in (home, again))
     assert first == second
     other = tmp_path / "other"
-    call(other, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--no-baselines", *SMALL)
+    call(other, "evolve", "hiva", "--benchmark", "archive", "--no-baselines", *REWRITTEN)
     assert re.findall(r"\b[0-9a-f]{16}\b", call(other, "history", "mine").output)[-1] != first
 
 
@@ -348,23 +349,24 @@ def test_a_method_that_learns_nothing_between_questions_is_not_evolved(
     assert not home.exists()
 
 
-def test_the_end_lists_sentences_of_train_tasks_that_stand_in_new_prompts(tmp_path: Path) -> None:
-    """Tasks hold short sentences of the kind that the stand-in writes into prompts."""
-    named = ("look up", "read", "split", "compare", "intersect", "count")
-    texts = [text for name in named for text in paraphrases()[name]]
-    short = [part for text in texts for part in re.split(r"(?<=[.!?;:])\s+", text) if len(part) < 40 and " " in part]
-    asked = load_benchmark("archive", size=60).splits(0, train=40, gate=0, test=0).train
+def test_the_end_lists_sentences_of_train_tasks_that_stand_in_new_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A critic that always finds fault has the sentences of all tasks written into the prompt."""
+    inks = "red blue green black white brown grey pink violet orange golden silver".split()
+    told = [f"Write it down in {ink} ink." for ink in inks]
+    blamed = {"system_prompt_feedback": "How?", "tool_feedback": "", "overall_feedback": "", "concerns": "semantics"}
+    monkeypatch.setitem(CRITICS, "AgentGradient", lambda brief: {**blamed, "sentiment": "critical"})
+    monkeypatch.setitem(CRITICS, "PromptRewrite", lambda brief: {"prompt": "\n".join([brief["prompt"], *told])})
     tasks, home = tmp_path / "tasks.jsonl", tmp_path / "home"
-    with tasks.open("w") as lines:
-        for number, task in enumerate(asked):
-            text = f"{task.input} {short[number % len(short)]}"
-            lines.write(json.dumps({"input": text, "reference": "never said"}) + "\n")
-    sizes = "--seed 2 --iterations 3 --batch 4 --train 20 --gate-size 8 --gate off --test 0 --no-baselines".split()
+    lines = [json.dumps({"input": f"What was signed there? {said}", "reference": "never"}) for said in told]
+    tasks.write_text("\n".join(lines))
+    sizes = "--iterations 1 --batch 2 --train 4 --gate-size 4 --gate off --test 0 --no-baselines --without tev".split()
     said = call(home, "evolve", "hiva", "--benchmark", str(tasks), "--grader", "exact", *sizes).output
     _, listed = said.split("sentences that stand in train tasks word by word; read them before use:\n")
-    lines_of_agents = listed.split("\n\n")[0].splitlines()
-    assert lines_of_agents
-    assert all(line.split(": ", 1)[1] in tasks.read_text() for line in lines_of_agents)
+    of_source = [line.removeprefix("source: ") for line in listed.split("\n\n")[0].splitlines() if "source: " in line]
+    assert len(of_source) == 4  # those of the train tasks
+    assert {*of_source} < {*told}
 
 
 def test_the_end_names_new_programs_and_tools_that_agents_were_given() -> None:

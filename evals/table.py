@@ -8,7 +8,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EINVAL, EISDIR
 from functools import cached_property
@@ -255,12 +255,20 @@ def read_results(path: Path) -> tuple[Header, tuple[TaskRow, ...]]:
     Raises:
         ConfigError: the file cannot be read, or is no file of results.
     """
-    try:
+    with expect_rows(path, "results", "`selfwire eval` writes such files"):
         first, *rest = path.read_text(encoding="utf-8").splitlines()
         return Header.model_validate(json.loads(first)), tuple(TaskRow.model_validate_json(line) for line in rest)
-    except (OSError, ValueError) as error:
+
+
+@contextmanager
+def expect_rows(path: Path, what: str, way_out: str) -> Iterator[None]:
+    """Turn errors of a block that reads a file of rows into a ConfigError, which says what the file does not hold."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, LookupError) as error:
         why = format_first_fault(error) if isinstance(error, ValidationError) else error
-        raise ConfigError(f"{path} is no file of results: {why}; `selfwire eval` writes such files") from None
+        why = repr(error) if isinstance(error, LookupError) else why
+        raise ConfigError(f"{path} holds no {what}: {why}; {way_out}") from None
 
 
 @dataclass
@@ -840,9 +848,7 @@ def read_kept_runs(path: Path) -> list[KeptRun]:
     Raises:
         ConfigError: it is no such file.
     """
-    try:
+    with expect_rows(path, "scores", "`selfwire results --keep` writes such files"):
         if runs := parse_kept_lines(path.read_text(encoding="utf-8").splitlines()):
             return runs
         raise ValueError("it is empty")
-    except (OSError, ValueError, ValidationError) as error:
-        raise ConfigError(f"{path} holds no scores: {error}; `selfwire results --keep` writes such files") from None

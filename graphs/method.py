@@ -697,7 +697,7 @@ def add_method(method: Method[Any]) -> None:
 
 
 def make_method(name: str, config: Mapping[str, Any] = FrozenMap()) -> Method[Any]:
-    """Make a method by its name, or by that of a graph of the user's own.
+    """Make a method by its name; by that of a graph of the user's own an `own_graph.OwnGraph`.
 
     Args:
         config: config fields by name, those of a nested config as a mapping; the others have their defaults.

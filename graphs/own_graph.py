@@ -413,7 +413,10 @@ def make_hera(config: OwnGraphConfig) -> "Hera | None":
 
 
 def read_texts(target: str) -> tuple[dict[str, LayerText], str]:
-    """Read the texts that a graph sends to models from its source, by name; and why there are none."""
+    """Read the texts that a graph sends to models from its source, by name, as `extras.adopt.layer.list_texts` does.
+
+    The second value says why there are none.
+    """
     if target in GRAPHS:
         return {}, f"{target!r} was given as an object; name it as module:attribute or file.py:attribute"
     try:

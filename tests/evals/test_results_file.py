@@ -58,8 +58,8 @@ def test_a_pipe_or_a_device_is_refused_and_stays(tmp_path: Path) -> None:
 
 def test_a_file_of_something_else_is_refused_by_name(tmp_path: Path) -> None:
     (path := tmp_path / "notes.jsonl").write_text("not JSON\n")
-    with pytest.raises(ConfigError, match=r"notes\.jsonl is no file of results"):
+    with pytest.raises(ConfigError, match=r"notes\.jsonl holds no results"):
         read_results(path)
     path.write_text('{"head": {}, "commit": "46faac54"}\n')
-    with pytest.raises(ConfigError, match=r"no file of results: [^;\n]{1,80}; `selfwire eval` writes such files"):
+    with pytest.raises(ConfigError, match=r"holds no results: [^;\n]{1,80}; `selfwire eval` writes such files"):
         read_results(path)

@@ -385,7 +385,7 @@ class _Export:
         typer.echo(f"wrote {self.ref} ({team.fingerprint}) to {file}; ask it with: {ask}")
 
     def _write_patch(self) -> None:
-        """Write the texts and models of a graph that have changed, and the agents that were inserted, as a patch.
+        """Write what of a graph has changed as a patch, which `extras.adopt.patch` makes: texts, models, agents.
 
         Raises:
             ConfigError: as `_find_changed_texts`, a model is not named, or a change cannot be written.

@@ -31,7 +31,7 @@ def find_plugin(group: str, name: str) -> EntryPoint | None:
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """Import the object that an entry point names.
+    """Import the object that an entry point names; those of this package stand in `pyproject.toml`.
 
     Raises:
         ConfigError: there is none of that name, or it cannot be imported.

@@ -3,9 +3,9 @@
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import RefusedRewiring, Rewiring, edit_agents, edit_tools, edit_topology, format_edit
@@ -13,7 +13,7 @@ from selfwire.core.errors import ConfigError, EditError
 from selfwire.core.own_tool import TOOLS, OwnTool
 from selfwire.core.plugins import is_graph
 from selfwire.core.topology import Difference, Topology, TopologyDiff
-from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, sort_by
 
 
 class Lineage(FrozenModel):
@@ -86,21 +86,11 @@ class Team(FrozenModel):
     """
 
     method: str
-    agents: tuple[Agent, ...]
+    agents: Annotated[tuple[Agent, ...], sort_by("id")]
     topology: Topology
-    tools: tuple[OwnTool, ...] = Field(default=(), max_length=TOOLS)
+    tools: Annotated[tuple[OwnTool, ...], sort_by("name")] = Field(default=(), max_length=TOOLS)
     memory: FrozenJson = Field(default_factory=FrozenMap)
     lineage: Lineage = Lineage()
-
-    @field_validator("agents")
-    @classmethod
-    def _sort_agents(cls, agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
-        return tuple(sorted(agents, key=lambda agent: agent.id))
-
-    @field_validator("tools")
-    @classmethod
-    def _sort_tools(cls, tools: tuple[OwnTool, ...]) -> tuple[OwnTool, ...]:
-        return tuple(sorted(tools, key=lambda tool: tool.name))
 
     @model_validator(mode="after")
     def _check(self) -> Self:

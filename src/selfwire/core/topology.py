@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import pairwise, product
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from selfwire.core.values import FrozenModel, Id, fingerprint
+from selfwire.core.values import FrozenModel, Id, fingerprint, sort_by
 
 Part = TypeVar("Part", bound=FrozenModel)
 
@@ -91,21 +91,11 @@ class Topology(FrozenModel):
             successors than `caps` allows.
     """
 
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...] = ()
+    nodes: Annotated[tuple[Node, ...], sort_by("id")]
+    edges: Annotated[tuple[Edge, ...], sort_by("source", "target")] = ()
     entry: Id
     sink: Id
     caps: TopologyLimits = TopologyLimits()
-
-    @field_validator("nodes")
-    @classmethod
-    def _sort_nodes(cls, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-        return tuple(sorted(nodes, key=lambda node: node.id))
-
-    @field_validator("edges")
-    @classmethod
-    def _sort_edges(cls, edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
-        return tuple(sorted(edges, key=lambda edge: (edge.source, edge.target)))
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from reprlib import Repr
 from typing import Annotated, Any, NoReturn, Self
@@ -44,6 +45,11 @@ WholeText = Annotated[str, AfterValidator(_refuse_half_character)]
 """A text of whole characters, which files and requests can hold."""
 AnyText = Annotated[str, AfterValidator(replace_surrogates)]
 """A text from outside, such as the result of a tool, without surrogates, so that it can be stored."""
+
+
+def sort_by(*fields: str) -> AfterValidator:
+    """Make the validator that sorts a tuple by fields of its entries."""
+    return AfterValidator(lambda entries: tuple(sorted(entries, key=attrgetter(*fields))))
 
 
 class FrozenModel(BaseModel):

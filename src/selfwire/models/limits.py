@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from functools import reduce
 from operator import sub
 from typing import Any, NamedTuple, Protocol, Self
 from weakref import WeakKeyDictionary, proxy
@@ -121,11 +120,6 @@ class ResourceAmount(NamedTuple):
     def only(self, names: frozenset[str]) -> "ResourceAmount":
         """Keep the named amounts, and set the others to 0."""
         return ResourceAmount(**{name: getattr(self, name) for name in names})
-
-
-def sum_amounts(amounts: Iterable[ResourceAmount]) -> ResourceAmount:
-    """Add up amounts."""
-    return reduce(ResourceAmount.plus, amounts, ResourceAmount())
 
 
 class Pool(Protocol):

@@ -11,8 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 
-from pydantic import ValidationError
-
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import LIBRARIES, own_methods
 from selfwire.core.text import mask_secrets
@@ -25,6 +23,7 @@ from selfwire.evals.table import (
     SeedSummary,
     SystemSummary,
     build_table,
+    expect_rows,
     format_difference,
     list_seed_columns,
     parse_kept_lines,
@@ -203,7 +202,7 @@ def read_proof(path: Path) -> Proof:
     Raises:
         ConfigError: they cannot be read, or are none.
     """
-    try:
+    with expect_rows(path, "rows of a proof", "`selfwire prove` writes such files"):
         first, *rest = path.read_text(encoding="utf-8").splitlines()
         head, parts = ProofHead.model_validate_json(first), dict[tuple[str, int], ProofPart]()
         for run, systems in parse_kept_lines(rest):
@@ -213,8 +212,6 @@ def read_proof(path: Path) -> Proof:
         proof = Proof(head, tuple(parts.values()))
         assert proof.verdicts is not None  # computed here, so that systems without rows are found
         return proof
-    except (OSError, ValueError, LookupError, ValidationError) as error:
-        raise ConfigError(f"{path} holds no rows of a proof: {error!r}; `selfwire prove` writes such files") from None
 
 
 def build_proof_table(proof: Proof, benchmark: str) -> ResultTable:

@@ -474,7 +474,7 @@ class Library:
             name=name,
             head=self._read(head, "version"),
             versions=tuple(sorted(versions, key=lambda v: v.age)),
-            rollbacks=tuple(map(self._rollback, sorted(rollbacks, key=lambda item: item.key))),
+            rollbacks=tuple(self._parse(i, "rollback", Rollback) for i in sorted(rollbacks, key=lambda item: item.key)),
             tags=await self.tags(name),
         )
 
@@ -561,9 +561,6 @@ class Library:
         if isinstance(value := item.value.get(field), str):
             return value
         raise LibraryError(f"entry {item.key!r} in library {self.where} is corrupt: it has no text {field!r}")
-
-    def _rollback(self, item: Item) -> Rollback:
-        return self._parse(item, "rollback", Rollback)
 
     def _version(self, item: Item) -> Version:
         return self._parse(item, "version", Version)

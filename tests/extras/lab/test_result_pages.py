@@ -321,7 +321,7 @@ def test_the_command_checks_writes_and_keeps(page: Path, monkeypatch: pytest.Mon
         ((), "--check or --write"),
         (("--keep", "x", "--check"), "goes with --out"),
         ((str(page), "--check", "--out", "y"), "goes with --out"),
-        (("--keep", str(page), "--out", "y"), "no file of results"),
+        (("--keep", str(page), "--out", "y"), "holds no results"),
     ):
         code, said = invoke(*arguments)
         assert code != 0

@@ -17,14 +17,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple, TypeVar
 
 from selfwire.core.errors import BudgetError, StoppedError
 from selfwire.core.usage import ZERO_USAGE, Budget, Usage, UsageAccumulator
 from selfwire.extras.cluster.pool_store import Changes, Holding, PoolState, PoolStore, ProviderPlaces, StaleError
 from selfwire.models.budget import refuse_beyond
-from selfwire.models.limits import Rate, RateLimits, ResourceAmount, sum_amounts, update_rates
+from selfwire.models.limits import Rate, RateLimits, ResourceAmount, update_rates
 
 LEASE = 15.0
 """Seconds after which a process that gives no sign of life loses what it holds."""
@@ -68,7 +68,7 @@ class View(NamedTuple):
     @classmethod
     def of(cls, budget: Budget, spent: Usage, others: Iterable[Holding]) -> "View":
         """The view of a process beside others."""
-        return cls(budget, spent, sum_amounts(holding.held for holding in others))
+        return cls(budget, spent, reduce(ResourceAmount.plus, (holding.held for holding in others), ResourceAmount()))
 
     def find_refusal(
         self, ask: AmountAsk, held: ResourceAmount, *, is_busy: bool, seconds: float

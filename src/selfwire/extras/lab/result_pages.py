@@ -43,6 +43,7 @@ from selfwire.evals.table import (
     SeedSummary,
     SystemSummary,
     build_table,
+    expect_rows,
     format_difference,
     list_seed_columns,
     read_kept_runs,
@@ -287,13 +288,9 @@ def _format_studies(page: Path, given: Mapping[str, str]) -> str:
 
 def _read_world(page: Path, given: Mapping[str, str]) -> tuple[World, list[WorldResult]]:
     path = page.parent / given["rows"]
-    try:
+    with expect_rows(path, "rows of a world", "`selfwire ablate --world NAME --keep` writes them"):
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith(HEAD)]
         rows = [WorldResult.model_validate_json(line) for line in lines]
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{path} holds no rows of a world: {error}; `selfwire ablate --world NAME --keep` writes them"
-        ) from None
     return load_world(given["method"], given["name"]), rows
 
 
@@ -321,11 +318,9 @@ def _format_claims(page: Path, given: Mapping[str, str]) -> str:
 
 def _format_cells(page: Path, given: Mapping[str, str]) -> str:
     path = page.parent / given["rows"]
-    try:
+    with expect_rows(path, "table", "`make bench` with --keep writes such files"):
         lines = [line for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()) if "code" not in line]
         return ResultTable(tuple(lines[0]), tuple(tuple(line[name] for name in lines[0]) for line in lines)).markdown
-    except (OSError, ValueError, TypeError, LookupError) as error:
-        raise ConfigError(f"{path} holds no table: {error!r}; `make bench` with --keep writes such files") from None
 
 
 def _format_code(page: Path, given: Mapping[str, str]) -> str:
@@ -338,14 +333,11 @@ def _format_code(page: Path, given: Mapping[str, str]) -> str:
 
 def _list_code_versions(path: Path) -> list[CodeVersion]:
     """List the code of each head of a file of rows: of its runs, its study, its world or its table."""
-    try:
+    with expect_rows(path, "rows", "name a folder of rows"):
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         heads = [line for line in lines if "code" in line]
-        return [CodeVersion(**{name: head.get(name, "") for name in CodeVersion.model_fields}) for head in heads] or [
-            CodeVersion()
-        ]
-    except (OSError, ValueError, TypeError) as error:
-        raise ConfigError(f"{path} holds no rows: {error}; name a folder of rows") from None
+        named = [CodeVersion(**{name: head.get(name, "") for name in CodeVersion.model_fields}) for head in heads]
+        return named or [CodeVersion()]
 
 
 def _format_kinds(page: Path, given: Mapping[str, str]) -> str:

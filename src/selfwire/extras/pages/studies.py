@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from selfwire.core.errors import ConfigError
 from selfwire.core.values import format_count
 from selfwire.evals.statistics import IntervalEstimate, compute_mean
+from selfwire.evals.table import expect_rows
 from selfwire.extras.lab.ablation.plan import Study, Subject, WorldStudy
 from selfwire.extras.lab.ablation.record import STUDY_ROWS, RecordedStudy
 from selfwire.extras.lab.ablation.rows import OUTCOMES, EvolutionRow, VariantRow, parse_study_rows, read_subject
@@ -233,10 +233,8 @@ def read_study_file(rows: Path) -> RunReport:
         ConfigError: the file is no study's.
     """
     head, found = read_subject(rows)
-    try:
+    with expect_rows(rows, "study", "`selfwire ablate --out` writes such files"):
         return describe_rows(head, found, rows.name)
-    except ValueError as error:
-        raise ConfigError(f"{rows} holds no study: {error}; `selfwire ablate --out` writes such files") from None
 
 
 def describe_recorded(notes: Mapping[str, Any], study: object, run: str) -> RunReport:

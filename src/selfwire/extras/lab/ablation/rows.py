@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.trajectory import DecisionCount
 from selfwire.core.values import FrozenModel
-from selfwire.evals.table import write_lines
+from selfwire.evals.table import expect_rows, write_lines
 from selfwire.extras.lab.ablation.plan import Study, StudyHead, Subject
 from selfwire.extras.lab.code_version import find_code_version
 from selfwire.store.files import refuse_existing
@@ -194,13 +194,10 @@ def read_study(path: Path) -> tuple[Study, list[VariantRow]]:
         ConfigError: the file is no ablation's.
     """
     head, rows = read_subject(path)
-    try:
-        if isinstance(head, Study):
-            return head, parse_study_rows(head, rows)
-        why = "it is of a world"
-    except ValueError as error:
-        why = str(error)
-    raise ConfigError(f"{path} holds no variants of a method: {why}; `selfwire ablate --keep` writes such files")
+    with expect_rows(path, "variants of a method", "`selfwire ablate --keep` writes such files"):
+        if not isinstance(head, Study):
+            raise ValueError("it is of a world")
+        return head, parse_study_rows(head, rows)
 
 
 def parse_study_rows(study: Study, rows: Iterable[object]) -> list[VariantRow]:
@@ -215,8 +212,6 @@ def read_subject(path: Path) -> tuple[Subject, list[object]]:
     Raises:
         ConfigError: the file is no study's.
     """
-    try:
+    with expect_rows(path, "study", "`selfwire ablate --out` writes such files"):
         first, *rest = path.read_text(encoding="utf-8").splitlines()
         return StudyHead.model_validate_json(first).head, [json.loads(line) for line in rest]
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} holds no study: {error}; `selfwire ablate --out` writes such files") from None

@@ -29,10 +29,11 @@ from selfwire.cli import main as selfwire_main
 from selfwire.cli.commands import COMMANDS, load_command
 from selfwire.core import plugins
 from selfwire.graphs import method
+from selfwire.models.openai_chat import load_certificates
 
 ROOT = Path(__file__).parents[1]
 POLL = 0.005
-PRELOADED = ("langchain_openai", "bm25s", "scipy.stats")
+PRELOADED = ("selfwire.models.openai_chat", "bm25s", "scipy.stats")
 
 
 @dataclass
@@ -225,5 +226,6 @@ if __name__ == "__main__":
         import_module(name)
     for name in COMMANDS:
         load_command(name)
+    load_certificates()
     if (forked := _serve(sys.stdin, sys.stdout)) is not None:
         _run(forked)

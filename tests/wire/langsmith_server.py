@@ -9,8 +9,6 @@ import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
-from email import policy
-from email.parser import BytesParser
 from typing import Any
 
 import zstandard
@@ -299,11 +297,11 @@ async def _body(request: Request) -> bytes:
 
 
 def _parts(content_type: str, body: bytes) -> Iterator[tuple[str, bytes]]:
-    """Name and payload of every part of a multipart body."""
-    head = f"Content-Type: {content_type}\r\nMIME-Version: 1.0\r\n\r\n".encode()
-    for part in BytesParser(policy=policy.HTTP).parsebytes(head + body).iter_parts():
-        payload = part.get_payload(decode=True)
-        yield str(part.get_param("name", header="content-disposition")), payload if isinstance(payload, bytes) else b""
+    """Name and payload of every part of a multipart body; `email` takes longer for it than all else takes for a run."""
+    boundary = content_type.partition("boundary=")[2].strip('"').encode()
+    for part in (b"\r\n" + body).split(b"\r\n--" + boundary)[1:-1]:
+        head, _, payload = part.partition(b"\r\n\r\n")
+        yield head.partition(b'name="')[2].partition(b'"')[0].decode(), payload
 
 
 def _started(run: Row) -> str:

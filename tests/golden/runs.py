@@ -9,11 +9,13 @@ import json
 import os
 import re
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+from selfwire.cli import evolve
+from tests import processes
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "golden"
 SIZES = "--iterations 3 --batch 6 --train 18 --gate mean --gate-size 6 --gate-tasks 6 --test 6 --concurrency 6".split()
@@ -21,8 +23,6 @@ TRAINING = "--train 6 --test 6 --updates 3 --batch 4".split()
 METHODS = ("hiva", "hera", "tacomas", "dytopo", "evomas")
 MEASURED = ("tacomas", "dytopo")
 """Methods that learn nothing between questions, which `evolve` refuses; here all of an evolution is run still."""
-PROGRAM = "from selfwire.cli import main; main()"
-UNREFUSED = f"from selfwire.cli import evolve; evolve.refuse_method_that_learns_nothing = print; {PROGRAM}"
 EVOLVED = {
     "archive": METHODS,
     "plancraft": ("hera", "tacomas"),
@@ -66,15 +66,14 @@ def record(name: str, home: Path) -> dict[str, Any]:
 def run_command(arguments: list[str], home: Path) -> str:
     """Standard output of a command of selfwire's."""
     env = {**os.environ, "SELFWIRE_HOME": str(home), "LANGSMITH_TRACING": "false", "OMP_NUM_THREADS": "1"}
-    found = subprocess.run(
-        [sys.executable, "-c", UNREFUSED if arguments[1] in MEASURED else PROGRAM, *arguments],
-        capture_output=True,
-        text=True,
-        env=env,
-        cwd=home,
-    )
-    assert found.returncode == 0, found.stderr[-2000:]
-    return found.stdout
+    function = "tests.golden.runs:run_measured" if arguments[1] in MEASURED else "tests.processes:run_selfwire"
+    return processes.wait_for(processes.start(function, *arguments, cwd=home, env=env))[0]
+
+
+def run_measured() -> None:
+    """Run the command line, which evolves even where that learns nothing."""
+    with patch.object(evolve, "refuse_method_that_learns_nothing"):
+        processes.run_selfwire()
 
 
 def describe_journal(rows: sqlite3.Connection, run: str, *, learned: bool, shared: bool) -> dict[str, Any]:

@@ -1,12 +1,30 @@
 """Commands are known by name and one line before they are imported."""
 
+import gc
 import re
 
 import pytest
 from typer.testing import CliRunner
 
+from selfwire.cli import main
 from selfwire.cli.app import build
 from selfwire.cli.commands import COMMANDS, load_command
+from tests import processes
+
+
+def count_full_collections() -> None:
+    """Run the command line on what is made while it starts, and print how often the collector goes through all of it."""
+    before = gc.get_stats()[2]["collections"]
+    kept = list[object]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("selfwire.cli.app.build", lambda: lambda: kept.extend([] for _ in range(200_000)))
+        main()
+    print(gc.get_stats()[2]["collections"] - before)  # noqa: T201
+
+
+def test_the_garbage_collector_does_not_go_through_all_that_is_imported_again_and_again() -> None:
+    out, _ = processes.wait_for(processes.start("tests.cli.test_lazy_commands:count_full_collections"))
+    assert out == "0\n"
 
 
 def test_the_help_lists_every_command_with_a_line_that_is_not_cut() -> None:

@@ -33,6 +33,8 @@ from selfwire.models.openai_chat import load_certificates
 
 ROOT = Path(__file__).parents[1]
 POLL = 0.005
+_ASKING = threading.Lock()
+"""Held until a request is answered, as golden runs ask from two threads."""
 PRELOADED = ("selfwire.models.openai_chat", "bm25s", "scipy.stats")
 
 
@@ -156,12 +158,13 @@ def _server() -> "subprocess.Popen[str]":
 
 
 def _request(**body: Any) -> int | None:
-    server = _server()
-    assert server.stdin is not None
-    assert server.stdout is not None
-    server.stdin.write(json.dumps(body) + "\n")
-    server.stdin.flush()
-    answer: int | None = json.loads(server.stdout.readline())
+    with _ASKING:
+        server = _server()
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(body) + "\n")
+        server.stdin.flush()
+        answer: int | None = json.loads(server.stdout.readline())
     return answer
 
 

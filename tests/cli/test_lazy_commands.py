@@ -13,7 +13,7 @@ from tests import processes
 
 
 def count_full_collections() -> None:
-    """Run the command line on what is made while it starts, and print how often the collector goes through all of it."""
+    """Start the command line with as much as it imports; print how often the collector goes through all of it."""
     before = gc.get_stats()[2]["collections"]
     kept = list[object]()
     with pytest.MonkeyPatch.context() as patch:

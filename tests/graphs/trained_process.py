@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # an optimiser imports it when it is made: once, instead of in every process that is forked
 
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
@@ -38,6 +37,9 @@ from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.store.journal import Journal
 from selfwire.store.library import open_library
+
+if "pytest" not in sys.modules:  # an optimiser imports it when it is made: here once, and not in every fork
+    import torch._dynamo
 
 CONFIG = EvomasConfig(sampling=SamplingConfig(layers=2, width=1), samples=3)
 TRAIN = TrainConfig(updates=5, batch=12, checkpoint_every=2)

@@ -58,8 +58,8 @@ class GateDecision(FrozenModel):
     Args:
         why: the reason, with the figures.
         difference: mean of candidate - incumbent over the compared tasks; None if none could be compared.
-        compared: tasks that both finished.
-        left_out: tasks that ended as an error for either.
+        compared: tasks that were compared.
+        left_out: tasks that ended as an error for either; of a proof, for the incumbent.
         evidence: for a gain, against "there is none", as a factor; None for a gate that needs no proof.
         error: chance of a false acceptance that this decision may take; None for such a gate.
         draft: whether it does no worse in the mean, though no gain is proved, so that the next rewiring builds on it.
@@ -236,15 +236,16 @@ class EvidenceRule(FrozenModel):
         _, most = self.find_bounds(saves=saves)
         return self.is_proof([0.0 if self.proves_no_loss else most] * tasks, saves=saves)
 
-    def find_least_gain(self, tasks: int) -> float | None:
-        """The least share of tasks won, with none lost, that is proof on this many tasks; None if not even all are.
+    def find_least_gain(self, tasks: int, lost: int = 0) -> float | None:
+        """The least mean gain that is proof on this many tasks, some of them lost; None if not even the most is.
 
-        A task won counts for the most that it may, as if it saved calls too, so that no smaller share is proof.
+        With none lost a task won counts for the most that it may, as if it saved calls too, so that no smaller gain is
+        proof; else it counts 1.
         """
-        _, most = self.find_bounds(saves=False)
-        for won in range(tasks + 1):
-            if self.is_proof([most] * won + [0.0] * (tasks - won), saves=False):
-                return won / tasks
+        most = 1.0 if lost else self.find_bounds(saves=False)[1]
+        for won in range(tasks - lost + 1):
+            if self.is_proof([most] * won + [-1.0] * lost + [0.0] * (tasks - won - lost), saves=False):
+                return (won - lost) / tasks
         return None
 
 
@@ -286,6 +287,9 @@ def decide_by_evidence(
 ) -> GateDecision | None:
     """Accept what is proved, reject what cannot be proved any more; None while neither is the case.
 
+    A task that ends as an error for the candidate alone counts as wrong at the same cost: a change that turns wrong
+    answers into errors would seem better without them.
+
     Args:
         incumbent_scores, candidate_scores: N scores in [0, 1], task by task; None for an error.
         incumbent_costs, candidate_costs: N costs, task by task.
@@ -295,7 +299,12 @@ def decide_by_evidence(
         ValueError: dollars count, and a price is not known.
     """
     rows = zip(incumbent_scores, candidate_scores, incumbent_costs, candidate_costs, strict=True)
-    pairs = [(new - old, before, after) for old, new, before, after in rows if old is not None and new is not None]
+    pairs = [
+        (-old, before, before) if new is None else (new - old, before, after)
+        for old, new, before, after in rows
+        if old is not None
+    ]
+    failed = sum(new is None for old, new in zip(incumbent_scores, candidate_scores, strict=True) if old is not None)
     left_out, found = len(incumbent_scores) - len(pairs), GateDecision(
         accepted=False, why="", difference=None, compared=len(pairs), left_out=0, patience_used=0, error=rule.error
     )  # fmt: skip
@@ -322,13 +331,14 @@ def decide_by_evidence(
     after = ", calls paid for," if rule.simpler else " at a lower cost"
     aim = f"a loss of at most {rule.margin:g}{after}" if saves else f"a gain above {rule.margin:g}"
     said = f"it saves no {rule.saves or 'calls'}" if dearer else f"{aim} is {'proved' if accepted else 'not proved'}"
+    errors = f", {failed} of them ended as errors and count as wrong" if failed else ""
     evidence = math.exp(min(log_evidence, 700))
     shown = f"{evidence:.2g}" if evidence < 10 or evidence > 1e6 else f"{evidence:,.0f}"
     return found.replace(
         accepted=accepted,
         why=(
             f"{said}: mean difference {difference:+.3f} at {format_extra(extra)} per task over "
-            f"{format_count(len(pairs), 'task')}, evidence {shown} of {1 / rule.error:,.0f} needed"
+            f"{format_count(len(pairs), 'task')}{errors}, evidence {shown} of {1 / rule.error:,.0f} needed"
         ),
         difference=difference,
         left_out=left_out,

@@ -637,7 +637,8 @@ class EvolutionLoop:
         """Draw the gate tasks of a proof, none if they could prove nothing, and its rule.
 
         The tasks begin a look further on with each decision, so that fresh ones come first. Where they begin depends on
-        no score, or a union bound would have to count it.
+        no score, or a union bound would have to count it. A question that repeats is one task: its answers are alike,
+        so that several would count a chance several times.
         """
         prunes, decided = "pruned_from" in state, state.get("decided", 0)
         rule = self.config.pruning_rule if prunes else self.config.rule
@@ -648,6 +649,7 @@ class EvolutionLoop:
             whole = self.config.rewriting_error * share
         rule = rule.replace(error=whole * state.get("weight", 1.0))
         split = self.config.deal_gate_tasks(self.splits.gate)[prunes]
+        split = [*{task.input: task for task in reversed(split)}.values()][::-1]
         tasks = _draw_batch(split, len(split), 0, self._scope("draw gate", 0))
         first = decided * self.config.gate_tasks % max(len(tasks), 1)
         if not rule.can_prove(len(tasks)) and not self.config.anyway:

@@ -3,6 +3,7 @@ import random
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -182,11 +183,26 @@ def test_a_gain_beside_losses_is_proved_by_less_than_equal_bets_would_take() -> 
     assert EvidenceRule(gate="no-worse", margin=0.02).weights == EQUAL_BETS  # a loss ruled out takes the large bets
 
 
-def test_errors_prove_nothing() -> None:
-    verdict = decide_by_evidence([None, 0.0], [1.0, None], [Usage()] * 2, [Usage()] * 2, EvidenceRule())
+def test_errors_of_the_incumbent_prove_nothing() -> None:
+    verdict = decide_by_evidence([None, None], [1.0, None], [Usage()] * 2, [Usage()] * 2, EvidenceRule())
     assert verdict is not None
     assert (verdict.accepted, verdict.left_out, verdict.compared) == (False, 2, 0)
     assert decide_by_evidence([None], [1.0], [Usage()], [Usage()], EvidenceRule(), left=3) is None
+
+
+@pytest.mark.parametrize("gate", ["better", "no-worse"])
+def test_a_change_that_turns_wrong_answers_into_errors_is_no_better(gate: Literal["better", "no-worse"]) -> None:
+    rule, calls = EvidenceRule(gate=gate, objective=Objective.parse("score - 0.01*calls")), [Usage(calls=9)] * 100
+    old: Scores = [*[0.0] * 20, *[1.0] * 80]
+    wrong: Scores = [*[1.0] * 80, *[0.0] * 20]
+    failed: Scores = [*[1.0] * 80, *[None] * 20]
+    fewer = [*calls[:80], *[Usage(calls=1)] * 20]  # what an error saves is no gain
+    found = [decide_by_evidence(old, new, calls, costs, rule) for new, costs in ((wrong, calls), (failed, fewer))]
+    assert [verdict and (verdict.accepted, verdict.difference, verdict.evidence) for verdict in found] == [
+        (False, 0.0, found[0] and found[0].evidence)
+    ] * 2
+    assert found[1] is not None
+    assert "over 100 tasks, 20 of them ended as errors and count as wrong, evidence" in found[1].why
 
 
 def test_how_small_a_gain_so_many_tasks_can_prove() -> None:
@@ -194,6 +210,8 @@ def test_how_small_a_gain_so_many_tasks_can_prove() -> None:
     assert rule.find_least_gain(60) == pytest.approx(11 / 60)
     assert rule.find_least_gain(200) == pytest.approx(11 / 200)
     assert rule.find_least_gain(5) is None
+    assert rule.find_least_gain(200, lost=10) == pytest.approx(23 / 200)  # 33 won
+    assert rule.find_least_gain(20, lost=10) is None
 
 
 @pytest.mark.parametrize("objective", ["score", "score - 0.01*calls"])

@@ -43,6 +43,17 @@ def test_it_is_worth_it_only_if_the_best_at_as_many_calls_is_beaten() -> None:
     assert describe_worth(evolved, [SEED]) == describe_worth(None, [SEED, weak]) == ""
 
 
+def test_an_error_of_the_evolved_team_alone_counts_as_wrong() -> None:
+    voted = line("seed team with votes", [1.0] * 20 + [0.0] * 20, 6)
+    evolved = line("evolved team", [1.0] * 40, 6)
+    evolved.scores |= {str(at): None for at in range(20)}
+    told = describe_worth(evolved, [SEED, voted])
+    assert told.startswith("not shown to be worth it: +0.00 [")
+    assert told.endswith(", 20 errors counted as wrong")
+    evolved.scores |= {str(at): None for at in range(40)}
+    assert describe_worth(evolved, [SEED, voted]) == ""
+
+
 REQUEST = EvolveSpec(
     benchmark="archive",
     sizes=Sizes(train=2, gate=2, test=4),

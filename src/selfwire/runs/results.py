@@ -1,7 +1,7 @@
 """Results of runs, as Python callers get them: an evolution, an evaluation of one system, a comparison of several."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -149,21 +149,25 @@ class Evolution(RunResult):
 def describe_worth(evolved: SystemSummary | None, others: Sequence[SystemSummary]) -> str:
     """Say whether an evolved team beats the best of those that may make as many calls; "" if no baseline was run.
 
-    Of equal ones the one with the fewest calls counts as the best.
+    Of equal ones the one with the fewest calls counts as the best. Where only the evolved team ends as an error, it
+    counts as wrong.
 
     Args:
         others: the seed, and what was asked as often as the evolved team's calls allow.
     """
-    graded = (line for line in others if line.graded)
-    best = max(graded, key=lambda line: (fmean(line.graded), -line.calls_per_task), default=None)
-    if evolved is None or best is None or len(others) < 2:
+    measured = (line for line in others if line.graded)
+    best = max(measured, key=lambda line: (fmean(line.graded), -line.calls_per_task), default=None)
+    if evolved is None or not evolved.graded or best is None or len(others) < 2:
         return ""
-    gain = compute_difference(evolved, best)
+    graded = {task: score or 0.0 for task, score in evolved.scores.items()}
+    gain = compute_difference(replace(evolved, scores={**graded}), best)
     if gain is None:
         return ""
+    lost = sum(evolved.scores[task] is None and best.scores.get(task) is not None for task in graded)
     said = "worth it" if gain.low > 0 else "not shown to be worth it"
     calls = f"at {evolved.calls_per_task:.1f} calls per task against {best.calls_per_task:.1f}"
-    return f"{said}: {format_difference(gain)} over the {best.name}, {calls}"
+    errors = f", {format_count(lost, 'error')} counted as wrong" if lost else ""
+    return f"{said}: {format_difference(gain)} over the {best.name}, {calls}{errors}"
 
 
 def describe_pruning(before: Team, after: Team, calls: Sequence[float], dollars: Sequence[float] = ()) -> str:

@@ -103,7 +103,9 @@ def test_the_command_makes_no_call_and_fails_on_a_problem(tmp_path: Path) -> Non
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     found = call(tmp_path / "home", "check", "--benchmark", str(file), "--model", "openai:none", code=1)
     assert "with 20 gate tasks, gains below 0.45 cannot be told from chance by the first proof" in found.output
-    assert "(it has 0.017 of an error of 0.05 over 10 iterations)" in " ".join(found.output.split())
+    told = " ".join(found.output.split())
+    assert "even if nothing is lost, and below 0.60 where a change also loses 5% of the tasks" in told
+    assert "(it has 0.017 of an error of 0.05 over 10 iterations)" in told
     assert "nothing was sent" in found.output
     assert "problem: 52 of 60 tasks have the reference 'no'" in found.output
     assert not (tmp_path / "home").exists()

@@ -177,6 +177,16 @@ async def test_a_proof_looks_at_more_and_more_fresh_tasks_and_stops_when_it_can(
     assert set(gated[:8]) & set(gated[2 * first : 2 * first + 8]) == set()  # the second proof begins with other tasks
 
 
+async def test_a_question_that_repeats_is_one_task_of_a_proof() -> None:
+    skill = {0: 0.5, 1: 1.0}
+    made = context(Scripted(skill=lambda n: skill[n]), gate="better", iterations=1)
+    twice = tuple(task.replace(id=f"again{number}") for number, task in enumerate(made.splits.gate))
+    made = replace(made, splits=made.splits.replace(gate=(*made.splits.gate, *twice)))
+    await evolved(made)
+    history = await made.library.history("w")
+    assert history.versions[-1].facts["gate"]["compared"] == 20
+
+
 async def test_what_does_worse_on_train_tasks_is_rejected_without_a_gate_task_and_costs_no_error() -> None:
     skill = {0: 0.5, 1: 0.0, 2: 1.0}
     method = Scripted(skill=lambda number: skill[number])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
+from math import ceil
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -123,6 +124,8 @@ TEST_COLUMNS = (
     ERRORS,
 )
 Check = Callable[[Method[Any], Team], object]
+LOST = 0.05
+"""Share of the tasks that a change often loses by chance, beside those that it gains."""
 NO_CHEAPER = "no agent is given a cheaper model, as dollars cannot be compared"
 SEED = "seed"
 """Name of the journal's note that holds the body of the initial team."""
@@ -586,8 +589,10 @@ def _describe_proof(settings: EvolutionConfig, rule: EvidenceRule, tasks: int) -
         return f"{of} no gain can be told from chance{_name_hopeless_part(settings, rule, tasks)}, so none is accepted"
     over = f"an error of {settings.rewriting_error:g} over {format_count(settings.iterations, 'iteration')}"
     share = f"{rule.error:.2g} of " if settings.iterations > 1 else ""
+    usual = rule.find_least_gain(tasks, ceil(tasks * LOST))
+    beside = "" if usual is None else f", and below {usual:.2f} where a change also loses {LOST:.0%} of the tasks"
     return (
-        f"{of}, gains below {least:.2f} cannot be told from chance by the first proof, even if nothing is lost "
+        f"{of}, gains below {least:.2f} cannot be told from chance by the first proof, even if nothing is lost{beside} "
         f"(it has {share}{over})"
     )
 

@@ -37,7 +37,6 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.figures import draw_learning, note_passes
 from selfwire.evolvers.hiva.forward import (
     characterize_task,
-    count_instructions,
     make_instructor,
     match_noted,
     match_task,
@@ -56,6 +55,7 @@ from selfwire.evolvers.hiva.kabb import (
     TaskMatch,
     carry_over_learning,
     count_decisions,
+    estimate_turns,
     fit_memory,
     has_learned_router,
     learn_lessons,
@@ -438,11 +438,12 @@ class Hiva(Method[HivaConfig]):
 
     @staticmethod
     def estimate_calls(config: HivaConfig, team: Team, batch: int, added_agents: float) -> CallEstimate:
-        """A turn of every agent with its hand-overs; a backward pass per task, then prompts, decisions and tools."""
+        """Turns of the chosen agents, with hand-overs; a backward pass per task, then prompts, decisions and tools."""
         agents = min(len(team.topology.nodes) + added_agents, config.nodes)
         more = max(0, agents - len(team.topology.nodes))
         routed = needs_concepts(team, config) or (config.kabb and more > 0)
-        question = {"agent": count_turn_calls(team) + LOOP * more, "meta": routed + count_instructions(team) + more / 4}
+        turns, instructions = estimate_turns(team, config)
+        question = {"agent": count_turn_calls(team, turns) + LOOP * more, "meta": routed + instructions + more / 4}
         tools = 1 + (CODE_TRIES if config.tool_writer == "model" else 0) if config.evolves_tools else 0
         return CallEstimate(question, learning={"meta": batch * (2 + agents) + agents * (2 + tools)})
 

@@ -39,6 +39,7 @@ from selfwire.core.values import (
     FrozenJson,
     FrozenMap,
     FrozenModel,
+    Id,
     format_validation_error,
     is_id,
     to_plain_json,
@@ -161,9 +162,14 @@ def sum_calls(*some: Calls) -> Calls:
     return {role: sum(calls.get(role, 0) for calls in some) for role in roles}
 
 
-def count_turn_calls(team: Team) -> float:
-    """Calls of a turn of every node."""
-    return sum(LOOP if team.agents_by_id[agent].tools else 1 for agent in team.topology.agents.values())
+def count_turn_calls(team: Team, turns: Mapping[Id, float] = FrozenMap()) -> float:
+    """Count the calls of a turn of every node.
+
+    Args:
+        turns: share of the questions in which a node has a turn; 1 where it is missing.
+    """
+    calls = {node: LOOP if team.agents_by_id[agent].tools else 1 for node, agent in team.topology.agents.items()}
+    return sum(turns.get(node, 1.0) * count for node, count in calls.items())
 
 
 # What learning gives back

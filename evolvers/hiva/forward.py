@@ -198,11 +198,6 @@ def make_instructor(team: Team, meta_model: PromptedModel) -> InstructionWriter:
     return instruct
 
 
-def count_instructions(team: Team) -> int:
-    """Instructions of a pass in which every edge is used: one per successor, the aggregator apart, of a fan-out."""
-    return sum(map(len, _list_shared(team).values()))
-
-
 def _list_shared(team: Team) -> dict[Id, list[Id]]:
     """Nodes with several successors beside the aggregator, and these."""
     topology = team.topology

@@ -129,6 +129,26 @@ def needs_concepts(team: Team, config: HivaConfig) -> bool:
     return config.kabb and not has_learned_router(team, config) and has_choice(team.topology, config.routing)
 
 
+def estimate_turns(team: Team, config: HivaConfig) -> tuple[dict[Id, float], float]:
+    """Estimate in what share of the questions each node has a turn, and the instructions to successors of a question.
+
+    Of the arms that the beliefs leave to the bandit each is taken to be as likely as the others.
+    """
+    topology, learned, instructions = team.topology, HivaMemory.of(team), 0.0
+    chooses = config.kabb and not has_learned_router(team, config)
+    idle = dict.fromkeys(topology.agents, 1.0) | {topology.entry: 0.0, topology.sink: 0.0}
+    for node in topology.order():
+        arms = [successor for successor in topology.successors[node] if successor != topology.sink]
+        beliefs = {arm: learned.belief(topology.agents[arm]).mean for arm in arms}
+        least = config.routing.within * max(beliefs.values(), default=0.0) if chooses else 0.0
+        fit = [arm for arm in arms if beliefs[arm] >= least]
+        chosen = min(len(fit), config.routing.k) if chooses else len(fit)
+        for arm in fit:
+            idle[arm] *= 1 - (1 - idle[node]) * chosen / len(fit)
+        instructions += (1 - idle[node]) * chosen * (len(arms) > 1)
+    return {node: 1 - share for node, share in idle.items()}, instructions
+
+
 def make_router(team: Team, match: TaskMatch, config: HivaConfig) -> Router:
     """The router of a run: KABB over what the team has learned, or every successor without it."""
     return make_kabb_router(team, HivaMemory.of(team), match, config.routing) if config.kabb else route_to_all

@@ -12,6 +12,7 @@ from selfwire.evolvers.hiva.kabb import (
     compute_regret,
     count_decisions,
     count_left_out,
+    estimate_turns,
     learn_lessons,
     make_kabb_router,
     make_router,
@@ -20,6 +21,7 @@ from selfwire.evolvers.hiva.kabb import (
 )
 from selfwire.evolvers.hiva.knowledge import distance
 from selfwire.evolvers.hiva.memory import Belief, EdgeRecord, HivaMemory, TrajectoryLesson
+from selfwire.graphs.method import estimate_calls
 from tests.evolvers.hiva.doubles import known, team
 
 FORK = team(("s", "a"), ("s", "b"), ("s", "c"), ("s", "end"), ("a", "end"), ("b", "end"), ("c", "end"))
@@ -73,6 +75,18 @@ def test_the_k_best_are_chosen(k: int) -> None:
     arms = [c for c in routing.chosen if c != "end"]
     assert len(arms) == min(k, 3)
     assert sorted(arms) == sorted(sorted(routing.scores, key=lambda a: -routing.scores[a])[:k])
+
+
+def test_estimated_turns_and_calls_go_by_the_arms_that_the_beliefs_leave() -> None:
+    turns, instructions = estimate_turns(FORK, HivaConfig())
+    assert turns == pytest.approx({"s": 1, "a": 2 / 3, "b": 2 / 3, "c": 2 / 3, "end": 1})
+    assert instructions == 2
+    learned = HivaMemory(beliefs={"a": Belief(alpha=9), "b": Belief(beta=9)})  # of c nothing is known
+    known_team = learned.save_to(FORK)
+    turns, _ = estimate_turns(known_team, HivaConfig())
+    assert (turns["a"], turns["b"], turns["c"]) == (1, 0, 1)
+    assert estimate_turns(known_team, HivaConfig(kabb=False)) == (dict.fromkeys(turns, 1.0), 3)
+    assert sum(estimate_calls("hiva", {}, known_team).question.values()) == 4 + 2 + 1  # turns, instructions, concepts
 
 
 def test_d6_an_edge_to_the_aggregator_always_carries_and_is_no_arm() -> None:

@@ -15,7 +15,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.graph import START, StateGraph
 from pydantic import BaseModel, Field, ValidationError, field_validator
-from typing_extensions import NamedTuple, TypedDict
+from typing_extensions import ClassVar, NamedTuple, TypedDict
 
 llm = ChatOpenAI(model="gpt-4o")
 
@@ -93,6 +93,28 @@ def read(folder: Path, asked: str, before: str) -> tuple[Inventory, int]:
         ("check(state)", "class Deed(BaseModel):\n    name: str\n\n    @field_validator('name')\n"
          "    def look(cls, name):\n        raise ValueError(TEXT)\n\ndef check(state):\n    try:\n"
          "        Deed.model_validate(state)\n    except ValidationError as error:\n        return f'Mend: {error}'"),
+        ("check(state)", "def fail():\n    raise RuntimeError(TEXT)\n\ndef check(state):\n    try:\n        fail()\n"
+         "    except Exception as error:\n        return f'Mend this: {error}'"),
+        ("check(state)", "@tool\ndef look(text: str) -> str:\n    'Look.'\n    raise KeyError(TEXT)\n\n"
+         "TOOLS = {'look': look}\ndef check(state):\n    try:\n        return TOOLS[state['question']].invoke({})\n"
+         "    except Exception as error:\n        return f'Mend this: {error}'"),
+        ("check(state)", "class Deed(BaseModel):\n    name: str\n\n    @field_validator('name')\n"
+         "    def look(cls, name):\n        raise ValueError(TEXT)\n\nmaker = llm.with_structured_output(Deed)\n"
+         "def check(state):\n    try:\n        maker.invoke('')\n    except Exception as error:\n"
+         "        return f'{error}'"),
+        ("check(state)", "class Late(LookupError):\n    pass\n\ndef fail():\n    raise Late(TEXT)\n\n"
+         "def check(state):\n    try:\n        fail()\n    except LookupError as error:\n        return f'{error}'"),
+        ("state['question']", "class Look(BaseModel):\n    text: str = Field(default=TEXT)\n\n"
+         "llm = llm.with_structured_output(Look)"),
+        ("state['question']", "class Look(BaseModel):\n    text: str = TEXT\n\nllm = llm.with_structured_output(Look)"),
+        ("state['question']", "class Look(BaseModel):\n"
+         "    model_config = {'json_schema_extra': {'type': 'a', 'b': TEXT}}\n"
+         "    text: str\n\nllm = llm.with_structured_output(Look)"),
+        ("state['question']", "class Look(BaseModel):\n"
+         "    model_config = {'json_schema_extra': lambda it: it.update(a=TEXT)}\n"
+         "    text: str\n\nllm = llm.with_structured_output(Look)"),
+        ("state['question']", "@tool\ndef look(text: str, how: str = TEXT) -> str:\n    'Look.'\n    return text\n\n"
+         "llm = llm.bind_tools([look])"),
         ("state['question']", "class Look(BaseModel):\n    'Look.'\n    text: str = Field(examples=[TEXT])\n\n"
          "llm = llm.with_structured_output(Look)"),
         ("state['question']", "tools = llm.bind_tools([tool('look', description=TEXT)(lambda text: text)])\n"
@@ -138,6 +160,18 @@ def test_a_text_that_no_rule_follows_is_named_with_its_line(
         ("check(state['question'])", "def start(count):\n    if count:\n        raise ValueError('too many here')\n\n"
          "start(2)\ndef check(text):\n    start(3)\n    try:\n        return str(int(text))\n"
          "    except ValueError as error:\n        return f'{error}'"),
+        ("check(state['question'])", "class Good:\n    def fetch(self):\n        return ''\n\nclass Bad:\n"
+         "    def fetch(self):\n        raise ValueError('too many here')\n\ndef check(text):\n"
+         "    Bad().fetch()\n    try:\n        return Good().fetch()\n    except ValueError as error:\n"
+         "        return f'{error}'"),
+        ("check(state['question'])", "@tool\ndef look(text: str) -> str:\n    'Look.'\n"
+         "    raise KeyError('too many here')\n\n"
+         "def check(text):\n    try:\n        return llm.invoke(text).text\n    except Exception as error:\n"
+         "        return f'{error}'"),
+        ("f\"{state['question']} {Look.model_json_schema()}\"", "class Look(BaseModel):\n"
+         "    text: str = Field(default_factory=lambda: 'some words')"),
+        ("state['question']", "class Look(BaseModel):\n    kind: ClassVar[str] = 'some words'\n"
+         "    _own: str = 'some words'\n    text: str\n\nllm = llm.with_structured_output(Look)"),
         ("check(state['question'])", "def check(text):\n    print('all is well')\n    if not text:\n"
          "        raise ValueError('nothing at all')\n    return text"),
     ],

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeGuard
 
-from selfwire.extras.adopt.held_texts import note_held
+from selfwire.extras.adopt.held_texts import SCHEMAS, note_held
 from selfwire.extras.adopt.kinds import AGENT_MAKERS, MODEL, NO_MODEL, find_kinds, find_strings, has_base, tell_kind
 from selfwire.extras.adopt.names import (
     Argument,
@@ -638,7 +638,7 @@ CALLS: dict[str, Any] = {
     "extend": CodeReader._read_appended,
     "with_config": CodeReader._read_config,
     "model_copy": CodeReader._read_config,
-    **dict.fromkeys(("get_format_instructions", "model_json_schema", "schema_json"), CodeReader._read_parser),
+    **dict.fromkeys(SCHEMAS, CodeReader._read_parser),
     "assign": CodeReader._read_assigned,
     **dict.fromkeys(HUBS, CodeReader._read_hub),
     **dict.fromkeys(ANSWERING, CodeReader._read_above),

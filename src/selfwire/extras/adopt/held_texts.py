@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from selfwire.extras.adopt.kinds import find_kinds
 from selfwire.extras.adopt.names import Argument, BoundMethod, Element, Instance, Outside, Surroundings, Traced
 from selfwire.extras.adopt.source import Program
 from selfwire.extras.adopt.syntax import CUTTING, Function, get_last_name, is_text, list_decorators, show_path
@@ -26,6 +27,12 @@ COUNTING = ("index", "rindex", "find", "rfind", "count", "startswith", "endswith
 """Methods of texts and lists that give a number, a truth or a place."""
 MARKED = ("replace", "removeprefix", "removesuffix", "get", "pop", *CUTTING)
 """Methods whose first argument is a mark or a key."""
+SCHEMAS = ("get_format_instructions", "model_json_schema", "schema_json")
+"""Methods that write a schema, which has been read."""
+VALIDATING = ("parse", "aparse", "parse_obj", "model_validate", "model_validate_json", "validate_python")
+"""Methods that make an object of a class of pydantic."""
+RUNNING = ("invoke", "ainvoke", "run", "arun", "batch", "abatch", *VALIDATING)
+"""Methods that run tools or validators."""
 NAMING = ("id", "name", "additional_kwargs", "response_metadata", "key")
 """Keywords whose values are no part of what a call returns: names of messages, and what sorts."""
 SHOWN = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Dict, ast.List, ast.Tuple, ast.ClassDef, Instance)
@@ -107,7 +114,7 @@ def open_whole(texts: TextFinder, node: Any, at: Surroundings) -> list[Traced]:
     loops = [found for found in bound if isinstance(found.node, Element)]
     if not known or any(found.node is node or isinstance(found.node, Outside) for found in known):
         parts = list_taken_in(texts, node, at) if isinstance(node, ast.Call) else list_within(node)
-    return [*known, *loops, *list_raised(program, node), *(Traced(part, at) for part in parts)]
+    return [*known, *loops, *list_raised(texts, node), *(Traced(part, at) for part in parts)]
 
 
 def list_members(texts: TextFinder, node: ast.Attribute, at: Surroundings) -> Iterator[Traced]:
@@ -126,7 +133,7 @@ def list_taken_in(texts: TextFinder, call: ast.Call, at: Surroundings) -> list[a
     name, called = get_last_name(call.func), texts.program.trace(call.func, at)
     makers = {*filter(None, (get_outside_maker(texts.program, found) for found in called))}
     packages = {maker.partition(".")[0] for maker in makers if "." in maker}
-    if packages - HOLDING or makers & DEVICES or texts.is_reply(call, at):
+    if packages - HOLDING or makers & DEVICES or name in SCHEMAS or texts.is_reply(call, at):
         return []
     if isinstance(call.func, ast.Attribute) and name in COUNTING and not makers:
         return []
@@ -153,34 +160,89 @@ def list_within(node: ast.expr) -> list[ast.expr]:
     return [part for part in parts if isinstance(part, ast.expr) and part not in skipped]
 
 
-def list_raised(program: Program, node: ast.expr) -> Iterator[Traced]:
+def list_raised(texts: TextFinder, node: ast.expr) -> Iterator[Traced]:
     """List what the program passes to the errors for which a name after `except` stands."""
-    handler = program.parents.get(node) if isinstance(node, ast.Name) else None
+    program, handler = texts.program, texts.program.parents.get(node) if isinstance(node, ast.Name) else None
     while handler is not None and getattr(handler, "name", None) != node.id:  # type: ignore[attr-defined]
         handler = program.parents.get(handler)
     if not isinstance(handler, ast.ExceptHandler) or handler.type is None:
         return
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    for name in map(get_last_name, kinds):
-        is_own = not hasattr(builtins, name)  # others of its name may have nothing to do with this `try`
-        for call in program.calls.get("ValueError" if name == "ValidationError" else name, ()):
-            is_decorated = bool(list_decorators(call.at.owner))  # as a validator or a tool is
-            if is_decorated or (program.is_live(call) and (is_own or is_called(program, call, handler))):
+    caught = {*map(get_last_name, handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type])}
+    own = {name for name in caught if not hasattr(builtins, name)}
+    run = find_run(texts, program.parents[handler].body)
+    for name, calls in program.calls.items():
+        for call in calls if name[:1].isupper() else ():
+            kinds = list_error_kinds(program, call)
+            around: Any = (
+                call.node if caught & {*kinds, *(["ValidationError"] if "ValueError" in kinds else [])} else None
+            )
+            while around is not None and around not in run:
+                around = program.parents.get(around)
+            if around is not None or (own & kinds and program.is_live(call)):
                 yield from (Traced(part, call.at) for part in list_given(call.node))
 
 
-def is_called(program: Program, call: Traced, handler: ast.ExceptHandler) -> bool:
-    """Whether a call is in the `try` of a handler, or in a function that is called there by name or calls such."""
-    body, pending, seen = program.parents[handler].body, [call], set[Any]()
+def list_error_kinds(program: Program, call: Traced) -> set[str]:
+    """List the names of the class of an error that a call makes, and of its base classes; none for another call."""
+    name = get_last_name(call.node.func)
+    order = [
+        found
+        for made in program.trace(call.node.func, call.at)
+        if isinstance(made.node, ast.ClassDef)
+        for found in program.list_mro(made)
+    ]
+    bases = {get_last_name(base) for found in order for base in found.node.bases} | ({name} if not order else set())
+    above = {kind for base in bases for kind in getattr(getattr(builtins, base, None), "__mro__", ())}
+    is_raised = isinstance(program.parents.get(call.node), ast.Raise)
+    if not is_raised and BaseException not in above:
+        return set()
+    return {*(found.node.name for found in order), *bases, *(kind.__name__ for kind in above), "Exception"}
+
+
+def find_run(texts: TextFinder, body: Sequence[ast.stmt]) -> set[ast.AST]:
+    """Find the statements and functions that run in a `try`: what it calls, and what that calls."""
+    places = {call.node: call.at for calls in texts.program.calls.values() for call in calls}
+    pending, run = [*body], set[Any]()
     while pending:
-        found = pending.pop()
-        around: Any = found.node
-        while around is not None and around not in body:
-            around = program.parents.get(around)
-        if around is not None:
-            return True
-        for owner in (found.at.owner, getattr(found.at.outer, "owner", None)):  # of a method its class too
-            if isinstance(owner, Function | ast.ClassDef) and owner not in seen:
-                seen.add(owner)
-                pending += program.calls.get(getattr(owner, "name", ""), ())
-    return False
+        if (part := pending.pop()) not in run:
+            run.add(part)
+            for call in (node for node in ast.walk(part) if node in places):
+                pending += list_called(texts, Traced(call, places[call]))
+    return run
+
+
+def is_validator(name: str) -> bool:
+    """Whether a decorator makes a function a validator of pydantic."""
+    return name.endswith("validator")
+
+
+def list_called(texts: TextFinder, call: Traced) -> list[Any]:
+    """List the functions of the program that a call may run: by name where the source does not show what it calls.
+
+    Tools and validators are run by what is handed to them, which is no call of theirs.
+    """
+    program, name, called = texts.program, get_last_name(call.node.func), list[Any]()
+    found = program.trace(call.node.func, call.at)
+    for made in found:
+        function = made.node.function if isinstance(made.node, BoundMethod) else made.node
+        for part in function.body if isinstance(function, ast.ClassDef) else ():
+            if "init" in getattr(part, "name", "") or any(map(is_validator, list_decorators(part))):
+                called.append(part)
+        called += [function] if isinstance(function, Function) else []
+    if called:
+        return called
+    kinds = {kind for kind, _ in find_kinds(program, getattr(call.node.func, "value", call.node.func), call.at)}
+    if name in RUNNING or any(isinstance(made.node, Argument) for made in found):
+        is_tool = not kinds & {"model", "chain", "prompt"} and name not in VALIDATING
+        named = [key for key in program.decorated if is_validator(key) or (key == "tool" and is_tool)]
+        return [owner.node for key in named for owner, _ in program.decorated[key]]
+    if any(get_outside_maker(program, made) for made in found) or any(
+        hasattr(kind, name) for kind in (str, list, dict)
+    ):
+        return []
+    return [
+        node
+        for file in program.files.values()
+        for node in file.nodes
+        if getattr(node, "name", "") == name and isinstance(node, Function)
+    ]

@@ -147,8 +147,8 @@ class ProgramText(Placed):
     """A text that can reach a model, where it stands in the source.
 
     Attributes:
-        kind: constant, template, f-string, file, document, docstring, default, marked, tool description or field
-            description.
+        kind: constant, template, f-string, file, document, docstring, default, marked, tool description, field
+            description, or field value, which is a default or an example.
         name: of the constant, field or key that holds it; "" if none does.
         role: system, user, assistant, tool result, schema or ""; how it reaches a model, where that is known.
         pieces: its static pieces in order; between two of them is a hole.

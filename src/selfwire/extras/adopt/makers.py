@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from selfwire.extras.adopt.code import Code, CodeReader
+from selfwire.extras.adopt.held_texts import SEVERAL
 from selfwire.extras.adopt.kinds import (
     MODEL,
     find_kinds,
@@ -17,7 +18,7 @@ from selfwire.extras.adopt.kinds import (
     is_tool_class,
     tell_kind,
 )
-from selfwire.extras.adopt.names import BoundMethod, Instance, Outside, Surroundings, Traced, find_method
+from selfwire.extras.adopt.names import BoundMethod, Instance, Outside, Surroundings, Traced, find_method, list_defaults
 from selfwire.extras.adopt.source import PLAIN_BASES, Program, end_circles
 from selfwire.extras.adopt.syntax import (
     Function,
@@ -43,6 +44,8 @@ RESULTS = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.List, ast.Tuple, ast.Dict
 """Expressions of what a tool returns whose texts a model reads."""
 JSON_MODELS = ("ChatOpenAI", "AzureChatOpenAI", "ChatDeepSeek", "ChatXAI", "ChatTogether")
 """Models of OpenAI and those built on its class, which send no schema in `json_mode`."""
+SHOWN = ("default", "examples", "json_schema_extra")
+"""Keywords of `Field` whose values stand in a schema beside the description."""
 INJECTED = re.compile(r"\b(Injected\w+|RunnableConfig|ToolRuntime|BaseStore)\b")
 """Types of arguments that no model sees."""
 
@@ -596,9 +599,12 @@ class MakerReader:
 
     def _read_argument_texts(self, node: Any, at: Surroundings, draft: ToolDraft) -> None:
         """Read the texts of `Annotated[str, "..."]` in a tool's signature, and its schemas."""
+        defaults = list_defaults(at.file.read_names(node), at)
         for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
             if argument.annotation is not None and not INJECTED.search(ast.unparse(argument.annotation)):
                 self._read_annotation(argument.annotation, at, draft.docs)
+                for default in defaults.get(argument.arg, ()):
+                    self._read_value(*default[:2], draft.docs)
 
     def _read_annotation(self, annotation: Any, at: Surroundings, code: Code) -> None:
         """Read the descriptions in an annotation, and the schemas that it names."""
@@ -627,10 +633,23 @@ class MakerReader:
             named = get_keywords(part)
             if "description" in named:
                 self.reader.ask(named["description"], at, code, role="schema", kind="field description")
-            for value in (named[key] for key in ("examples", "json_schema_extra") if key in named):
-                self.reader.texts.left[value, at.key] = Traced(value, at)  # no layer changes what else a schema says
+            default = part.args[:1] if get_last_name(part.func) == "Field" else []
+            for value in (*default, *(named[key] for key in SHOWN if key in named)):
+                self._read_value(value, at, code)
         elif is_text(part) or isinstance(part, ast.Name):
             self.reader.ask(part, at, code, role="schema", kind="field description")
+
+    def _read_value(self, node: ast.expr, at: Surroundings, code: Code) -> None:
+        """Read the texts of several words in what a schema says beside descriptions, such as a default."""
+        for found in self.program.trace(node, at):
+            made = found.node
+            parts = made.values if isinstance(made, ast.Dict) else getattr(made, "elts", ())
+            if is_text(made) and SEVERAL.search(made.value):
+                self.reader.ask(*found[:2], code, role="schema", kind="field value")
+            elif isinstance(made, ast.expr) and not isinstance(made, ast.Constant) and not parts:
+                self.reader.texts.left.setdefault((made, found.at.key), Traced(made, found.at))
+            for part in parts:
+                self._read_value(part, found.at, code)
 
     def _read_results(self, node: Any, at: Surroundings, draft: ToolDraft) -> None:
         """Read the texts that a tool returns, which the model reads."""
@@ -753,9 +772,21 @@ class MakerReader:
         for statement in node.body:
             if isinstance(statement, ast.AnnAssign):
                 self._read_annotation(statement.annotation, inside, own)
-                if isinstance(statement.value, ast.Call):
-                    self._read_metadata(statement.value, inside, own)
+                is_shown = get_last_name(getattr(statement.annotation, "value", statement.annotation)) != "ClassVar"
+                if statement.value is not None and is_shown and not ast.unparse(statement.target).startswith("_"):
+                    read = self._read_metadata if isinstance(statement.value, ast.Call) else self._read_value
+                    read(statement.value, inside, own)
+        self._read_model_config(inside, own)
         return own
+
+    def _read_model_config(self, inside: Surroundings, code: Code) -> None:
+        """Read what the settings of a pydantic model add to its schema."""
+        for config in inside.names.bound.get("model_config", ()):
+            for made in self.program.trace(config, inside):
+                named = get_keywords(made.node) if isinstance(made.node, ast.Call) else {}
+                named = dict(list_items(made.node)) if isinstance(made.node, ast.Dict) else named
+                if "json_schema_extra" in named:
+                    self._read_value(named["json_schema_extra"], made.at, code)
 
 
 @end_circles(list[Traced]())

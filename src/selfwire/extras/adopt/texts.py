@@ -588,7 +588,8 @@ class TextFinder:
             return
         key = (draft.path, draft.place[0], draft.place[2])
         known = self.drafts.setdefault(key, draft)
-        if len(draft.holes) > len(known.holes) or (known.kind == "constant" and draft.kind == "template"):
+        is_fixed = draft.kind == "field value"  # no layer changes it in a schema
+        if is_fixed or len(draft.holes) > len(known.holes) or (known.kind, draft.kind) == ("constant", "template"):
             known.kind, known.pieces, known.holes, known.value = draft.kind, draft.pieces, draft.holes, draft.value
         known.vias.add(reach.via)
         known.is_alone |= reach.unit is None

@@ -4010,6 +4010,18 @@ builder = StateGraph(MessagesState)
         "    def review(self):\n        return self.add('review', Step('Be kind.'))\n"
         "    def build(self):\n        self.made.add_node('other', Step('Be short.'))\n        return self.made\n"
         "builder = Flow().review().build()",
+        "from dataclasses import dataclass\nPROMPTS = {'chat': {'system': 'Be kind.'}}\n@dataclass\nclass Prompt:\n"
+        "    system: str\n    @classmethod\n    def load(cls, name):\n        part = PROMPTS[name]\n"
+        "        return cls(**{key: part[key] for key in ('system', 'user') if key in part})\n"
+        "prompt = Prompt.load('chat')\nbuilder.add_node('chat', lambda state: llm.invoke(prompt.system))",
+        "from dataclasses import dataclass\nPROMPTS = {'chat': {'user': 'Be short.'}}\n@dataclass\nclass Prompt:\n"
+        "    user: str\n    system: str = 'Be kind.'\n    @classmethod\n    def load(cls, name):\n"
+        "        part = PROMPTS[name]\n"
+        "        return cls(**{key: part[key] for key in ('system', 'user') if key in part})\n"
+        "prompt = Prompt.load('chat')\nbuilder.add_node('chat', lambda state: llm.invoke(prompt.system))",
+        "from typing import Annotated, TypedDict\ndef merge(left, right):\n    return left + 'Be kind.' + right\n"
+        "class State(TypedDict):\n    rule: Annotated[str, merge]\nbuilder = StateGraph(State)\n"
+        "builder.add_node('chat', lambda state: {'rule': llm.invoke(state['rule']).text})",
     ],
 )  # fmt: skip
 def test_a_text_in_an_unusual_place_is_listed(write: Write, source: str) -> None:

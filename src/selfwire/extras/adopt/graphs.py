@@ -124,6 +124,7 @@ class GraphReader:
         first = len(self.nodes)
         self.read_builders.append(builder)
         self._read_settings(builder)
+        self._read_reducers(builder)
         for method, read in READERS.items():
             for call, at in self.list_calls(builder, method):
                 for where in self.unroll(call, at):
@@ -150,6 +151,18 @@ class GraphReader:
             for statement in found.node.body:
                 if isinstance(statement, ast.AnnAssign) and is_marked_prompt(statement):
                     self.reader.ask(statement.value, inside, None, role="system")
+
+    def _read_reducers(self, builder: Traced) -> None:
+        """Read what functions of the program make of the fields of the state whose reducers they are."""
+        given = [(part, at) for call, at in self._list_makings(builder) for part in call.args[:1]]
+        states = (found for part, at in given for found in self.program.trace(part, at))
+        for of in (of for found in states if isinstance(found.node, ast.ClassDef) for of in self.program.list_mro(found)):
+            inside = self.program.enter(of.node, of.at)
+            for name, annotation in inside.names.annotated.items():
+                parts = getattr(getattr(annotation, "slice", None), "elts", [])[1:]
+                for found in (found for part in parts for found in self.program.trace(part, inside)):
+                    if isinstance(found.node, Function):
+                        self.reader.texts.writes.setdefault(name, []).append(found)
 
     def _list_settings(self, made: Traced) -> Iterator[Traced]:
         """Find the classes of settings of a builder or an agent, and their base classes in the program."""

@@ -1422,7 +1422,9 @@ class Program(ProgramFiles):
             if passed is not None:
                 made = list(self._list_parsed(base, name, Traced(passed, instance.made_in)))
                 yield from made or [Traced(passed, instance.made_in, instance.call)]
-                return
+                rounds = getattr(getattr(passed, "value", None), "generators", ())
+                if not any(part.ifs for part in rounds):  # else the field may have its default
+                    return
         owner = Traced(instance.of, base.at)
         found = False
         made_with = self._list_made_with(owner, name) if instance.call is None else ()
@@ -2240,9 +2242,13 @@ class Program(ProgramFiles):
             yield from (part for part in self.iterate(found) if isinstance(part, Traced))
 
     def _is_loaded(self, made: Instance) -> bool:
-        """Whether an object is made of all that a file holds, as `cls(**yaml.safe_load(file))`."""
+        """Whether an object is made of all that a file holds, or a dict with known keys, as `cls(**yaml.safe_load(file))`."""
         rest = [part.value for part in made.call.keywords if part.arg is None] if made.call else []
-        return bool(rest and made.made_in) and bool(self.list_loaded(rest[0], made.made_in))  # type: ignore[arg-type]
+        if not rest or made.made_in is None:
+            return False
+        pairs = (pair for found in self.trace(rest[0], made.made_in) for pair in self.list_pairs(found))
+        keys = [found.node for key, _ in pairs for found in self.trace(*key[:2])]
+        return bool(self.list_loaded(rest[0], made.made_in)) or (bool(keys) and all(map(is_text, keys)))
 
     def list_passed(
         self, function: Function, node: ast.Call, at: Surroundings, *, skip_first: bool = False

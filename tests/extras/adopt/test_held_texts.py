@@ -104,6 +104,24 @@ def read(folder: Path, asked: str, before: str) -> tuple[Inventory, int]:
          "        return f'{error}'"),
         ("check(state)", "class Late(LookupError):\n    pass\n\ndef fail():\n    raise Late(TEXT)\n\n"
          "def check(state):\n    try:\n        fail()\n    except LookupError as error:\n        return f'{error}'"),
+        ("check(state)", "def fail(text):\n    assert text, TEXT\n\ndef check(state):\n    try:\n"
+         "        fail(state)\n    except AssertionError as error:\n        return f'{error}'"),
+        ("check(state)", "import traceback\ndef fail():\n    raise RuntimeError(TEXT)\n\ndef check(state):\n"
+         "    try:\n        fail()\n    except Exception:\n        return traceback.format_exc()"),
+        ("check(state)", "def fail():\n    raise RuntimeError(TEXT)\n\ndef check(state):\n    last = ''\n"
+         "    for _ in range(2):\n        said = llm.invoke(f'Mend this: {last}')\n        try:\n            fail()\n"
+         "        except Exception as error:\n            last = error\n    return said"),
+        ("MARK.text", "class Kind(type):\n    @property\n    def text(cls):\n        return TEXT\n\n"
+         "class MARK(metaclass=Kind):\n    pass"),
+        ("Look.model_fields['text'].description", "class Look(BaseModel):\n    text: str = Field(description=TEXT)"),
+        ("[part.metadata['about'] for part in fields(Look)][0]", "from dataclasses import dataclass, field, fields\n"
+         "@dataclass\nclass Look:\n    text: str = field(default='', metadata={'about': TEXT})"),
+        ("vars(RULE)['text']", "class Rule:\n    def __init__(self):\n        self.text = TEXT\nRULE = Rule()"),
+        ("say(state)", "def say(state):\n    kind = TEXT\n    return locals()[state['question']]"),
+        ("RULE", "RULE = None\ndef load():\n    global RULE\n    RULE = TEXT\nload()"),
+        ("state['question']", "from langgraph.prebuilt import ToolNode\n@tool\ndef look(text: str) -> str:\n"
+         "    'Look.'\n    raise KeyError(TEXT)\n\n"
+         "FIRST = StateGraph(State).add_node('look', ToolNode([look], handle_tool_errors=True))"),
         ("state['question']", "class Look(BaseModel):\n    text: str = Field(default=TEXT)\n\n"
          "llm = llm.with_structured_output(Look)"),
         ("state['question']", "class Look(BaseModel):\n    text: str = TEXT\n\nllm = llm.with_structured_output(Look)"),
@@ -172,6 +190,11 @@ def test_a_text_that_no_rule_follows_is_named_with_its_line(
          "    text: str = Field(default_factory=lambda: 'some words')"),
         ("state['question']", "class Look(BaseModel):\n    kind: ClassVar[str] = 'some words'\n"
          "    _own: str = 'some words'\n    text: str\n\nllm = llm.with_structured_output(Look)"),
+        ("f\"{WATCH.seconds} {state['question']}\"", "class Watch:\n    def __init__(self, label):\n"
+         "        self.label = label\n\nWATCH = Watch('how long it takes')"),
+        ("', '.join(step['name'] for step in state['question'])", "def start(state):\n"
+         "    return {'question': [{'name': state['answer'], 'note': 'not for anybody'}]}\n\n"
+         "FIRST = StateGraph(State).add_node(start)"),
         ("check(state['question'])", "def check(text):\n    print('all is well')\n    if not text:\n"
          "        raise ValueError('nothing at all')\n    return text"),
     ],
@@ -181,6 +204,28 @@ def test_what_only_names_a_thing_or_is_asked_of_others_is_no_text(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert read(tmp_path, asked, before)[0].opaque == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        ("' '.join(f'{key}: {text}' for key, text in state['question'].items())", "{'a': TEXT}"),
+        ("' '.join(f'{text}.' for text in state['question'].values())", "{'a': TEXT}"),
+        ("' '.join(f'{step[\"name\"]}.' for step in state['question'])", "[{'name': TEXT}]"),
+        ("' '.join(f'{name}: {text}' for name, text in state['question'])", "[('a', TEXT)]"),
+        ("state['question'][-1]", "[TEXT]"),
+        ("state.get('question', {}).get('a', '')", "{'a': TEXT}"),
+        ("state['question'][state['answer']]", "{'a': TEXT}"),
+    ],
+)
+def test_a_text_in_a_collection_that_a_node_writes_is_named_with_its_line(
+    asked: str, written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    start = f"def start(state: State):\n    return {{'question': {written}}}\n\n"
+    found, line = read(tmp_path, asked, f"{start}FIRST = StateGraph(State).add_node(start)\n")
+    named = [text for text in found.texts if text.line == line]
+    assert named or [f"how the text at app.py:{line} " in thing.reason for thing in found.opaque] == [True]
 
 
 @pytest.mark.parametrize("asked", ["state['question'].tell()", "state['question'].text", "say(state)"])

@@ -41,6 +41,7 @@ class ProgramFiles:
         decorated: functions and classes by the names of their decorators, each with the decorator.
         additions: what functions add to collections outside them, by the collection's name.
         registered: what they add to attributes, by the attribute's name, each with the attribute's owner.
+        reassigned: what functions assign to names that their `global` and `nonlocal` statements list.
         rebound: names that `global` and `nonlocal` statements list; None if code changes `globals()`.
         replaced: attributes that are set by other code than methods of their class; None if that code computes which.
         loaded: names that are read somewhere; `handed` are those that are not called there.
@@ -56,6 +57,7 @@ class ProgramFiles:
         self.files: dict[Path, SourceFile] = {}
         self.unread: list[SourceFile] = []
         self.calls: dict[str, list[Traced]] = {}
+        self.reassigned: dict[str, list[Traced]] = {}
         self.inner: dict[tuple[Any, Any], Surroundings] = {}
         self.parents: dict[Any, Any] = {}
         self.classes: list[Traced] = []
@@ -191,6 +193,9 @@ class ProgramFiles:
         """Note a name or an attribute whose value is replaced elsewhere than where it is bound."""
         if isinstance(node, ast.Global | ast.Nonlocal):
             self.rebound.update(node.names)
+            assigned = (pair for part in ast.walk(at.owner) for pair in list_assignments(part))
+            for name, value in ((get_last_name(target), value) for target, value in assigned):
+                self.reassigned.setdefault(name, []).extend([Traced(value, at)] if name in node.names else [])
         elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             method, parent = find_method(at), self.parents[node]
             if node.attr in ("description", "__doc__") and isinstance(parent, ast.Assign | ast.AugAssign):

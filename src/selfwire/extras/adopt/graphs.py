@@ -155,14 +155,15 @@ class GraphReader:
     def _read_reducers(self, builder: Traced) -> None:
         """Read what functions of the program make of the fields of the state whose reducers they are."""
         given = [(part, at) for call, at in self._list_makings(builder) for part in call.args[:1]]
-        states = (found for part, at in given for found in self.program.trace(part, at))
-        for of in (of for found in states if isinstance(found.node, ast.ClassDef) for of in self.program.list_mro(found)):
+        found = [value for part, at in given for value in self.program.trace(part, at)]
+        states = [value for value in found if isinstance(value.node, ast.ClassDef)]
+        for of in (of for state in states for of in self.program.list_mro(state)):
             inside = self.program.enter(of.node, of.at)
             for name, annotation in inside.names.annotated.items():
                 parts = getattr(getattr(annotation, "slice", None), "elts", [])[1:]
-                for found in (found for part in parts for found in self.program.trace(part, inside)):
-                    if isinstance(found.node, Function):
-                        self.reader.texts.writes.setdefault(name, []).append(found)
+                for reducer in (value for part in parts for value in self.program.trace(part, inside)):
+                    if isinstance(reducer.node, Function):
+                        self.reader.texts.writes.setdefault(name, []).append(reducer)
 
     def _list_settings(self, made: Traced) -> Iterator[Traced]:
         """Find the classes of settings of a builder or an agent, and their base classes in the program."""

@@ -10,8 +10,16 @@ from typing import Any
 
 from selfwire.extras.adopt.kinds import find_kinds
 from selfwire.extras.adopt.names import Argument, BoundMethod, Element, Instance, Outside, Surroundings, Traced
-from selfwire.extras.adopt.source import Program
-from selfwire.extras.adopt.syntax import CUTTING, Function, get_last_name, is_text, list_decorators, show_path
+from selfwire.extras.adopt.source import PLAIN_BASES, Program
+from selfwire.extras.adopt.syntax import (
+    CUTTING,
+    Function,
+    get_keywords,
+    get_last_name,
+    is_text,
+    list_decorators,
+    show_path,
+)
 from selfwire.extras.adopt.texts import TextFinder, count_characters, get_outside_maker, shorten_source
 
 HOLDING = frozenset(
@@ -35,6 +43,12 @@ RUNNING = ("invoke", "ainvoke", "run", "arun", "batch", "abatch", *VALIDATING)
 """Methods that run tools or validators."""
 NAMING = ("id", "name", "additional_kwargs", "response_metadata", "key")
 """Keywords whose values are no part of what a call returns: names of messages, and what sorts."""
+FIELDS = ".model_fields"
+"""The attribute that has the fields of a class of pydantic; of a dataclass, it stands for `fields`."""
+METADATA = ".__metadata__"
+"""The attribute that has what stands behind the type in `Annotated`."""
+MOST_KEYS = 4
+"""Most keys that are known of what is taken of a value."""
 SHOWN = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Dict, ast.List, ast.Tuple, ast.ClassDef, Instance)
 """Expressions whose methods may return what they are made of or given."""
 SEVERAL = re.compile(r"[^\W\d_]{2}\W*\s\W*[^\W\d_]{2}")
@@ -72,77 +86,132 @@ def note_held(texts: TextFinder) -> None:
             texts.note(*shown[:2], f"how the text at {where} {way}", way_out)
 
 
+Keys = tuple[str, ...]
+"""Keys and names of attributes, `.name`, that are taken of a value, the outermost first."""
+
+
 def list_held(texts: TextFinder, left: Traced, added: Mapping[Any, Sequence[Traced]]) -> Iterator[Traced]:
     """List the texts of several words that an expression holds; `added` is what code adds to collections."""
-    pending, seen = [left], set[Any]()
+    pending, seen = [(left, Keys())], set[Any]()
     while pending:
-        found = pending.pop()
-        node, key = found.node, (found.node, found.at.key)
+        found, keys = pending.pop()
+        node, key = found.node, (found.node, found.at.key, keys)
         if key not in seen:
             seen.add(key)
-            pending += [*added.get(node, ()), *open_whole(texts, *found[:2])]
+            pending += [(value, keys) for value in added.get(node, ())]
+            pending += open_whole(texts, *found[:2], keys)
             if isinstance(node, ast.Constant) and hasattr(node, "lineno") and SEVERAL.search(str(node.value)):
                 yield found
 
 
-def open_whole(texts: TextFinder, node: Any, at: Surroundings) -> list[Traced]:
-    """List all that a value may be made of."""
+def open_whole(texts: TextFinder, node: Any, at: Surroundings, keys: Keys) -> list[tuple[Traced, Keys]]:
+    """List all that a value may be made of, or that its part under the first of some keys may be."""
     program = texts.program
     if node in program.cut_from:
-        return [program.cut_from[node]]
+        return [(program.cut_from[node], keys)]
     if isinstance(node, Function | BoundMethod):
         function = node.function if isinstance(node, BoundMethod) else node
-        return [*program.list_returned(function, at, {}, None, None)]
+        return [(found, keys) for found in program.list_returned(function, at, {}, None, None)]
     if isinstance(node, Argument):  # which a decorator may pass
         decorators = getattr(node.function, "decorator_list", ())
-        return [Traced(part, at) for call in decorators for part in list_given(call)]
-    if isinstance(node, Instance):  # how it is written is up to methods such as `__str__`
-        methods = (part for part in node.of.body if isinstance(part, Function) and part.name.startswith("__"))
-        passed = [Traced(part, node.made_in) for part in list_given(node.call)] if node.made_in is not None else []
-        return [*passed, *(Traced(part, program.enter(node.of, at)) for part in methods)]
-    if isinstance(node, ast.ClassDef):
-        values = (part.value for part in node.body if isinstance(part, ast.Assign | ast.AnnAssign))
-        return [Traced(value, program.enter(node, at)) for value in values]
+        return [(Traced(part, at), keys) for call in decorators for part in list_given(call)]
+    if isinstance(node, Instance | ast.ClassDef):
+        return open_class(program, node, at, keys)
     if isinstance(node, Element):
-        return [Traced(node.source, at)]
+        return [(Traced(node.source, at), keys)]
     if not isinstance(node, ast.expr):
         return []
-    if isinstance(node, ast.Attribute) and (members := [*list_members(texts, node, at)]):
-        return members
-    known, parts = program.trace(node, at), list[ast.expr]()
-    bound = program.look_up(node.id, at) if isinstance(node, ast.Name) else ()
-    loops = [found for found in bound if isinstance(found.node, Element)]
-    if not known or any(found.node is node or isinstance(found.node, Outside) for found in known):
-        parts = list_taken_in(texts, node, at) if isinstance(node, ast.Call) else list_within(node)
-    return [*known, *loops, *list_raised(texts, node), *(Traced(part, at) for part in parts)]
+    fields = [*list_fields(texts, node, at)] or [*list_members(texts, node, at)]
+    if fields:
+        return [(found, keys) for found in fields]
+    known, bound = program.trace(node, at), program.look_up(node.id, at) if isinstance(node, ast.Name) else ()
+    others = [found for found in bound if isinstance(found.node, Element | ast.Name)]
+    opened = [(found, keys) for found in (*known, *others, *list_raised(texts, Traced(node, at)))]
+    if known and not any(found.node is node or isinstance(found.node, Outside) for found in known):
+        return opened
+    if isinstance(node, ast.Call):
+        return [*opened, *list_taken_in(texts, node, at, keys)]
+    return [*opened, *((Traced(part, at), left) for part, left in list_within(node, keys))]
 
 
-def list_members(texts: TextFinder, node: ast.Attribute, at: Surroundings) -> Iterator[Traced]:
+def open_class(program: Program, node: Any, at: Surroundings, keys: Keys) -> list[tuple[Traced, Keys]]:
+    """List what an object or a class may be written as, or what an attribute of it may be."""
+    of, name = (node.of if isinstance(node, Instance) else node), keys[0] if keys else ""
+    order = program.list_mro(Traced(of, at))
+    if name and not name.startswith(".__"):
+        members = [*program.get_member(Traced(node, at), name.lstrip("."))]
+        above = [base.node for of in order for base in program.list_bases(of) if isinstance(base.node, Outside)]
+        is_whole = all(base.name.rpartition(".")[2] in PLAIN_BASES for base in above)
+        is_shown = name != FIELDS and not [*program.get_member(Traced(node, at), "__getattr__")]
+        if members or (is_whole and is_shown and name[0] == "."):
+            return [(found, keys[1:]) for found in members]
+    if not isinstance(node, Instance):
+        if FIELDS in keys:
+            return open_fields(of, program.enter(node, at), keys)
+        statements = [part for part in of.body if isinstance(part, ast.Assign | ast.AnnAssign)]
+        values = [getattr(part, "annotation" if METADATA in keys else "value", None) for part in statements]
+        return [(Traced(value, program.enter(node, at)), keys) for value in values if value is not None]
+    # how it is written is up to methods such as `__str__`
+    methods = (part for part in of.body if getattr(part, "name", "").startswith("__"))
+    passed = [Traced(part, node.made_in) for part in list_given(node.call)] if node.made_in is not None else []
+    return [(found, ()) for found in (*passed, *(Traced(part, program.enter(of, at)) for part in methods))]
+
+
+def open_fields(of: ast.ClassDef, at: Surroundings, keys: Keys) -> list[tuple[Traced, Keys]]:
+    """List what stands under the first of some keys in the `Field(...)` of each field of a class, or is its default."""
+    opened = list[tuple[Traced, Keys]]()
+    for value in (part.value for part in of.body if isinstance(part, ast.AnnAssign) and part.value is not None):
+        named = get_keywords(value) if isinstance(value, ast.Call) else {"default": value}
+        taken = [number for number, key in enumerate(keys) if key.lstrip(".") in named]
+        opened += [(Traced(named[keys[number].lstrip(".")], at), keys[number + 1 :]) for number in taken[:1]]
+    return opened
+
+
+def list_fields(texts: TextFinder, node: ast.expr, at: Surroundings) -> Iterator[Traced]:
+    """List what nodes write into a field of the state that an expression reads."""
+    owner, key = getattr(node, "value", None), getattr(node, "slice", None)
+    if isinstance(node, ast.Call) and get_last_name(node.func) == "get" and node.args:
+        owner, key = getattr(node.func, "value", None), node.args[0]
+    name = node.attr if isinstance(node, ast.Attribute) else key.value if is_text(key) else ""
+    if name in texts.writes and isinstance(owner, ast.expr) and texts.is_state(owner, at):
+        yield from texts.writes[name]
+
+
+def list_members(texts: TextFinder, node: ast.expr, at: Surroundings) -> Iterator[Traced]:
     """List what an attribute may be of an object that is kept in the state, a method of it too."""
+    if not isinstance(node, ast.Attribute):
+        return
     for base in (Traced(node.value, at), *texts.program.trace(node.value, at)):
-        field = getattr(base.node, "slice", None) if isinstance(base.node, ast.Subscript) else None
-        name = field.value if is_text(field) else getattr(base.node, "attr", None)
-        if name in texts.writes and texts.is_state(base.node.value, base.at):
-            for written in texts.writes[name]:
-                for made in texts.program.trace(*written[:2]):
-                    yield from texts.program.get_member(made, node.attr)
+        for written in list_fields(texts, base.node, base.at) if isinstance(base.node, ast.expr) else ():
+            for made in texts.program.trace(*written[:2]):
+                yield from texts.program.get_member(made, node.attr)
 
 
-def list_taken_in(texts: TextFinder, call: ast.Call, at: Surroundings) -> list[ast.expr]:
+def list_taken_in(texts: TextFinder, call: ast.Call, at: Surroundings, keys: Keys) -> list[tuple[Traced, Keys]]:
     """List what may be a part of what a call returns: nothing where a model, another package or a device gives that."""
     name, called = get_last_name(call.func), texts.program.trace(call.func, at)
+    if name == "fields" and call.args:
+        return [(Traced(call.args[0], at), (FIELDS, *keys)[:MOST_KEYS])]
+    if name in ("locals", "vars") and not call.args:
+        bound = (value for values in at.names.bound.values() for value in values if isinstance(value, ast.expr))
+        return [(Traced(value, at), keys) for value in bound]
     makers = {*filter(None, (get_outside_maker(texts.program, found) for found in called))}
     packages = {maker.partition(".")[0] for maker in makers if "." in maker}
     if packages - HOLDING or makers & DEVICES or name in SCHEMAS or texts.is_reply(call, at):
         return []
-    if isinstance(call.func, ast.Attribute) and name in COUNTING and not makers:
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if owner is not None and name in COUNTING and not makers:
         return []
-    if not makers and isinstance(call.func, ast.Attribute) and not hasattr(str, name):
-        owners = texts.program.trace(call.func.value, at)
-        if not any(isinstance(found.node, SHOWN) for found in owners):
-            return [call.func] if any(list_members(texts, call.func, at)) else []
+    members = [*list_members(texts, call.func, at)]
+    if not makers and owner is not None and not hasattr(str, name) and not hasattr(dict, name):
+        if not any(isinstance(found.node, SHOWN) for found in texts.program.trace(owner, at)):
+            return [(found, keys) for found in members]
     is_marked = f"re.{name}" in makers or (name in MARKED and "re" not in packages)
-    return [call.func, *list_given(call)[is_marked:]]
+    taken = call.args[0].value if name in ("get", "pop") and call.args and is_text(call.args[0]) else None
+    parts = [found for found in (*called, *members) if found.node is not call.func]
+    opened = [(Traced(owner or call.func, at), keys if taken is None else (taken, *keys)[:MOST_KEYS])]
+    given = (Traced(part, at) for part in list_given(call)[is_marked:])
+    return [*opened, *((found, keys) for found in (*parts, *given))]
 
 
 def list_given(call: ast.expr | None) -> list[ast.expr]:
@@ -152,33 +221,47 @@ def list_given(call: ast.expr | None) -> list[ast.expr]:
     return [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg not in NAMING)]
 
 
-def list_within(node: ast.expr) -> list[ast.expr]:
+def list_within(node: ast.expr, keys: Keys) -> list[tuple[ast.expr, Keys]]:
     """List the parts of an expression that may become a part of its value: no tests, keys and indices."""
-    keys = node.keys if isinstance(node, ast.Dict) else []
-    skipped = {*keys, *(getattr(node, name, None) for name in ("test", "slice", "key"))}
+    if isinstance(node, ast.Dict):
+        pairs = list(zip(node.keys, node.values, strict=True))
+        named = [value for key, value in pairs if keys and is_text(key) and key.value == keys[0].lstrip(".")]
+        others = [value for key, value in pairs if not (named and is_text(key))]
+        return [*((value, keys[1:]) for value in named), *((value, keys) for value in others if value not in named)]
+    if isinstance(node, ast.Subscript) and get_last_name(node.value) == "Annotated" and METADATA in keys:
+        return [(part, keys) for part in getattr(node.slice, "elts", ())[1:]]
+    skipped = {getattr(node, name, None) for name in ("test", "slice", "key")}
     parts = [] if isinstance(node, ast.Compare) else ast.iter_child_nodes(node)
-    return [part for part in parts if isinstance(part, ast.expr) and part not in skipped]
+    key = [node.slice.value] if isinstance(node, ast.Subscript) and is_text(node.slice) else []
+    key = [f".{node.attr}"] if isinstance(node, ast.Attribute) else key
+    left = (*key, *keys)[:MOST_KEYS]
+    return [(part, left) for part in parts if isinstance(part, ast.expr) and part not in skipped]
 
 
-def list_raised(texts: TextFinder, node: ast.expr) -> Iterator[Traced]:
-    """List what the program passes to the errors for which a name after `except` stands."""
-    program, handler = texts.program, texts.program.parents.get(node) if isinstance(node, ast.Name) else None
-    while handler is not None and getattr(handler, "name", None) != node.id:  # type: ignore[attr-defined]
+def list_raised(texts: TextFinder, shown: Traced) -> Iterator[Traced]:
+    """List what the program passes to the errors for which a name after `except`, or `format_exc()`, stands."""
+    program, node = texts.program, shown.node
+    is_last = isinstance(node, ast.Call) and get_last_name(node.func) == "format_exc"
+    handler = program.parents.get(node) if is_last or isinstance(node, ast.Name) else None
+    while handler is not None and not (isinstance(handler, ast.ExceptHandler) and (is_last or handler.name == node.id)):
         handler = program.parents.get(handler)
-    if not isinstance(handler, ast.ExceptHandler) or handler.type is None:
+    if handler is None or (handler.type is None and not is_last):
         return
-    caught = {*map(get_last_name, handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type])}
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type or ast.Name("Exception")]
+    caught = {*map(get_last_name, kinds)}
     own = {name for name in caught if not hasattr(builtins, name)}
     run = find_run(texts, program.parents[handler].body)
+    if caught & {"AssertionError", "Exception"}:
+        failed = (part for code in run for part in ast.walk(code) if isinstance(part, ast.Assert) and part.msg)
+        yield from (Traced(part.msg, shown.at) for part in failed)
     for name, calls in program.calls.items():
         for call in calls if name[:1].isupper() else ():
-            kinds = list_error_kinds(program, call)
-            around: Any = (
-                call.node if caught & {*kinds, *(["ValidationError"] if "ValueError" in kinds else [])} else None
-            )
+            names = list_error_kinds(program, call)
+            is_caught = caught & {*names, *(["ValidationError"] if "ValueError" in names else [])}
+            around: Any = call.node if is_caught else None
             while around is not None and around not in run:
                 around = program.parents.get(around)
-            if around is not None or (own & kinds and program.is_live(call)):
+            if around is not None or (own & names and program.is_live(call)):
                 yield from (Traced(part, call.at) for part in list_given(call.node))
 
 

@@ -425,7 +425,10 @@ class MakerReader:
                     self.read_schema(found, code)
                 self._read_made_schema(part, at, code)
             else:
-                self.read_tools(part, at, code, "run" if get_last_name(node.func) == "ToolNode" else "offer")
+                tools = self.read_tools(part, at, code, "run" if get_last_name(node.func) == "ToolNode" else "offer")
+                for body in (tool.body for tool in tools if "handle_tool_errors" in named):
+                    if body is not None and getattr(named["handle_tool_errors"], "value", True) is True:
+                        self._read_errors(body.owner, body.at, body, is_any=True)
             for found in self.list_elements(part, at):
                 self._read_json_schema(found.node, found.at, code)
             for found in self.program.trace(part, at):
@@ -658,10 +661,14 @@ class MakerReader:
                 made = found.node.elt if isinstance(found.node, ast.ListComp) else None
                 if isinstance(found.node, RESULTS) or isinstance(made, ast.JoinedStr):
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
-        for part in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):
-            if get_last_name(getattr(part, "func", None)) == "ToolException":
-                for text in part.args[:1]:  # type: ignore[union-attr]
-                    self.reader.ask(text, self.program.enter(node, at), draft.body, role="tool result", whole=False)
+        self._read_errors(node, self.program.enter(node, at), draft.body, is_any=False)
+
+    def _read_errors(self, node: Any, at: Surroundings, code: Code | None, *, is_any: bool) -> None:
+        """Read the texts of errors that a tool raises and that a model reads: those of `ToolException`, or of any."""
+        for made in (part.exc for part in ast.walk(node) if isinstance(part, ast.Raise)):
+            if isinstance(made, ast.Call) and (is_any or get_last_name(made.func) == "ToolException"):
+                for text in made.args[:1]:
+                    self.reader.ask(text, at, code, role="tool result", whole=False)
 
     def _read_class(self, node: ast.ClassDef, at: Surroundings) -> ToolDraft | None:
         found = Traced(node, at)

@@ -1,7 +1,7 @@
 """Names of a program: what each is bound to in its file, function or class."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -428,6 +428,13 @@ def list_carried(loop: ast.For, at: Surroundings) -> list[tuple[str, ast.Assign]
         and isinstance(statement.targets[0], ast.Name)
         and len(at.names.bound.get(statement.targets[0].id, ())) > 1
     ]
+
+
+def list_owners(at: Surroundings | None) -> Iterator[Any]:
+    """List the function, the class or the file that surroundings are of, and those around it."""
+    while at is not None:
+        yield at.owner
+        at = at.outer
 
 
 def find_method(at: Surroundings) -> Surroundings | None:

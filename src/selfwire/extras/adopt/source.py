@@ -33,6 +33,7 @@ from selfwire.extras.adopt.names import (
     is_first_argument,
     list_carried,
     list_defaults,
+    list_owners,
     make_pair,
     make_tuple,
 )
@@ -268,9 +269,9 @@ class Program(ProgramFiles):
                 is_later = isinstance(value, ast.expr) and value.lineno > last and self._is_sure(value, here)
                 if getattr(value, "lineno", math.inf) >= first and not is_later:
                     yield from self._open_binding(value, here)
-            for value in here.names.added.get(name, ()):
-                if getattr(value, "lineno", math.inf) >= first:
-                    yield Traced(value, here)
+            yield from (value for value in self.reassigned.get(name, ()) if here.owner in list_owners(value.at.outer))
+            added = here.names.added.get(name, ())
+            yield from (Traced(value, here) for value in added if getattr(value, "lineno", math.inf) >= first)
             if here is here.file.top and name in self.additions:
                 for value in self._list_added_inside(name, here):  # a function may read what it has added itself
                     yield value._replace(at=at) if value.at.owner is at.owner else value
@@ -1398,6 +1399,10 @@ class Program(ProgramFiles):
                     yield from self._list_registered(owner.node, name)
             yield from self._list_class_assigned(owner, name)
         for of in order if not has else ():
+            metas = (part.value for part in of.node.keywords if part.arg == "metaclass")
+            for made in (made for meta in metas for made in self.trace(meta, of.at)):
+                if isinstance(made.node, ast.ClassDef):
+                    yield from self.get_member(Traced(Instance(made.node, None), made.at), name)
             inside = self.enter(of.node, of.at)
             if name in inside.names.annotated:
                 yield from self.list_annotated(inside.names.annotated[name], inside)
@@ -2242,7 +2247,7 @@ class Program(ProgramFiles):
             yield from (part for part in self.iterate(found) if isinstance(part, Traced))
 
     def _is_loaded(self, made: Instance) -> bool:
-        """Whether an object is made of all that a file holds, or a dict with known keys, as `cls(**yaml.safe_load(file))`."""
+        """Whether an object is made of all that a file or a dict with known keys holds, as `cls(**json.load(file))`."""
         rest = [part.value for part in made.call.keywords if part.arg is None] if made.call else []
         if not rest or made.made_in is None:
             return False

@@ -29,6 +29,7 @@ from selfwire.extras.adopt.syntax import (
     is_static,
     is_super_method,
     is_text,
+    list_children,
     list_items,
 )
 from selfwire.extras.adopt.texts import HUBS, MAKERS, MESSAGES, PROMPTS, ROLES, Reach, TextFinder
@@ -282,7 +283,7 @@ class CodeReader:
                 self._read_call(node, at, code)
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in PROMPT_KEYWORDS:
                 self._read_set(node, at, code)
-            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            elif isinstance(node, NAMED) and isinstance(node.ctx, ast.Load):
                 if is_filled(node, self.program.parents.get(node)):
                     continue
                 for found in self.list_referred(node, at):
@@ -672,17 +673,20 @@ def is_iterated(node: ast.expr, parent: ast.AST | None) -> bool:
     return isinstance(parent, ast.For | ast.comprehension) and parent.iter is node
 
 
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+NAMED = (ast.Name, ast.Attribute)
+
+
 def walk_code(code: Code, program: Program) -> Iterator[tuple[ast.AST, Surroundings]]:
     """Iterate over the nodes of a piece of code with their surroundings; functions inside are pieces of their own."""
     pending: list[tuple[Any, Surroundings]] = [(root, code.at) for root in reversed(code.roots)]
     while pending:
         node, at = pending.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, DEFINITIONS):
             continue
         if isinstance(node, ast.If) and is_main_guard(node):
             continue
         yield node, at
         inner = program.enter(node, at) if isinstance(node, ast.Lambda) else at
-        skipped = {id(getattr(node, "annotation", None))}
-        children = [child for child in ast.iter_child_nodes(node) if id(child) not in skipped]
-        pending += [(child, inner) for child in reversed(children)]
+        skipped = getattr(node, "annotation", None)
+        pending += [(child, inner) for child in reversed(list_children(node)) if child is not skipped]

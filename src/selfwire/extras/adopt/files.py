@@ -20,12 +20,19 @@ from selfwire.extras.adopt.syntax import (
     list_additions,
     list_assignments,
     list_changed,
+    list_children,
+    list_nodes,
     list_positional,
     show_path,
 )
 
 FOREIGN = ("site-packages", "dist-packages")
 """Folders of installed packages, which are never read."""
+
+
+SCOPES = (*Function.__args__, ast.ClassDef)
+INDEXED = (ast.stmt, ast.Call, ast.Attribute, ast.Subscript)
+NAMED = (ast.Name, ast.Attribute)
 
 
 class ProgramFiles:
@@ -97,10 +104,10 @@ class ProgramFiles:
             ) from None
         except OSError as error:
             raise ConfigError(f"{show_path(path)} cannot be read: {error.strerror}; check the path") from None
-        nodes = [*ast.walk(tree)]
+        nodes = list_nodes(tree)
         if (methods := MethodNames(nodes)).called:
             methods.visit(tree)
-            nodes = [*ast.walk(tree)]
+            nodes = list_nodes(tree)
         file = self.files[path] = SourceFile(path, name, text, tree, nodes, self.keys)
         self._index(file)
         self.unread.append(file)
@@ -148,14 +155,14 @@ class ProgramFiles:
             node, at = pending.pop()
             if isinstance(node, ast.If) and at is file.top and is_main_guard(node):
                 continue
-            inner = self.enter(node, at) if isinstance(node, Function | ast.ClassDef) else at
-            for child in ast.iter_child_nodes(node):
+            inner = self.enter(node, at) if isinstance(node, SCOPES) else at
+            for child in list_children(node):
                 self.parents[child] = node
                 pending.append((child, inner))
-            if isinstance(node, ast.stmt | ast.Call | ast.Attribute | ast.Subscript):
+            if isinstance(node, INDEXED):
                 self._index_definition(Traced(node, at))
                 self._index_replaced(node, at)
-            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            if isinstance(node, NAMED) and isinstance(node.ctx, ast.Load):
                 self.loaded.add(get_last_name(node))
                 parent = self.parents.get(node)
                 if not is_only_read(node, self.parents):

@@ -17,6 +17,7 @@ from selfwire.extras.adopt.syntax import (
     get_keywords,
     get_last_name,
     is_text,
+    list_children,
     list_decorators,
     show_path,
 )
@@ -119,7 +120,7 @@ def open_whole(texts: TextFinder, node: Any, at: Surroundings, keys: Keys) -> li
         return open_class(program, node, at, keys)
     if isinstance(node, Element):
         return [(Traced(node.source, at), keys)]
-    if not isinstance(node, ast.expr):
+    if not isinstance(node, ast.expr) or isinstance(node, ast.Constant):
         return []
     fields = [*list_fields(texts, node, at)] or [*list_members(texts, node, at)]
     if fields:
@@ -231,7 +232,7 @@ def list_within(node: ast.expr, keys: Keys) -> list[tuple[ast.expr, Keys]]:
     if isinstance(node, ast.Subscript) and get_last_name(node.value) == "Annotated" and METADATA in keys:
         return [(part, keys) for part in getattr(node.slice, "elts", ())[1:]]
     skipped = {getattr(node, name, None) for name in ("test", "slice", "key")}
-    parts = [] if isinstance(node, ast.Compare) else ast.iter_child_nodes(node)
+    parts = [] if isinstance(node, ast.Compare) else list_children(node)
     key = [node.slice.value] if isinstance(node, ast.Subscript) and is_text(node.slice) else []
     key = [f".{node.attr}"] if isinstance(node, ast.Attribute) else key
     left = (*key, *keys)[:MOST_KEYS]

@@ -34,7 +34,7 @@ def list_values(program: Program, schemas: Iterable[Traced], prompts: Collection
         prompts: literals that are listed as texts.
     """
     known = {found.node: found.at for found in schemas}
-    contexts, read = {*known}, {name for file in program.files.values() for name in _list_read(file.tree)}
+    contexts, read = {*known}, {name for file in program.files.values() for name in _list_read(file.nodes)}
     for file in program.files.values():
         for node in file.nodes:
             if isinstance(node, ast.ClassDef) and node not in known and _is_settings(program, Traced(node, file.top)):
@@ -52,9 +52,9 @@ def list_values(program: Program, schemas: Iterable[Traced], prompts: Collection
                 yield value.replace(**_find_spelled(program, field, inside)) if is_open else value
 
 
-def _list_read(tree: ast.AST) -> Iterator[str]:
+def _list_read(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """List the names of attributes and of keys that a file reads."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             yield node.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

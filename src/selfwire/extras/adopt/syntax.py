@@ -13,6 +13,8 @@ READERS = (*LISTS, "enumerate", "zip", "len", "bind_tools", "ToolNode")
 """Functions that leave a collection that they are given as it is."""
 CUTTING = ("split", "rsplit", "splitlines", "partition", "rpartition")
 """Methods that cut a text into parts."""
+LEAVES = ("ctx", "op")
+"""Parts of a node that stand in no file as nodes of their own."""
 BLOCKS = ("body", "orelse", "finalbody")
 LEAVING = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 """Statements behind which the code of the same block is not run."""
@@ -225,6 +227,26 @@ def list_summands(node: ast.expr | None) -> list[ast.expr]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return [*list_summands(node.left), *list_summands(node.right)]
     return node.values if isinstance(node, ast.JoinedStr) else [node] if node is not None else []
+
+
+def list_children(node: ast.AST) -> list[Any]:
+    """List the nodes below a node, but for operators and for whether a name is read or set."""
+    children = list[Any]()
+    for name in node._fields:
+        part = getattr(node, name, None)
+        if isinstance(part, list):
+            children += [inner for inner in part if isinstance(inner, ast.AST)] if name != "ops" else []
+        elif isinstance(part, ast.AST) and name not in LEAVES:
+            children.append(part)
+    return children
+
+
+def list_nodes(tree: ast.AST) -> list[Any]:
+    """List a node and all below it, level by level, as `list_children`."""
+    nodes = [tree]
+    for node in nodes:  # it grows
+        nodes += list_children(node)
+    return nodes
 
 
 def list_blocks(node: ast.AST) -> list[list[ast.stmt]]:

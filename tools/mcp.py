@@ -18,16 +18,16 @@ import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 from pydantic import AliasChoices, Field, ValidationError
 
 from selfwire.core.chat import ToolSpec
-from selfwire.core.errors import ConfigError, ToolError, format_faults
+from selfwire.core.errors import ConfigError, ToolError, format_faults, format_first_fault
 from selfwire.core.scope import Scope
-from selfwire.core.text import mask_address, mask_secrets, register_secret
+from selfwire.core.text import mask_address, mask_json, mask_secrets, register_secret
 from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, read_file_text, replace_surrogates, to_plain_json
 from selfwire.models.sync import CallTimeoutError, LoopBlockedError, get_own_loop, run_on_foreign_loop, run_sync
 from selfwire.tools.own import cut_result
@@ -45,6 +45,9 @@ END = 6.0
 """Most seconds that the end of a server is waited for."""
 TRIES = 2
 """Times that a server may break off without an answer between them."""
+Answer = TypeVar("Answer")
+CLOSED = "Connection closed"
+"""Message of the error in which `mcp` ends the calls of a session that has ended."""
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
@@ -198,13 +201,8 @@ def _refuse_missing_program(server: McpServer, place: str) -> None:
 class McpTool:
     """A tool of a server, under a name of its own."""
 
-    def __init__(self, tool: "BaseTool", name: str) -> None:
-        self.tool = tool
-        self.spec = ToolSpec(
-            name=name,
-            description=cut_result(_clean(tool.description)),
-            parameters={"type": "object", "properties": {}, **cast(dict[str, Any], tool.args_schema)},
-        )
+    def __init__(self, tool: "BaseTool", spec: ToolSpec) -> None:
+        self.tool, self.spec = tool, spec
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
         """Call the tool and return the text of its result.
@@ -225,9 +223,7 @@ class McpTool:
         try:
             faults = [
                 f"{'.'.join(map(str, fault.absolute_path)) or 'arguments'}: {fault.message}"
-                for fault in _make_validator(cast(dict[str, Any], self.tool.args_schema)).iter_errors(
-                    to_plain_json(arguments)
-                )
+                for fault in _make_validator(to_plain_json(self.spec.parameters)).iter_errors(to_plain_json(arguments))
             ]
         except Exception:  # noqa: BLE001 - a stranger's schema may be anything
             return  # it is no schema, or takes too long; the server checks for itself
@@ -344,7 +340,7 @@ class _Connection:
         self._calls += 1
         try:
             session = await asyncio.shield(self._open())
-            return await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+            return await self._ask_while_served(session.list_tools(params=PaginatedRequestParams(cursor=cursor)))
         finally:
             self._calls -= 1
 
@@ -352,19 +348,18 @@ class _Connection:
         """Call a tool; a session that had broken off before the call is opened anew for it."""
         from anyio import BrokenResourceError, ClosedResourceError
         from mcp import McpError
-        from mcp.types import CONNECTION_CLOSED
 
         while True:
             opened = self._open()
             session = await asyncio.shield(opened)  # it goes on opening if this call reaches its time limit
             self._calls += 1
             try:
-                found = await self._call_while_served(session, name, arguments)
+                found = await self._ask_while_served(session.call_tool(name, dict(arguments)))
             except (ClosedResourceError, BrokenResourceError):  # nothing was sent
                 await self._break_off(opened)
                 continue
             except McpError as error:
-                if error.error.code == CONNECTION_CLOSED:
+                if error.error.message == CLOSED:  # servers use its code for errors of their own
                     await self._break_off(opened)
                     raise ToolError(f"the server {self.name!r} ended during the call") from None
                 raise ToolError(cut_result(_clean(error.error.message))) from None
@@ -375,19 +370,17 @@ class _Connection:
             self._breaks = 0
             return found
 
-    async def _call_while_served(
-        self, session: "ClientSession", name: str, arguments: Mapping[str, Any]
-    ) -> "CallToolResult":
-        """Call a tool, and answer for a session that ends under the call."""
+    async def _ask_while_served(self, asking: Coroutine[Any, Any, Answer]) -> Answer:
+        """Ask the server, and answer for a session that ends meanwhile."""
         from mcp import McpError
         from mcp.types import CONNECTION_CLOSED, ErrorData
 
         assert self._serving is not None, "there is a session"
-        calling = asyncio.ensure_future(session.call_tool(name, dict(arguments)))
+        calling = asyncio.ensure_future(asking)
         try:
             await asyncio.wait({calling, self._serving}, return_when=asyncio.FIRST_COMPLETED)
             if not calling.done():
-                raise McpError(ErrorData(code=CONNECTION_CLOSED, message="the session has ended"))
+                raise McpError(ErrorData(code=CONNECTION_CLOSED, message=CLOSED))
             return calling.result()
         finally:
             calling.cancel()
@@ -526,13 +519,10 @@ class _Connection:
                 heard.close()
 
     def _describe(self, error: BaseException | None) -> str:
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        text = str(error) or "Connection closed"  # anyio's errors of a stream that has ended are without a word
-        reason = _clean(f"{type(error).__name__}: {text}")
+        reason = _describe_fault(error)
         said = b"" if self._said is None else os.pread(self._said.fileno(), 4000, 0)
         last = _clean(said.decode(errors="replace")).strip().rpartition("\n")[2]
-        return f"{reason[:300]}; the last line of its errors is {last[-300:]!r}" if last else reason[:300]
+        return f"{reason}; the last line of its errors is {last[-300:]!r}" if last else reason
 
 
 def _begin(opening: "Coroutine[Any, Any, ClientSession]") -> "asyncio.Task[ClientSession]":
@@ -540,6 +530,16 @@ def _begin(opening: "Coroutine[Any, Any, ClientSession]") -> "asyncio.Task[Clien
     task = asyncio.ensure_future(opening)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task
+
+
+def _describe_fault(error: BaseException | None) -> str:
+    """Describe in one line an error that a server has caused."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ValidationError):
+        return _clean(format_first_fault(error))[:300]
+    text = " ".join(str(error).split()) or CLOSED  # anyio's errors of a stream that has ended are without a word
+    return _clean(f"{type(error).__name__}: {text}")[:300]
 
 
 def _clean(text: str) -> str:
@@ -577,7 +577,8 @@ _STARTING = threading.Lock()
 def load_server_tools(paths: Sequence[str], taken: Collection[str] = ()) -> list[McpTool]:
     """Start the servers of files, unless they run in this process, and load their tools; blocks.
 
-    A name that two servers share, or that is taken, gets the server's name before it.
+    A name that two tools share, or that is taken, gets the server's name before it; if that is not enough, a number
+    behind it.
 
     Raises:
         ConfigError: the extra is missing, a file cannot be used, or a server does not start.
@@ -590,12 +591,14 @@ def load_server_tools(paths: Sequence[str], taken: Collection[str] = ()) -> list
         logging.getLogger("mcp").addHandler(logging.NullHandler())  # else warnings with texts of servers are shown
     files = [read_servers(path) for path in paths]
     with _STARTING:
-        found = [(name, tool) for file in files for name, tool in run_sync(_load_tools(file.path, _start(file)))]
-    counts = Counter([*taken, *(_to_name(tool.name) for _, tool in found)])
-    return [
-        McpTool(tool, _to_name(f"{server}_{tool.name}" if counts[_to_name(tool.name)] > 1 else tool.name))
-        for server, tool in found
-    ]
+        found = [loaded for file in files for loaded in run_sync(_load_tools(file.path, _start(file)))]
+    counts, named = Counter([*taken, *(spec.name for _, _, spec in found)]), dict[str, McpTool]()
+    for server, tool, spec in found:
+        name = _to_name(f"{server}_{tool.name}") if counts[spec.name] > 1 else spec.name
+        numbered = (f"{name[:60]}_{number}" for number in count(2))
+        name = next(free for free in chain([name], numbered) if free not in {*taken, *named})
+        named[name] = McpTool(tool, spec.replace(name=name))
+    return [*named.values()]
 
 
 def rest_servers() -> None:
@@ -613,36 +616,59 @@ def _start(file: McpFile) -> dict[str, ServerHandle]:
     return found
 
 
-async def _load_tools(path: Path, handles: Mapping[str, ServerHandle]) -> "list[tuple[str, BaseTool]]":
-    """Start servers at the same time, and load their tools, each with the name of its server."""
+async def _load_tools(path: Path, handles: Mapping[str, ServerHandle]) -> "list[tuple[str, BaseTool, ToolSpec]]":
+    """Start servers at the same time, and load their tools, each with the name of its server before it."""
     from langchain_mcp_adapters.tools import load_mcp_tools
 
-    async def load(name: str, handle: ServerHandle) -> "list[tuple[str, BaseTool]]":
+    async def load(name: str, handle: ServerHandle) -> "list[tuple[str, BaseTool, ToolSpec]]":
         try:
-            found = await load_mcp_tools(cast(Any, handle), handle_tool_errors=False)
+            async with asyncio.timeout(handle.server.start_timeout):
+                tools = await load_mcp_tools(cast(Any, handle), handle_tool_errors=False)
+            found = [(name, tool, _make_spec(tool)) for tool in tools]
         except ToolError as error:
             raise ConfigError(f"{path}: {error}") from None
-        except (CallTimeoutError, LoopBlockedError):
+        except (CallTimeoutError, LoopBlockedError, TimeoutError):
             raise ConfigError(
                 f"{path}: the server {name!r} has not started and listed its tools within "
                 f"{handle.server.start_timeout:g} seconds; see if it runs by itself, or raise its start_timeout"
             ) from None
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's server answers
+            raise ConfigError(
+                f"{path}: the tools of the server {name!r} cannot be read: {_describe_fault(error)}; mend what it "
+                'lists, or set "disabled": true'
+            ) from None
+        if not found:
+            raise ConfigError(f'{path}: the server {name!r} lists no tools; see its settings, or set "disabled": true')
         if len(found) > MOST_TOOLS:
             raise ConfigError(
                 f"{path}: the server {name!r} has {len(found):,} tools, and {MOST_TOOLS} at most are sent to a model; "
                 'have it list fewer, or set "disabled": true'
             )
-        for tool in found:
+        for _, tool, spec in found:
             if (length := len(json.dumps(tool.args_schema, ensure_ascii=False))) > LONGEST_SCHEMA:
                 raise ConfigError(
-                    f"{path}: the schema of tool {_to_name(tool.name)!r} of the server {name!r} has {length:,} "
+                    f"{path}: the schema of tool {spec.name!r} of the server {name!r} has {length:,} "
                     f"characters, and {LONGEST_SCHEMA:,} at most are sent with each request; shorten it, or set "
                     '"disabled": true'
                 )
-        return [(name, tool) for tool in found]
+        return found
 
-    found = await asyncio.gather(*(load(name, handle) for name, handle in handles.items()))
-    return [pair for tools in found for pair in tools]
+    loaded = await asyncio.gather(*(load(name, handle) for name, handle in handles.items()))
+    return [one for found in loaded for one in found]
+
+
+def _make_spec(tool: "BaseTool") -> ToolSpec:
+    """Make a tool's spec from what its server says of it; a schema that providers refuse becomes one of an object.
+
+    Raises:
+        ValueError: the schema is no JSON.
+    """
+    given = {key: value for key, value in cast(dict[str, Any], tool.args_schema).items() if value is not None}
+    return ToolSpec(
+        name=_to_name(tool.name),
+        description=cut_result(_clean(tool.description)),
+        parameters=mask_json({"type": "object", "properties": {}, **given} | {"type": "object"}),
+    )
 
 
 def _to_name(text: str) -> str:

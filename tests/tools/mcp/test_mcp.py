@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import math
 import os
 import signal
 import socket
@@ -20,6 +21,7 @@ from langchain_core.messages import AIMessage
 from selfwire.core.errors import ConfigError, ToolError
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
+from selfwire.core.values import FrozenMap, to_plain_json
 from selfwire.runs.record import list_run_names
 from selfwire.tools.mcp import read_servers
 from selfwire.tools.ready import end_servers, load_tools
@@ -29,6 +31,7 @@ from tests.tools.mcp.server_script import PIDS, SECRET
 from tests.wire.server import Body, WireServer
 
 SCRIPT = str(Path(__file__).with_name("server_script.py"))
+ODD = str(Path(__file__).with_name("odd_server.py"))
 PROGRAM = {"command": sys.executable, "args": [SCRIPT]}
 KEY = "a-key-that-nobody-sees"
 
@@ -138,9 +141,10 @@ HOSTILE = {
 CHECK = """
 import json, sys
 from langchain_core.tools import StructuredTool
-from selfwire.tools.mcp import McpTool
+from selfwire.tools.mcp import McpTool, _make_spec
 schema, arguments = json.loads(sys.argv[1])
-McpTool(StructuredTool(name="a", description="A.", args_schema=schema, func=lambda **_: ""), "a")._check(arguments)
+tool = StructuredTool(name="a", description="A.", args_schema=schema, func=lambda **_: "")
+McpTool(tool, _make_spec(tool))._check(arguments)
 """
 
 
@@ -161,6 +165,60 @@ def test_a_server_with_too_many_tools_or_too_long_a_schema_is_refused(tmp_path: 
             load_tools(f"mcp:{path}")
     wide = {"command": sys.executable, "args": [SCRIPT, "wide"]}  # the letters count, however they are sent
     assert "tool0" in load_tools(f"mcp:{write_servers(tmp_path, big=wide)}")
+
+
+def odd(listed: object, *called: object) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [ODD, *map(json.dumps, (listed, *called))], "env": {SECRET: KEY}}
+
+
+def listing(*names: object, schema: object = FrozenMap()) -> dict[str, Any]:
+    return {"result": {"tools": [{"name": name, "description": "A.", "inputSchema": schema} for name in names]}}
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [
+        (odd({"error": {"code": -32603, "message": f"no {KEY}"}}), "cannot be read: McpError: no ***; mend what"),
+        (odd(listing(5)), "cannot be read: tools.0.name: Input should be a valid string; mend what"),
+        (odd(listing("a", schema={"default": math.nan})), "cannot be read: ValueError: ToolSpec: parameters"),
+        (odd({"result": {"tools": [], "nextCursor": "more"}}), "cannot be read: RuntimeError: Reached max of 1000"),
+        ({"command": sys.executable, "args": [ODD]}, "cannot be read: McpError: Connection closed"),
+        (odd(listing()), "the server 'a' lists no tools; see its settings, or set \"disabled\": true"),
+    ],
+    ids=["error", "no name", "no number", "no end", "ends", "none"],
+)
+def test_tools_that_cannot_be_listed_are_told_with_file_and_server(tmp_path: Path, server: Any, told: str) -> None:
+    path = write_servers(tmp_path, a=server)
+    with pytest.raises(ConfigError) as caught:
+        load_tools(f"mcp:{path}")
+    assert str(caught.value).startswith(f"{path}: the ")
+    assert told in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+async def test_whatever_a_server_lists_models_get_other_names_and_schemas_of_objects(tmp_path: Path) -> None:
+    schema = {"type": "array", "properties": None, "description": f"Say {KEY}."}
+    names = ("a.b", "a/b", "x" * 70, "x" * 71, "\u5b57", "\u5b58")
+    path = write_servers(tmp_path, odd=odd(listing(*names, schema=schema), {"result": {"content": []}}))
+    tools = load_tools(f"mcp:{path}")
+    long = f"odd_{'x' * 60}"
+    assert [*tools] == ["odd_a_b", "odd_a_b_2", long, f"{long[:60]}_2", "odd__", "odd___2"]
+    assert {json.dumps(to_plain_json(tool.spec.parameters)) for tool in tools.values()} == {
+        '{"type": "object", "properties": {}, "description": "Say ***."}'
+    }
+    assert await use(tools["odd_a_b"], a=1) == ""
+
+
+async def test_an_error_with_the_usual_code_does_not_end_its_server(tmp_path: Path) -> None:
+    failing = odd(listing("go"), {"error": {"code": -32000, "message": f"no such file, {KEY}"}})
+    tools = load_tools(f"mcp:{write_servers(tmp_path, odd=failing)}")
+    assert {await use(tools["go"]) for _ in range(3)} == {"error: go failed: no such file, ***"}
+
+
+async def test_an_answer_of_no_known_form_is_told_in_one_line(tmp_path: Path) -> None:
+    strange = odd(listing("go"), {"result": {"content": [{"type": "video"}]}})
+    tools = load_tools(f"mcp:{write_servers(tmp_path, odd=strange)}")
+    assert await use(tools["go"]) == "error: go failed: content.0.TextContent.type: Input should be 'text'"
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ run hands over what was proved.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -186,6 +187,10 @@ def _rule(difference: float, extra: float, used: int, margin: float, patience: i
     return False, f"a tie at {extra:+.2f} calls per task, and {patience} such ties in a row were accepted", used
 
 
+MOST_TASKS = 100_000
+"""Tasks that are read of a file at most."""
+
+
 class EvidenceRule(FrozenModel):
     """The proof that a change needs.
 
@@ -225,16 +230,22 @@ class EvidenceRule(FrozenModel):
         most = SIMPLER_PRICE if self.simpler else 0.0 if saves or not self.objective.prices else MOST_PRICE
         return -self.margin if saves else self.margin, 1.0 + most
 
-    def is_proof(self, gains: Sequence[float], *, saves: bool) -> bool:
-        """Whether gains less their price are a proof."""
+    def is_proof(self, gains: Sequence[float], *, saves: bool, times: int = 1) -> bool:
+        """Whether gains less their price are a proof, if each occurs so many times."""
         least, bound = self.find_bounds(saves=saves)
-        return compute_log_evidence(gains, least=least, bound=bound, weights=self.weights) >= -math.log(self.error)
+        found = compute_log_evidence(gains, least=least, bound=bound, times=times, weights=self.weights)
+        return found >= -math.log(self.error)
 
     def can_prove(self, tasks: int) -> bool:
         """Whether so many tasks can prove anything: that nothing is lost, or else the most on all of them."""
         saves = self.gate == "no-worse"
         _, most = self.find_bounds(saves=saves)
-        return self.is_proof([0.0 if self.proves_no_loss else most] * tasks, saves=saves)
+        return self.is_proof([0.0 if self.proves_no_loss else most], saves=saves, times=tasks)
+
+    def find_least_tasks(self) -> int | None:
+        """The fewest tasks that can prove anything; None if not even the most tasks of a file can."""
+        found = bisect_left(range(MOST_TASKS + 1), True, key=self.can_prove)
+        return found if found <= MOST_TASKS else None
 
     def find_least_gain(self, tasks: int, lost: int = 0) -> float | None:
         """The least mean gain that is proof on this many tasks, some of them lost; None if not even the most is.
@@ -243,10 +254,12 @@ class EvidenceRule(FrozenModel):
         proof; else it counts 1.
         """
         most = 1.0 if lost else self.find_bounds(saves=False)[1]
-        for won in range(tasks - lost + 1):
-            if self.is_proof([most] * won + [-1.0] * lost + [0.0] * (tasks - won - lost), saves=False):
-                return (won - lost) / tasks
-        return None
+        won = bisect_left(
+            range(tasks - lost + 1),
+            True,
+            key=lambda won: self.is_proof([most] * won + [-1.0] * lost + [0.0] * (tasks - won - lost), saves=False),
+        )
+        return (won - lost) / tasks if won <= tasks - lost else None
 
 
 def compute_log_evidence(

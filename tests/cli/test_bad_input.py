@@ -109,6 +109,14 @@ def refused(home: Path, *arguments: str) -> str:
             "with 60 gate tasks a loss of 0.02 cannot be ruled out, even if no answer changes; give 2",
         ),
         (
+            (*EVOLVE, "--objective", "cheapest", "--margin", "0"),
+            "a loss of 0 cannot be ruled out, even if no answer changes, and no number of them is enough; give a ",
+        ),
+        (
+            (*EVOLVE, "--gate", "better", "--margin", "0.999999"),
+            "--gate better cannot accept anything at a --margin of 0.999999, however many gate tasks are won; give a ",
+        ),
+        (
             (*EVOLVE, "--gate", "better", "--gate-size", "6"),
             "--gate better cannot accept anything with 6 gate tasks: at an error of 0.05 over 10 iterations a proof",
         ),
@@ -248,6 +256,12 @@ def test_options_that_cannot_be_used(tmp_path: Path, arguments: tuple[str, ...],
 def test_an_option_that_is_no_number_is_told_in_our_words(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
     refused = call(tmp_path, "eval", "single", "--benchmark", "archive", *words, code=2)
     assert refused.stderr == f"error: {told}\n"
+
+
+@pytest.mark.parametrize("words", [("history", "mine", "--home"), ("init",)])
+def test_a_name_that_is_too_long_for_a_file_is_told_in_a_line(tmp_path: Path, words: tuple[str, ...]) -> None:
+    told = refused(tmp_path, *words, "x" * 300)
+    assert told == f"error: {'x' * 60!r}... is too long for the name of a file or folder; give a shorter one"
 
 
 def test_a_page_that_is_not_there_is_told_without_an_errno(tmp_path: Path) -> None:

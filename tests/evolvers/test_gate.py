@@ -212,6 +212,7 @@ def test_how_small_a_gain_so_many_tasks_can_prove() -> None:
     assert rule.find_least_gain(5) is None
     assert rule.find_least_gain(200, lost=10) == pytest.approx(23 / 200)  # 33 won
     assert rule.find_least_gain(20, lost=10) is None
+    assert rule.find_least_gain(20_000) == 11 / 20_000, "within a second"
 
 
 @pytest.mark.parametrize("objective", ["score", "score - 0.01*calls"])

@@ -280,6 +280,11 @@ async def test_half_a_character_in_text_without_usage_is_counted(wire_server: Wi
     assert reply.usage.output_tokens > 0
 
 
+async def test_half_a_character_is_replaced_for_callers_of_langchains_methods_too(wire_server: WireServer) -> None:
+    wire_server.faults.append(lying({"content": "half of \ud83d"}))
+    assert (await metered(wire_server).chat().ainvoke("Say it.")).text == "half of \ufffd"
+
+
 @pytest.mark.parametrize("count", [-1, -(10**12), 10**9, 10**30])
 async def test_absurd_counts_of_tokens_are_estimated(count: int, wire_server: WireServer) -> None:
     wire_server.answer = text("hello")

@@ -1,6 +1,7 @@
 """How errors become a line on stderr and an exit code."""
 
 import asyncio
+import errno
 import os
 import shlex
 import sys
@@ -45,6 +46,8 @@ def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> N
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest when it ends
         raise typer.Exit(NO_READER) from None
     ours = format_in_one_line(error) if isinstance(error, SelfwireError | ValueError) else ""
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        ours = f"{str(error.filename)[:60]!r}... is too long for the name of a file or folder; give a shorter one"
     if isinstance(error, USAGE):
         _point_at_way(error, given)
         _name_no_version(error, given)

@@ -34,6 +34,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "EvolveSpec": {},
     "EvaluateSpec": {},
     "SystemSpec": {"name": "the name before ="},
+    "PruningConfig": {},
     "Study": {},
     "TrainConfig": {},
 }

@@ -739,7 +739,7 @@ class MeteredChat(BaseChatModel):
 
 def write_message(message: AIMessage) -> str:
     """Write a message as JSON text, for `MESSAGE`."""
-    return replace_surrogates(json.dumps(_to_json(message.model_dump())))
+    return replace_surrogates(json.dumps(_to_json(message.model_dump()), ensure_ascii=False))
 
 
 async def _stream(chunks: Any, call: LangChainCall) -> AIMessage:

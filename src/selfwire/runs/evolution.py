@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from itertools import count
 from math import ceil
 from pathlib import Path
 from typing import Any, NoReturn
@@ -545,7 +544,12 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
     when = _name_hopeless_part(settings, rule, tasks)
     if rule.proves_no_loss:
         _refuse_few(tasks, rule, "a larger --margin, or fewer --iterations", beside=kept, when=when)
-    needed = next(filter(rule.can_prove, count(tasks + 1)))
+    needed = rule.find_least_tasks()
+    if needed is None:
+        raise ConfigError(
+            f"--gate {rule.gate} cannot accept anything{when} at a --margin of {rule.margin:g}, however many gate "
+            "tasks are won; give a smaller --margin"
+        )
     beside = f", the {kept} of the pruning among them," if kept else ""
     anyway = f"--anyway runs and accepts nothing{when}" if request.tested else "--evolve none evolves nothing first"
     raise ConfigError(
@@ -563,10 +567,11 @@ def _name_hopeless_part(settings: EvolutionConfig, rule: EvidenceRule, tasks: in
 
 def _refuse_few(tasks: int, rule: EvidenceRule, instead: str, *, beside: int = 0, when: str = "") -> NoReturn:
     """Refuse gate tasks that cannot rule out a loss; there are so many beside them."""
-    needed = next(filter(rule.can_prove, count(tasks + 1))) + beside
+    needed = rule.find_least_tasks()
+    more = ", and no number of them is enough; give a larger --margin"
     raise ConfigError(
         f"with {format_count(tasks, 'gate task')} a loss of {rule.margin:g} cannot be ruled out{when}, even if no "
-        f"answer changes; give {needed} or more (--gate-size), {instead}"
+        f"answer changes" + (f"; give {needed + beside} or more (--gate-size), {instead}" if needed else more)
     )
 
 

@@ -82,7 +82,7 @@ def make_tasks(traces: Iterable[Mapping[str, Any]], rules: TraceRules) -> Traced
     Raises:
         ConfigError: no trace becomes a task; the message counts the reasons.
     """
-    tasks, kept, left_out = dict[str, dict[str, str]](), Counter[str](), Counter[str]()
+    tasks, names, kept, left_out = dict[str, dict[str, str]](), set[str](), Counter[str](), Counter[str]()
     for number, trace in enumerate(traces, 1):
         question, problem = _read_question(trace)
         reference, verdict = _read_reference(trace, rules)
@@ -93,7 +93,9 @@ def make_tasks(traces: Iterable[Mapping[str, Any]], rules: TraceRules) -> Traced
         if problem:
             left_out[problem] += 1
             continue
-        tasks[question] = {"id": str(trace.get("id") or f"trace-{number}"), "input": question}
+        name = str(trace.get("id") or f"trace-{number}")
+        tasks[question] = {"id": f"{name}-{number}" if name in names else name, "input": question}
+        names.add(name)
         if reference is not None:
             tasks[question]["reference"] = reference
         kept[verdict] += 1

@@ -654,7 +654,7 @@ async def _load_tools(path: Path, handles: Mapping[str, ServerHandle]) -> "list[
         return found
 
     loaded = await asyncio.gather(*(load(name, handle) for name, handle in handles.items()))
-    return [one for found in loaded for one in found]
+    return [*chain.from_iterable(loaded)]
 
 
 def _make_spec(tool: "BaseTool") -> ToolSpec:

@@ -113,6 +113,11 @@ def test_rules_choose_the_feedback_and_keep_what_is_not_rated() -> None:
         make_tasks([trace("Q")], TraceRules())
 
 
+def test_tasks_of_traces_that_share_an_id_get_ids_of_their_own() -> None:
+    traces = [trace(f"Q{n}", "A", GOOD, id="chat") for n in range(3)]
+    assert [task["id"] for task in make_tasks(traces, TraceRules()).tasks] == ["chat", "chat-2", "chat-3"]
+
+
 def test_a_file_of_traces_becomes_a_file_of_tasks(tmp_path: Path) -> None:
     traces, tasks = tmp_path / "traces.jsonl", tmp_path / "tasks.jsonl"
     traces.write_text("".join(json.dumps(trace(f"Q{n}", "billing", GOOD)) + "\n" for n in range(3)))

@@ -98,6 +98,7 @@ def compare(
         int,
         typer.Option(
             min=1,
+            max=options.MOST_SEEDS,
             help="Comparisons with seeds from --seed on, each with evolutions and tasks of its own, and the table over "
             "all of them; the same command goes on with what is unfinished.",
         ),

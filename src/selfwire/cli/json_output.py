@@ -36,6 +36,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "SystemSpec": {"name": "the name before ="},
     "PruningConfig": {},
     "Study": {},
+    "TraceRules": {},
     "TrainConfig": {},
 }
 """By the class of a request: options whose names differ from the names of their fields."""

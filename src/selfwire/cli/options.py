@@ -104,6 +104,8 @@ Freeze = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
+MOST_SEEDS = 1000
+"""Runs of the same systems with other seeds that a command makes."""
 Cap = Annotated[int | None, typer.Option(help="Most model calls for a task; baselines that vote use them all.")]
 CallsSetAside = Annotated[
     int,

@@ -52,7 +52,9 @@ class ProofSizes:
         int | None, typer.Option(min=1, help="Tasks per seed.", show_default=f"{TASKS}, or what there are")
     ] = None
     seed: options.Seed = 0
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds, each with evolutions and tasks of its own.")] = SEEDS
+    seeds: Annotated[
+        int, typer.Option(min=1, max=options.MOST_SEEDS, help="Seeds, each with evolutions and tasks of its own.")
+    ] = SEEDS
     calls_per_task: Annotated[int, typer.Option(min=1, help="Most model calls for a task, for every system.")] = CALLS
 
 

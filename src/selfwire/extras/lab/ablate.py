@@ -113,7 +113,10 @@ class StudyOptions:
         ),
     ] = None
     seeds: Annotated[
-        int | None, typer.Option(min=1, help=f"Runs per variant; {DEFAULTS.seeds}, with --world {WORLD_SEEDS}.")
+        int | None,
+        typer.Option(
+            min=1, max=options.MOST_SEEDS, help=f"Runs per variant; {DEFAULTS.seeds}, with --world {WORLD_SEEDS}."
+        ),
     ] = None
     iterations: Annotated[int, typer.Option(min=1, help="How often the team is rewritten.")] = DEFAULTS.iterations
     batch: Annotated[int, typer.Option(min=1, help="Train tasks per iteration.")] = DEFAULTS.batch

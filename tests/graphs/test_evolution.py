@@ -178,7 +178,7 @@ async def test_a_proof_looks_at_more_and_more_fresh_tasks_and_stops_when_it_can(
 
 
 async def test_a_question_that_repeats_is_one_task_of_a_proof() -> None:
-    skill = {0: 0.5, 1: 1.0}
+    skill = {0: 0.5, 1: 0.7}
     made = context(Scripted(skill=lambda n: skill[n]), gate="better", iterations=1)
     twice = tuple(task.replace(id=f"again{number}") for number, task in enumerate(made.splits.gate))
     made = replace(made, splits=made.splits.replace(gate=(*made.splits.gate, *twice)))

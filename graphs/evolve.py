@@ -103,7 +103,7 @@ class EvolutionConfig(FrozenModel):
     """
 
     name: Id
-    iterations: int = Field(default=10, ge=0)
+    iterations: int = Field(default=10, ge=0, le=100_000)
     batch: int = Field(default=10, ge=1)
     gate: Gate = "better"
     gate_tasks: int = Field(default=20, ge=1)

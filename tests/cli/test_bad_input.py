@@ -76,6 +76,7 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--team", "none.json"), "team file none.json cannot be read"),
         ((*EVOLVE, "--name", "my team"), "--name must be at most 64 letters"),
         ((*EVOLVE, "--budget-calls", "-1"), "--budget-calls must be 0 or more, not -1"),
+        ((*EVOLVE, "--iterations", "999999"), "--iterations must be 100000 or less, not 999999"),
         ((*EVOLVE, "--budget-usd", "-0.5"), "--budget-usd must be 0 or more, not -0.5"),
         ((*EVOLVE, "--budget-seconds", "nan"), "--budget-seconds must be a"),
         ((*EVOLVE, "--budget-calls", "many"), "must be a whole number"),

@@ -114,7 +114,7 @@ def refused(home: Path, *arguments: str) -> str:
             "a loss of 0 cannot be ruled out, even if no answer changes, and no number of them is enough; give a ",
         ),
         (
-            (*EVOLVE, "--gate", "better", "--margin", "0.999999"),
+            (*EVOLVE, "--gate", "better", "--margin", "0.999999", "--objective", "score"),
             "--gate better cannot accept anything at a --margin of 0.999999, however many gate tasks are won; give a ",
         ),
         (
@@ -236,9 +236,9 @@ def refused(home: Path, *arguments: str) -> str:
             "and 'hiva' does not take part; systems are cot, as in --set cot.field=value",
         ),
         (("run", "tacomas", " "), "the question is empty"),
-        (("prove", "--benchmark", "archive", "--seeds", str(10**9)), "1000000000 is not in the range 1<=x<=1000"),
-        (("compare", "single", *EVOLVE[2:], "--seeds", str(10**9)), "1000000000 is not in the range 1<=x<=1000"),
-        (("ablate", "hiva", "--seeds", str(10**9)), "1000000000 is not in the range 1<=x<=1000"),
+        (("prove", "--benchmark", "archive", "--seeds", str(10**9)), "--seeds must be 1000 or less, not 1000000000"),
+        (("compare", "single", *EVOLVE[2:], "--seeds", str(10**9)), "--seeds must be 1000 or less, not 1000000000"),
+        (("ablate", "hiva", "--seeds", str(10**9)), "--seeds must be 1000 or less, not 1000000000"),
         (("tasks", "from-jsonl", "a.jsonl", "b.jsonl", "--least", "nan"), "--least must be a finite number, not nan"),
         (("selection", "team.json", "Who?", "--training"), "an exported team has no other versions"),
         (("run", "evomas", "Who?", "--set", "plan=fixed", "--set", "adapter=auto"), "config of evomas: "),

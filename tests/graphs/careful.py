@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import ClassVar
 
 from langchain_core.messages import AIMessage
@@ -162,7 +162,7 @@ class Plans(Family):
     JOBS = ("paint", "plaster", "wire", "sweep", "tile", "glaze")
 
     def make(self, number: int) -> Task:
-        jobs = [self.JOBS[(number + step) % len(self.JOBS)] for step in range(4)]
+        jobs = [*permutations(self.JOBS, 4)][number]
         wanted = [jobs[2], jobs[0], jobs[3], jobs[1]]
         rules = "\n".join(f"- {first} before {second}" for first, second in pairwise(wanted))
         text = (

@@ -30,19 +30,26 @@ class TraceOptions:
     ] = False
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False
 
+    @property
+    def rules(self) -> TraceRules:
+        """Which traces become tasks; raises ConfigError for a value that cannot be used."""
+        return TraceRules(feedback=self.feedback, least=self.least, unrated=self.unrated)
+
     def refuse_unusable(self, out: Path) -> None:
-        """Check that a file may get the tasks.
+        """Check the rules, and that a file may get the tasks.
 
         Raises:
-            ConfigError: it exists, or its name is not that of a file of tasks as they are written here.
+            ConfigError: a rule has a wrong value; the file exists, or its name is not that of a file of tasks as they
+                are written here.
         """
+        _ = self.rules
         if out.suffix.lower() != ".jsonl" and (out.is_file() or not out.exists()):  # /dev/stdout may have them
             raise ConfigError(f"{out} would get JSON lines, a task in each; give it a name that ends in .jsonl")
         refuse_existing(out, "tasks", force=self.force)
 
     def write_tasks(self, traces: Iterable[Mapping[str, Any]], out: Path) -> None:
         """Make tasks and write them. Raises as `make_tasks`."""
-        found = make_tasks(traces, TraceRules(feedback=self.feedback, least=self.least, unrated=self.unrated))
+        found = make_tasks(traces, self.rules)
         lines = [replace_surrogates(json.dumps(task, ensure_ascii=False)) for task in found.tasks]
         output.write_text(out, "\n".join(lines) + "\n", "the tasks")
         add_result(file=str(out), tasks=len(lines), kept=dict(found.kept), left_out=dict(found.left_out))

@@ -112,6 +112,6 @@ def test_differences_of_the_table_are_paired_by_question() -> None:
     seeds = [{name: [NewbornRun(float(name == FULL), 20 + at, 1, 0)] * 2 for at, name in enumerate(names)}] * 2
     lines = {line[""]: line for line in make_lines(summarise(seeds))}
     assert lines[FULL]["both loops − this [95 %]"] == "-"
-    assert lines["fixed team"]["both loops − this [95 %]"] == "+1.00 [+1.00, +1.00]"
+    assert lines["fixed team"]["both loops − this [95 %]"] == "+1.00 [-0.05, +1.00]"
     assert lines["fixed team"]["calls/task"] == "24.00"
     assert set(lines) == set(names)

@@ -31,7 +31,7 @@ def call(*arguments: str) -> Result:
 
 
 def test_the_verdict_names_the_variants_that_do_worse(report: RunReport) -> None:
-    assert report.verdict.startswith("4 of 4 variants of hiva score lower: w/o TEV -0.50 [-0.50, -0.50], random edits")
+    assert report.verdict.startswith("4 of 4 variants of hiva score lower: w/o TEV -0.50 [-0.52, -0.48], random edits")
     assert report.verdict.endswith("and 1 more.")
     assert "3 seeds per variant" in report.standfirst
     assert ("evolutions", "1,500 calls, $7.50") in report.facts

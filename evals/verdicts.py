@@ -60,13 +60,14 @@ def average_differences(lines: Sequence[SystemSummary], others: Sequence[SystemS
         others: those of the other system, on the same tasks.
 
     Returns:
-        N differences in [-1, 1], a task each; tasks that ended as errors are left out.
+        N differences in [-1, 1], a task each. Tasks that ended as errors for the other system are left out, and those
+        for this one alone count as wrong: one that turns wrong answers into errors would seem better without them.
     """
     found: dict[str, list[float]] = {}
     for line, other in zip(lines, others, strict=True):
         for task, here in line.scores.items():
-            if here is not None and (there := other.scores.get(task)) is not None:
-                found.setdefault(task, []).append(here - there)
+            if (there := other.scores.get(task)) is not None:
+                found.setdefault(task, []).append((here or 0.0) - there)
     return tuple(fmean(differences) for differences in found.values())
 
 

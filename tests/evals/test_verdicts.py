@@ -35,7 +35,16 @@ def test_a_comparison_needs_less_evidence_once_a_stronger_one_is_told_apart() ->
 def test_a_task_counts_once_however_many_seeds_have_drawn_it() -> None:
     lines = [line(x=1.0, y=1.0, z=None), line(x=0.0, w=0.0)]
     others = [line(x=0.0, y=1.0, z=1.0), line(x=0.0, w=1.0)]
-    assert average_differences(lines, others) == (0.5, 0.0, -1.0)
+    assert average_differences(lines, others) == (0.5, 0.0, -1.0, -1.0)
+
+
+def test_a_system_that_turns_wrong_answers_into_errors_is_not_told_apart() -> None:
+    other = line(**{f"t{at}": float(at % 2) for at in range(60)}, z=None)
+    fails = line(**{f"t{at}": float(at % 2) if at < 20 else None if at % 4 > 1 else 1.0 for at in range(60)}, z=1.0)
+    [found] = judge_differences({"": average_differences([fails], [other])}).values()
+    assert found.says == "not told apart"
+    assert found.difference is not None
+    assert (found.difference.value, found.difference.n) == (0.0, 60)
 
 
 def test_no_difference_is_told_apart_in_at_most_one_family_of_twenty() -> None:

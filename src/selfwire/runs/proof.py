@@ -292,7 +292,8 @@ NOTES = (
     f"verdict of this page is false is at most {ERROR:g}: evidence by betting, and Holm's correction over all "
     "comparisons.",
     "The interval beside a verdict has the error that Holm's procedure leaves for it. A task that several seeds have "
-    "drawn counts once, with the mean of its differences.",
+    "drawn counts once, with the mean of its differences. A task that ends as an error for the system alone counts as "
+    "wrong; scores and their intervals leave errors out.",
     "The interval of a score is over seeds, Student's, each with tasks and evolutions of its own; with one seed, or "
     'with equal scores in all, it is over tasks. A verdict with the words "for these evolutions" is not borne out by '
     "the 95 % interval over seeds: another evolution may do otherwise.",

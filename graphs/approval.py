@@ -149,9 +149,10 @@ def ask_person(
             question = question.replace(fault=str(error))
 
 
-def measure_gain(before: Sequence[Trajectory], after: Sequence[Trajectory]) -> dict[str, Any] | None:
-    """Measure the mean gain over the tasks that both sides finished, with its interval."""
-    old, new = ({run.question.id: run.feedback.score for run in side if run.feedback} for side in (before, after))
+def measure_gain(before: Sequence[Trajectory], after: Sequence[Trajectory], *, is_proof: bool) -> dict[str, Any] | None:
+    """Measure the mean gain as the gate has, with its interval: in a proof errors of the candidate alone are wrong."""
+    old = {run.question.id: run.feedback.score for run in before if run.feedback}
+    new = {run.question.id: run.feedback.score if run.feedback else 0.0 for run in after if run.feedback or is_proof}
     gains = [new[task] - old[task] for task in old if task in new]
     if not gains:
         return None

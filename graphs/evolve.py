@@ -539,7 +539,7 @@ class EvolutionLoop:
             name=self.config.name,
             iteration=state["iteration"] + 1,
             why=state["verdict"]["why"],
-            gain=measure_gain(old, new),
+            gain=measure_gain(old, new, is_proof=state["verdict"]["evidence"] is not None),
             before=measure_price(old),
             after=measure_price(new),
             kinds=tuple(kinds),

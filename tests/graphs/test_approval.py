@@ -8,9 +8,11 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.task import Feedback, Question
 from selfwire.core.team import Team
+from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.gate import compute_log_evidence, estimate_gain
-from selfwire.graphs.approval import ApprovalQuestion, parse_answer
+from selfwire.graphs.approval import ApprovalQuestion, measure_gain, parse_answer
 from selfwire.graphs.evolve import EvolutionLoop, EvolutionState, find_question, run_evolution
 from tests.graphs.test_evolution import Scripted, context
 
@@ -61,6 +63,16 @@ async def test_a_person_sees_what_the_change_is_what_it_gains_and_what_it_costs(
     assert saved["gate"]["accepted"]
     assert saved["why"].endswith("; approved by a person")
     assert saved["approval"] == {"answer": "approve", "by": "a person", "why": ""}
+
+
+def test_a_gain_that_was_proved_has_errors_of_the_candidate_as_wrong_answers() -> None:
+    def run(task: str, score: float | None) -> Trajectory:
+        done = Trajectory(question=Question(id=task, input="?"), workflow="w")
+        return done if score is None else done.with_feedback(Feedback(score=score, solved=score == 1, text=""))
+
+    before, after = [run("x", 0.0), run("y", 1.0), run("z", None)], [run("x", 1.0), run("y", None), run("z", 1.0)]
+    found = [measure_gain(before, after, is_proof=is_proof) for is_proof in (True, False)]
+    assert [gain and (gain["value"], gain["n"]) for gain in found] == [(0.0, 2), (1.0, 1)]
 
 
 async def test_a_rejected_change_leaves_the_team_as_a_rejection_by_the_gate_does() -> None:

@@ -179,6 +179,16 @@ class EvolutionConfig(FrozenModel):
         return tasks[:first], tasks[first:]
 
 
+def deal_questions(config: EvolutionConfig, gate: Sequence[Task]) -> tuple[list[Task], list[Task]]:
+    """Deal the gate tasks of proofs out, each question once, where it comes first.
+
+    Its answers are alike, so that several would count a chance several times, or tell a pruning of earlier decisions.
+    """
+    firsts = {task.input: task for task in reversed(gate)}
+    rewriting, pruning = config.deal_gate_tasks([task if firsts[task.input] is task else None for task in gate])
+    return [*filter(None, rewriting)], [*filter(None, pruning)]
+
+
 UNDO = "UNDO"
 """The operation that gives an agent its old prompt back."""
 ELAPSED = "elapsed"
@@ -637,8 +647,7 @@ class EvolutionLoop:
         """Draw the gate tasks of a proof, none if they could prove nothing, and its rule.
 
         The tasks begin a look further on with each decision, so that fresh ones come first. Where they begin depends on
-        no score, or a union bound would have to count it. A question that repeats is one task: its answers are alike,
-        so that several would count a chance several times.
+        no score, or a union bound would have to count it.
         """
         prunes, decided = "pruned_from" in state, state.get("decided", 0)
         rule = self.config.pruning_rule if prunes else self.config.rule
@@ -648,8 +657,7 @@ class EvolutionLoop:
             share = compute_share(decided, self.config.iterations, is_last=self._is_last(state))
             whole = self.config.rewriting_error * share
         rule = rule.replace(error=whole * state.get("weight", 1.0))
-        split = self.config.deal_gate_tasks(self.splits.gate)[prunes]
-        split = [*{task.input: task for task in reversed(split)}.values()][::-1]
+        split = deal_questions(self.config, self.splits.gate)[prunes]
         tasks = _draw_batch(split, len(split), 0, self._scope("draw gate", 0))
         first = decided * self.config.gate_tasks % max(len(tasks), 1)
         if not rule.can_prove(len(tasks)) and not self.config.anyway:

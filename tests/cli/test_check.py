@@ -109,6 +109,10 @@ def test_the_command_makes_no_call_and_fails_on_a_problem(tmp_path: Path) -> Non
     assert "nothing was sent" in found.output
     assert "problem: 52 of 60 tasks have the reference 'no'" in found.output
     assert not (tmp_path / "home").exists()
+    file.write_text("\n".join(json.dumps(rows[at // 10]) for at in range(600)), encoding="utf-8")
+    twice = call(tmp_path / "home", "check", "--benchmark", str(file), "--gate-size", "60", code=1)
+    assert "with 6 gate tasks no gain can be told from chance, so none is accepted" in twice.output
+    assert "cannot accept anything with 6 gate tasks" in twice.output
     few = call(tmp_path / "home", "check", "--benchmark", "archive", "--gate-size", "5", code=1)
     assert "cannot accept anything with 5 gate tasks" in few.output
     good = call(tmp_path / "home", "check", "--benchmark", "archive")

@@ -30,12 +30,13 @@ from selfwire.graphs.evolve import (
     EvolutionLoop,
     build,
     count_failed_tests,
+    deal_questions,
     run_evolution,
     undo_untried,
 )
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult, Method, explore_samples, find_method
-from selfwire.graphs.pruning import PartWorth, PruningRecord
+from selfwire.graphs.pruning import PartWorth, PruningConfig, PruningRecord
 from selfwire.graphs.rollouts import TaskReservations, get_trajectories_note, load_trajectories
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import HashingEmbedder
@@ -185,6 +186,14 @@ async def test_a_question_that_repeats_is_one_task_of_a_proof() -> None:
     await evolved(made)
     history = await made.library.history("w")
     assert history.versions[-1].facts["gate"]["compared"] == 20
+
+
+def test_a_pruning_has_no_question_of_the_rewritings() -> None:
+    first = tasks("g", 3)
+    again = tuple(task.replace(id=f"again{task.id}") for task in first)
+    config = EvolutionConfig(name="w", pruning=PruningConfig(gate_size=4))
+    gate = (*first, again[0], again[1], *tasks("h", 2), tasks("h", 1)[0].replace(id="h9"))
+    assert deal_questions(config, gate) == ([*first], [*tasks("h", 2)])
 
 
 async def test_what_does_worse_on_train_tasks_is_rejected_without_a_gate_task_and_costs_no_error() -> None:

@@ -54,11 +54,10 @@ def check(
     bench, tasks = load_tasks(request)
     problems, out = find_faults_of_tasks(tasks), output.make_console()
     counts = f"{len(tasks.train)} to learn from, {len(tasks.gate)} to decide by, {len(tasks.test)} to test with"
-    out.print(
-        "\n".join([f"tasks of {bench.name}: {counts}", *filter(None, [note]), *bench.notes, *describe_gate(request)])
-    )
+    notes = (*filter(None, [note]), *bench.notes, *describe_gate(request, tasks.gate))
+    out.print("\n".join([f"tasks of {bench.name}: {counts}", *notes]))
     try:
-        refuse_hopeless_gate(request)
+        refuse_hopeless_gate(request, tasks.gate)
     except ConfigError as error:
         problems.append(str(error))
     tried = (*tasks.train, *tasks.gate, *tasks.test)[:TRIED]

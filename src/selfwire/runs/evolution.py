@@ -45,6 +45,7 @@ from selfwire.graphs.evolve import (
     EvolutionConfig,
     EvolutionLoop,
     EvolutionState,
+    deal_questions,
     find_question,
     refuse_other_code,
     run_evolution,
@@ -453,11 +454,11 @@ def validate_request(
 
             check_frozen(request.evolution.freeze, seed)
         check(method, seed)
-    refuse_hopeless_gate(request)
+    refuse_hopeless_gate(request, tasks.gate)
     notices = (
         *bench.notes,
         *models.notices,
-        *describe_gate(request),
+        *describe_gate(request, tasks.gate),
         *explain_unused_models(request, seed, _list_unpriced(request, model)),
         *taken,
     )
@@ -520,7 +521,7 @@ def refuse_unpriced_objective(request: EvolveSpec, models: Iterable[str], prices
         prices.require(name, fault, instead)
 
 
-def refuse_hopeless_gate(request: EvolveSpec) -> None:
+def refuse_hopeless_gate(request: EvolveSpec, gate: Sequence[Task]) -> None:
     """Refuse an evolution whose gate could accept nothing before the last iteration, whatever the team wins.
 
     One before a comparison, which tests nothing, has another way out.
@@ -529,7 +530,7 @@ def refuse_hopeless_gate(request: EvolveSpec) -> None:
         ConfigError: so many gate tasks prove nothing there, or a pruning leaves none for the rewritings.
     """
     settings, rule, pruning = request.evolution, request.evolution.rule, request.evolution.pruning_rule
-    tasks, kept = map(len, settings.deal_gate_tasks(range(request.sizes.gate)))
+    tasks, kept = map(len, deal_questions(settings, gate))
     if settings.iterations and settings.gate != "off" and pruning and not tasks:
         raise ConfigError(
             f"of {format_count(kept, 'gate task')} none is left for the rewritings, as the pruning has {kept} for "
@@ -575,10 +576,10 @@ def _refuse_few(tasks: int, rule: EvidenceRule, instead: str, *, beside: int = 0
     )
 
 
-def describe_gate(request: EvolveSpec) -> tuple[str, ...]:
+def describe_gate(request: EvolveSpec, gate: Sequence[Task]) -> tuple[str, ...]:
     """Describe the least gain that the gate can tell from chance, and the loss that a pruning rules out."""
     settings = request.evolution
-    tasks, kept = map(len, settings.deal_gate_tasks(range(request.sizes.gate)))
+    tasks, kept = map(len, deal_questions(settings, gate))
     found = [_describe_proof(settings, settings.rule, tasks)] if settings.rule and settings.iterations else []
     if rule := settings.pruning_rule:
         of = f"with {format_count(kept, 'gate task')}"

@@ -21,7 +21,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.extras.pages.charts import draw_costs, draw_front, draw_gate, draw_scores
 from selfwire.extras.pages.evaluation import format_notes
-from selfwire.extras.pages.evolution import read_places
+from selfwire.extras.pages.evolution import compare_gate, read_places
 from selfwire.extras.pages.layout import lay_out_team
 from selfwire.extras.pages.pack import BODY, TRAILS, pack_runs
 from selfwire.extras.pages.page import render_page
@@ -207,6 +207,18 @@ def test_errors_are_no_zeros_in_a_chart() -> None:
     chart = draw_scores([make_place("0/gate/incumbent", trails)])
     assert chart
     assert any("version 0 on 2 gate tasks of iteration 1: 0.50" in mark.title for mark in chart.marks)
+
+
+def test_the_gain_of_a_proof_has_errors_of_the_candidate_as_wrong_answers() -> None:
+    scores = {"incumbent": [0.0, 1.0, None], "candidate": [1.0, None, 1.0]}
+    places = [
+        make_place(f"0/gate/{side}", [make_trail(f"t{at}", score=score) for at, score in enumerate(found)])
+        for side, found in scores.items()
+    ]
+    gain = compare_gate(places, 0, is_proof=True)
+    assert gain
+    assert (gain.value, gain.n) == (0.0, 2)
+    assert compare_gate(places, 0, is_proof=False) is None  # a single task that both finished
 
 
 def test_a_comparison_shows_differences_and_what_methods_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

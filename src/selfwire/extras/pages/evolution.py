@@ -194,7 +194,7 @@ def _make_version(number: int, saved: Mapping[int, Saved], places: tuple[Place, 
         accepted=gate.get("accepted"),
         outcome=name_outcome(gate) if gate else "",
         why=str(facts.get("why", "")) if number else "The team that the run started with.",
-        difference=compare_gate(places, number - 1),
+        difference=compare_gate(places, number - 1, is_proof=gate.get("evidence") is not None),
         score=facts.get("score"),
         nodes=topology.agents,
         links=_count_traffic(team, trails),
@@ -268,12 +268,17 @@ def read_insights(team: Team) -> tuple[LearnedInsight, ...]:
     )
 
 
-def compare_gate(places: Iterable[Place], iteration: int) -> IntervalEstimate | None:
-    """The candidate's gain on the gate's tasks of an iteration, paired; None where nothing was compared."""
+def compare_gate(places: Iterable[Place], iteration: int, *, is_proof: bool) -> IntervalEstimate | None:
+    """The candidate's gain on the gate's tasks of an iteration, paired; None where nothing was compared.
+
+    In a proof errors of the candidate alone count as wrong.
+    """
     sides = {place.side: place for place in places if place.split == "gate" and place.iteration == iteration}
     after = sides.get("candidate")
     if after is None or "incumbent" not in sides:
         return None
+    if is_proof:
+        after = after.replace(outcomes=tuple(done.replace(score=done.score or 0.0) for done in after.outcomes))
     return compare_places(after, sides["incumbent"])
 
 

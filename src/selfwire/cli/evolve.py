@@ -31,6 +31,7 @@ from selfwire.graphs.evolve import (
     EvolutionConfig,
     EvolutionState,
     count_failed_tests,
+    deal_questions,
     find_question,
     get_structure,
 )
@@ -443,7 +444,7 @@ def _explain_end(run: OpenEvolution, final: EvolutionState) -> str:
     assert run.config.pruning is not None
     if final["iteration"] - final["pruned_from"] >= run.config.pruning.iterations:
         return f"parts were tried {format_count(run.config.pruning.iterations, 'time')}, the most that they may be"
-    tasks = len(run.config.deal_gate_tasks(run.splits.gate)[1])
+    tasks = len(deal_questions(run.config, run.splits.gate)[1])
     return f"after the rejections {tasks} gate tasks are too few to prove anything more; give --gate-size"
 
 

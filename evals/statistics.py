@@ -10,7 +10,7 @@ from selfwire.core.values import FrozenModel
 
 CONFIDENCE = 0.95
 EQUAL = 1e-9
-"""Width of an interval of differences that are equal but for rounding."""
+"""Most that values which are equal but for rounding lie apart, and the width of their interval."""
 RESAMPLES = 2000
 """Resamples of a bootstrap."""
 DRAWS = 1_000_000
@@ -64,6 +64,11 @@ def compute_student_interval(values: Sequence[float], confidence: float = CONFID
         return IntervalEstimate(value=middle, low=middle, high=middle, n=len(array))
     low, high = t.interval(confidence, len(array) - 1, loc=middle, scale=sem(array))
     return IntervalEstimate(value=middle, low=float(low), high=float(high), n=len(array))
+
+
+def are_equal(values: Sequence[float]) -> bool:
+    """Whether values tell no spread: less than two, or all equal but for rounding."""
+    return max(values, default=0.0) - min(values, default=0.0) <= EQUAL
 
 
 def compute_paired_interval(before: Sequence[float], after: Sequence[float]) -> IntervalEstimate:

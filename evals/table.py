@@ -27,6 +27,7 @@ from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, format_count
 from selfwire.evals.statistics import (
     IntervalEstimate,
+    are_equal,
     compute_cost_efficiency,
     compute_paired_interval,
     compute_score_interval,
@@ -573,7 +574,7 @@ class SeedSummary:
         A seed is one observation, since its tasks are its own and share one evolution. A single seed, and seeds that
         are all equal, tell no spread; then the tasks of all of them do.
         """
-        if len({*self.scores}) < 2:
+        if are_equal(self.scores):
             return self.whole.interval
         return compute_student_interval(self.scores).clip(0, 1)
 
@@ -582,7 +583,7 @@ class SeedSummary:
         """The mean difference, paired by task, with an interval as of `score`; None for the same system."""
         if self.lines == self.others:
             return None
-        if len({*self.differences}) < 2:
+        if are_equal(self.differences):
             return compute_difference(self.whole, merge_lines(self.others))
         return compute_student_interval(self.differences).clip(-1, 1)
 

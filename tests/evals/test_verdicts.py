@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from selfwire.evals.table import SystemInfo, SystemSummary
+from selfwire.evals.table import SeedSummary, SystemInfo, SystemSummary
 from selfwire.evals.verdicts import average_differences, compute_evidence, find_visible_gain, judge_differences
 
 
@@ -36,6 +36,15 @@ def test_a_task_counts_once_however_many_seeds_have_drawn_it() -> None:
     lines = [line(x=1.0, y=1.0, z=None), line(x=0.0, w=0.0)]
     others = [line(x=0.0, y=1.0, z=1.0), line(x=0.0, w=1.0)]
     assert average_differences(lines, others) == (0.5, 0.0, -1.0, -1.0)
+
+
+def test_seeds_that_are_equal_but_for_rounding_have_an_interval_over_tasks() -> None:
+    seeds = SeedSummary((line(a=0.1 + 0.2, b=0.0), line(c=0.3, d=0.0)), (line(a=0.0, b=0.0), line(c=0.0, d=0.0)))
+    assert len({*seeds.differences}) == 2
+    for found in (seeds.difference, seeds.score):
+        assert found is not None
+        assert found.n == 4
+        assert found.high - found.low > 0.1
 
 
 def test_a_system_that_turns_wrong_answers_into_errors_is_not_told_apart() -> None:

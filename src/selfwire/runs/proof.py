@@ -16,6 +16,7 @@ from selfwire.core.plugins import LIBRARIES, own_methods
 from selfwire.core.text import mask_secrets
 from selfwire.core.values import FrozenModel, fingerprint, format_count
 from selfwire.evals.benchmarks.catalogue import load_benchmark
+from selfwire.evals.statistics import are_equal
 from selfwire.evals.table import (
     Column,
     KeptHead,
@@ -252,7 +253,7 @@ def build_proof_table(proof: Proof, benchmark: str) -> ResultTable:
 def _describe_seeds(found: SeedSummary, verdict: ComparisonVerdict) -> str:
     """Say of an evolved system whose verdict its seeds do not bear out that it holds for these evolutions."""
     evolved = any(line.info.evolution for line in found.lines)
-    over = found.difference if len({*found.differences}) > 1 else None
+    over = None if are_equal(found.differences) else found.difference
     if verdict.says == "not told apart" or not evolved or (over and not over.low <= 0 <= over.high):
         return ""
     return f", for {'this evolution' if len(found.lines) == 1 else f'these {len(found.lines)} evolutions'}"

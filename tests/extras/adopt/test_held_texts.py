@@ -1,11 +1,14 @@
 """Texts that reach a model by expressions that no rule follows: each is listed, or its line is named as opaque."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from selfwire.extras.adopt import held_texts
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.reader import read_program
+from selfwire.extras.adopt.source import Program
 
 APP = """
 import collections, functools, hashlib, itertools, json, operator, re, string, textwrap, types
@@ -122,6 +125,17 @@ def read(folder: Path, asked: str, before: str) -> tuple[Inventory, int]:
         ("state['question']", "from langgraph.prebuilt import ToolNode\n@tool\ndef look(text: str) -> str:\n"
          "    'Look.'\n    raise KeyError(TEXT)\n\n"
          "FIRST = StateGraph(State).add_node('look', ToolNode([look], handle_tool_errors=True))"),
+        ("state['question']", "from langgraph.prebuilt import ToolNode\n@tool\ndef look(text: str) -> str:\n"
+         "    'Look.'\n    raise KeyError(TEXT)\n\ndef mend(error):\n    return f'Mend this: {error}'\n\n"
+         "FIRST = StateGraph(State).add_node('look', ToolNode([look], handle_tool_errors=mend))"),
+        ("check(state)", "FAULTS = (KeyError, RuntimeError)\ndef fail():\n    raise RuntimeError(TEXT)\n\n"
+         "def check(state):\n    try:\n        fail()\n    except FAULTS as error:\n        return f'{error}'"),
+        ("state['question']", "RULES = ['Be brief and clear.']\nRULES = [*RULES, RULES, TEXT]\n"
+         "class Look(BaseModel):\n    rules: list = RULES\n\nllm = llm.with_structured_output(Look)"),
+        ("state['question']", "class Part(BaseModel):\n    text: str = ''\n\nclass Look(BaseModel):\n"
+         "    part: Part = Part(text=TEXT)\n\nllm = llm.with_structured_output(Look)"),
+        ("state['question']", "@tool\ndef look(text=TEXT):\n    'Look.'\n    return str(len(text))\n\n"
+         "llm = llm.bind_tools([look])"),
         ("state['question']", "class Look(BaseModel):\n    text: str = Field(default=TEXT)\n\n"
          "llm = llm.with_structured_output(Look)"),
         ("state['question']", "class Look(BaseModel):\n    text: str = TEXT\n\nllm = llm.with_structured_output(Look)"),
@@ -190,6 +204,9 @@ def test_a_text_that_no_rule_follows_is_named_with_its_line(
          "    text: str = Field(default_factory=lambda: 'some words')"),
         ("state['question']", "class Look(BaseModel):\n    kind: ClassVar[str] = 'some words'\n"
          "    _own: str = 'some words'\n    text: str\n\nllm = llm.with_structured_output(Look)"),
+        ("state['question']", "from langgraph.prebuilt import ToolNode\n@tool\ndef look(text: str) -> str:\n"
+         "    'Look.'\n    raise KeyError('too many here')\n\ndef mend(error):\n    return 'Try again.'\n\n"
+         "FIRST = StateGraph(State).add_node('look', ToolNode([look], handle_tool_errors=mend))"),
         ("f\"{WATCH.seconds} {state['question']}\"", "class Watch:\n    def __init__(self, label):\n"
          "        self.label = label\n\nWATCH = Watch('how long it takes')"),
         ("', '.join(step['name'] for step in state['question'])", "def start(state):\n"
@@ -203,7 +220,9 @@ def test_what_only_names_a_thing_or_is_asked_of_others_is_no_text(
     asked: str, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert read(tmp_path, asked, before)[0].opaque == ()
+    found = read(tmp_path, asked, before)[0]
+    assert found.opaque == ()
+    assert not any("too many here" in piece for text in found.texts for piece in text.pieces)
 
 
 @pytest.mark.parametrize(
@@ -240,3 +259,27 @@ def test_a_text_of_an_object_that_is_kept_in_the_state_is_named_with_its_line(
     say = "def say(state: State):\n    rule = state['question']\n    return rule.tell()"
     found, line = read(tmp_path, asked, rule + given + say)
     assert [f"how the text at app.py:{line} " in thing.reason for thing in found.opaque] == [True]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def start_{n}(state):\n    last = state['question'][-1]\n"
+        "    return {{'question': [f'made of {n} ' + llm.invoke(last).text, 'A text {n} in a list.']}}\n",
+        "def check_{n}(text):\n    raise ValueError('The text {n} is missing.')\n\n"
+        "def start_{n}(state):\n    try:\n        check_{n}(state)\n    except ValueError as error:\n"
+        "        return llm.invoke(f'Mend {n}: {{error}}')\n",
+    ],
+)
+def test_the_time_grows_with_the_program_and_not_with_its_square(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    opened, count = Counter[int](), 0
+    open_whole, list_kinds = held_texts.open_whole, Program._list_error_kinds
+    monkeypatch.setattr(held_texts, "open_whole", lambda *given: opened.update([count]) or open_whole(*given))
+    monkeypatch.setattr(Program, "_list_error_kinds", lambda *given: opened.update([count]) or list_kinds(*given))
+    for count in (10, 40):
+        nodes = "".join(f"{source.format(n=n)}FIRST.add_node('n{n}', start_{n})\n" for n in range(count))
+        read(tmp_path, "state['question']", f"FIRST = StateGraph(State)\n{nodes}")
+    assert opened[40] < 6 * opened[10]

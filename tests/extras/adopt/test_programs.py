@@ -27,6 +27,8 @@ NOISE = textwrap.dedent(
     """
 )
 """Statements whose texts reach no model."""
+SENT_BACK = ("ironmonger",)
+"""Programs that send back what any error of a tool says."""
 
 
 def read(program: str) -> Inventory:
@@ -65,10 +67,13 @@ def test_the_place_of_a_text_is_that_of_its_literal(program: str, monkeypatch: p
 class NoiseMaker(ast.NodeTransformer):
     """Adds statements to every function, after its docstring."""
 
+    def __init__(self, noise: str) -> None:
+        self.noise = noise
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         self.generic_visit(node)
         at = 1 if ast.get_docstring(node) is not None else 0
-        node.body[at:at] = ast.parse(NOISE).body
+        node.body[at:at] = ast.parse(self.noise).body
         return node
 
 
@@ -79,8 +84,9 @@ def test_what_reaches_no_model_is_no_text(program: str, tmp_path: Path, monkeypa
     folder = tmp_path / program
     shutil.copytree(find_folder(program), folder)
     monkeypatch.chdir(folder)
+    noise = NOISE.replace("raise ValueError", "logging.info") if program in SENT_BACK else NOISE
     for path in folder.rglob("*.py"):
-        tree = NoiseMaker().visit(ast.parse(path.read_text(encoding="utf-8")))
+        tree = NoiseMaker(noise).visit(ast.parse(path.read_text(encoding="utf-8")))
         path.write_text(ast.unparse(ast.fix_missing_locations(tree)), encoding="utf-8")
     assert sorted(text.pieces for text in read(program).texts) == quiet
 

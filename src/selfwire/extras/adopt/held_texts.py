@@ -5,6 +5,7 @@ import builtins
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,10 @@ def note_held(texts: TextFinder) -> None:
     for owner, value in texts.program.added:
         for found in texts.program.trace(*owner[:2]):
             added.setdefault(found.node, []).append(value)
+    seen = set[Any]()
     for left in texts.left.values():
         lines = dict[tuple[str, int], Traced]()
-        for text in list_held(texts, left, added):
+        for text in list_held(texts, left, added, seen):
             path, line = text.at.file.path, text.node.lineno
             spans = known.setdefault((path, line), [])
             column = count_characters(text.at.file.lines, line, text.node.col_offset)
@@ -91,9 +93,16 @@ Keys = tuple[str, ...]
 """Keys and names of attributes, `.name`, that are taken of a value, the outermost first."""
 
 
-def list_held(texts: TextFinder, left: Traced, added: Mapping[Any, Sequence[Traced]]) -> Iterator[Traced]:
-    """List the texts of several words that an expression holds; `added` is what code adds to collections."""
-    pending, seen = [(left, Keys())], set[Any]()
+def list_held(
+    texts: TextFinder, left: Traced, added: Mapping[Any, Sequence[Traced]], seen: set[Any]
+) -> Iterator[Traced]:
+    """List the texts of several words that an expression holds, but for what was `seen` in others before.
+
+    Args:
+        added: what code adds to collections.
+        seen: places that have been looked at; it grows.
+    """
+    pending = [(left, Keys())]
     while pending:
         found, keys = pending.pop()
         node, key = found.node, (found.node, found.at.key, keys)
@@ -248,50 +257,26 @@ def list_raised(texts: TextFinder, shown: Traced) -> Iterator[Traced]:
         handler = program.parents.get(handler)
     if handler is None or (handler.type is None and not is_last):
         return
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type or ast.Name("Exception")]
-    caught = {*map(get_last_name, kinds)}
+    known = program.trace(handler.type, shown.at) if handler.type is not None else ()
+    tuples = [made.node.elts for made in known if isinstance(made.node, ast.Tuple)]
+    caught = {*map(get_last_name, chain(*tuples) if tuples else [handler.type or ast.Name("Exception")])}
     own = {name for name in caught if not hasattr(builtins, name)}
-    run = find_run(texts, program.parents[handler].body)
+    run = {part for code in find_run(texts, program.parents[handler].body) for part in ast.walk(code)}
     if caught & {"AssertionError", "Exception"}:
-        failed = (part for code in run for part in ast.walk(code) if isinstance(part, ast.Assert) and part.msg)
-        yield from (Traced(part.msg, shown.at) for part in failed)
-    for name, calls in program.calls.items():
-        for call in calls if name[:1].isupper() else ():
-            names = list_error_kinds(program, call)
-            is_caught = caught & {*names, *(["ValidationError"] if "ValueError" in names else [])}
-            around: Any = call.node if is_caught else None
-            while around is not None and around not in run:
-                around = program.parents.get(around)
-            if around is not None or (own & names and program.is_live(call)):
-                yield from (Traced(part, call.at) for part in list_given(call.node))
-
-
-def list_error_kinds(program: Program, call: Traced) -> set[str]:
-    """List the names of the class of an error that a call makes, and of its base classes; none for another call."""
-    name = get_last_name(call.node.func)
-    order = [
-        found
-        for made in program.trace(call.node.func, call.at)
-        if isinstance(made.node, ast.ClassDef)
-        for found in program.list_mro(made)
-    ]
-    bases = {get_last_name(base) for found in order for base in found.node.bases} | ({name} if not order else set())
-    above = {kind for base in bases for kind in getattr(getattr(builtins, base, None), "__mro__", ())}
-    is_raised = isinstance(program.parents.get(call.node), ast.Raise)
-    if not is_raised and BaseException not in above:
-        return set()
-    return {*(found.node.name for found in order), *bases, *(kind.__name__ for kind in above), "Exception"}
+        yield from (Traced(part.msg, shown.at) for part in run if isinstance(part, ast.Assert) and part.msg)
+    for call, names in program.errors:
+        if (call.node in run and caught & names) or (own & names and program.is_live(call)):
+            yield from (Traced(part, call.at) for part in list_given(call.node))
 
 
 def find_run(texts: TextFinder, body: Sequence[ast.stmt]) -> set[ast.AST]:
     """Find the statements and functions that run in a `try`: what it calls, and what that calls."""
-    places = {call.node: call.at for calls in texts.program.calls.values() for call in calls}
-    pending, run = [*body], set[Any]()
+    places, pending, run = texts.program.places, [*body], set[Any]()
     while pending:
         if (part := pending.pop()) not in run:
             run.add(part)
-            for call in (node for node in ast.walk(part) if node in places):
-                pending += list_called(texts, Traced(call, places[call]))
+            for call in (places[node] for node in ast.walk(part) if node in places):
+                pending += list_called(texts, call)
     return run
 
 
@@ -324,9 +309,4 @@ def list_called(texts: TextFinder, call: Traced) -> list[Any]:
         hasattr(kind, name) for kind in (str, list, dict)
     ):
         return []
-    return [
-        node
-        for file in program.files.values()
-        for node in file.nodes
-        if getattr(node, "name", "") == name and isinstance(node, Function)
-    ]
+    return program.functions.get(name, [])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from selfwire.extras.adopt.code import Code, CodeReader
-from selfwire.extras.adopt.held_texts import SEVERAL
+from selfwire.extras.adopt.held_texts import SEVERAL, list_given
 from selfwire.extras.adopt.kinds import (
     MODEL,
     find_kinds,
@@ -427,7 +427,7 @@ class MakerReader:
             else:
                 tools = self.read_tools(part, at, code, "run" if get_last_name(node.func) == "ToolNode" else "offer")
                 for body in (tool.body for tool in tools if "handle_tool_errors" in named):
-                    if body is not None and getattr(named["handle_tool_errors"], "value", True) is True:
+                    if body is not None and self._shows_errors(named["handle_tool_errors"], at):
                         self._read_errors(body.owner, body.at, body, is_any=True)
             for found in self.list_elements(part, at):
                 self._read_json_schema(found.node, found.at, code)
@@ -435,6 +435,18 @@ class MakerReader:
                 self._read_json_schema(found.node, found.at, code)
         if "handle_tool_errors" in named:
             self.reader.ask(named["handle_tool_errors"], at, code, role="tool result")
+
+    def _shows_errors(self, handler: ast.expr, at: Surroundings) -> bool:
+        """Whether `handle_tool_errors` hands on the texts of errors, as True and a function that reads its error do."""
+        for made in (found.node for found in self.program.trace(handler, at)):
+            if isinstance(made, Function):
+                read = {part.id for part in ast.walk(made) if isinstance(part, ast.Name)}
+                is_shown = any(argument.arg in read for argument in made.args.args[:1])
+            else:
+                is_shown = getattr(made, "value", True) is True
+            if is_shown:
+                return True
+        return False
 
     def _is_silent(self, node: ast.Call, at: Surroundings) -> bool:
         """Whether a model is asked for JSON without the schema, which other models send all the same."""
@@ -604,7 +616,7 @@ class MakerReader:
         """Read the texts of `Annotated[str, "..."]` in a tool's signature, and its schemas."""
         defaults = list_defaults(at.file.read_names(node), at)
         for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
-            if argument.annotation is not None and not INJECTED.search(ast.unparse(argument.annotation)):
+            if argument.annotation is None or not INJECTED.search(ast.unparse(argument.annotation)):
                 self._read_annotation(argument.annotation, at, draft.docs)
                 for default in defaults.get(argument.arg, ()):
                     self._read_value(*default[:2], draft.docs)
@@ -644,15 +656,20 @@ class MakerReader:
 
     def _read_value(self, node: ast.expr, at: Surroundings, code: Code) -> None:
         """Read the texts of several words in what a schema says beside descriptions, such as a default."""
-        for found in self.program.trace(node, at):
-            made = found.node
-            parts = made.values if isinstance(made, ast.Dict) else getattr(made, "elts", ())
-            if is_text(made) and SEVERAL.search(made.value):
-                self.reader.ask(*found[:2], code, role="schema", kind="field value")
-            elif isinstance(made, ast.expr) and not isinstance(made, ast.Constant) and not parts:
-                self.reader.texts.left.setdefault((made, found.at.key), Traced(made, found.at))
-            for part in parts:
-                self._read_value(part, found.at, code)
+        pending, seen = [(node, at)], set[Any]()
+        for shown, here in pending:  # it grows
+            for made, inside, _ in self.program.trace(shown, here):
+                if (made, inside.key) in seen:
+                    continue
+                seen.add((made, inside.key))
+                parts = made.values if isinstance(made, ast.Dict) else getattr(made, "elts", ())
+                if is_text(made) and SEVERAL.search(made.value):
+                    self.reader.ask(made, inside, code, role="schema", kind="field value")
+                elif isinstance(made, ast.expr) and not isinstance(made, ast.Constant) and not parts:
+                    self.reader.texts.left.setdefault((made, inside.key), Traced(made, inside))
+                pending += [(part, inside) for part in parts]
+                if isinstance(made, Instance) and made.made_in is not None:
+                    pending += [(part, made.made_in) for part in list_given(made.call)]
 
     def _read_results(self, node: Any, at: Surroundings, draft: ToolDraft) -> None:
         """Read the texts that a tool returns, which the model reads."""
@@ -781,7 +798,8 @@ class MakerReader:
                 self._read_annotation(statement.annotation, inside, own)
                 is_shown = get_last_name(getattr(statement.annotation, "value", statement.annotation)) != "ClassVar"
                 if statement.value is not None and is_shown and not ast.unparse(statement.target).startswith("_"):
-                    read = self._read_metadata if isinstance(statement.value, ast.Call) else self._read_value
+                    is_field = get_last_name(getattr(statement.value, "func", None)).lower() == "field"
+                    read = self._read_metadata if is_field else self._read_value
                     read(statement.value, inside, own)
         self._read_model_config(inside, own)
         return own

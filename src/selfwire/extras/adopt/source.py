@@ -5,6 +5,7 @@ attributes of classes and objects, arguments and return values.
 """
 
 import ast
+import builtins
 import math
 import re
 import sys
@@ -1147,6 +1148,44 @@ class Program(ProgramFiles):
         """Find a function among those that a call may call: itself, or bound to each of its owners."""
         made = self.trace(call.func, at)
         return [v for v in made if (v.node.function if isinstance(v.node, BoundMethod) else v.node) is function]
+
+    @cached_property
+    def places(self) -> dict[Any, Traced]:
+        """Calls by their nodes."""
+        return {call.node: call for calls in self.calls.values() for call in calls}
+
+    @cached_property
+    def functions(self) -> dict[str, list[Any]]:
+        """Functions of all files by their names."""
+        functions = dict[str, list[Any]]()
+        for node in (node for file in self.files.values() for node in file.nodes):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                functions.setdefault(node.name, []).append(node)
+        return functions
+
+    @cached_property
+    def errors(self) -> list[tuple[Traced, set[str]]]:
+        """Calls that make errors, each with the names after `except` that catch it."""
+        calls = (call for name, calls in self.calls.items() for call in calls if name[:1].isupper())
+        return [(call, names) for call in calls if (names := self._list_error_kinds(call))]
+
+    def _list_error_kinds(self, call: Traced) -> set[str]:
+        """List the names of the class of an error that a call makes, and of its base classes; none for another call."""
+        name = get_last_name(call.node.func)
+        made = (found for found in self.trace(call.node.func, call.at) if isinstance(found.node, ast.ClassDef))
+        order = [found for of in made for found in self.list_mro(of)]
+        bases = {get_last_name(base) for found in order for base in found.node.bases} | ({name} if not order else set())
+        above = {kind for base in bases for kind in getattr(getattr(builtins, base, None), "__mro__", ())}
+        if not isinstance(self.parents.get(call.node), ast.Raise) and BaseException not in above:
+            return set()
+        checked = ["ValidationError"] if ValueError in above else []  # what pydantic makes of it
+        return {
+            *(found.node.name for found in order),
+            *bases,
+            *(kind.__name__ for kind in above),
+            "Exception",
+            *checked,
+        }
 
     def is_live(self, found: Traced) -> bool:
         """Whether the code around a call can be reached from the graph, as far as that is known."""

@@ -132,6 +132,14 @@ def read(folder: Path, asked: str, before: str) -> tuple[Inventory, int]:
          "def check(state):\n    try:\n        fail()\n    except FAULTS as error:\n        return f'{error}'"),
         ("state['question']", "RULES = ['Be brief and clear.']\nRULES = [*RULES, RULES, TEXT]\n"
          "class Look(BaseModel):\n    rules: list = RULES\n\nllm = llm.with_structured_output(Look)"),
+        ("check(state)", "class Part(BaseModel):\n    name: str\n\n    @field_validator('name')\n"
+         "    def look(cls, name):\n        raise ValueError(TEXT)\n\nclass Deed(BaseModel):\n"
+         "    parts: list[Part]\n\ndef check(state):\n    try:\n        Deed(**state)\n"
+         "    except ValueError as error:\n        return f'{error}'"),
+        ("check(state)", "class Rule:\n    MILD = TEXT\n\nclass Fault(Exception):\n"
+         "    def __init__(self, rule):\n        self.rule = rule\n\nclass Kind:\n    def __init__(self, text):\n"
+         "        self.text = text\n\ndef check(state):\n    try:\n        raise Fault(Kind(Rule.MILD))\n"
+         "    except Fault as error:\n        return f'{error.rule.text}'"),
         ("state['question']", "class Part(BaseModel):\n    text: str = ''\n\nclass Look(BaseModel):\n"
          "    part: Part = Part(text=TEXT)\n\nllm = llm.with_structured_output(Look)"),
         ("state['question']", "@tool\ndef look(text=TEXT):\n    'Look.'\n    return str(len(text))\n\n"
@@ -207,6 +215,22 @@ def test_a_text_that_no_rule_follows_is_named_with_its_line(
         ("state['question']", "from langgraph.prebuilt import ToolNode\n@tool\ndef look(text: str) -> str:\n"
          "    'Look.'\n    raise KeyError('too many here')\n\ndef mend(error):\n    return 'Try again.'\n\n"
          "FIRST = StateGraph(State).add_node('look', ToolNode([look], handle_tool_errors=mend))"),
+        ("check(state['question'])", "class Part(BaseModel):\n    name: str\n\n    @field_validator('name')\n"
+         "    def look(cls, name):\n        raise ValueError('too many here')\n\nclass Deed(BaseModel):\n"
+         "    name: str\n\ndef check(text):\n    try:\n        return Deed.model_validate_json(text).name\n"
+         "    except ValueError as error:\n        return f'{error}'"),
+        ("check(state['question'])", "class Fault(Exception):\n    def __init__(self, note, code):\n"
+         "        self.note, self.code = note, code\n\ndef check(text):\n    try:\n"
+         "        raise Fault('too many here', 'b')\n    except Fault as error:\n        return f'{error.code}'"),
+        ("state['question']", "def count(label):\n    return lambda function: lambda *given: function(*given)\n\n"
+         "class Desk:\n    name = ''\n\n    @count('too many here')\n    def start(self, state):\n"
+         "        return {'answer': llm.invoke([self.name, *state['question']]).text}\n\n"
+         "FIRST = StateGraph(State).add_node('start', Desk().start)"),
+        ("state['question']", "class Look(BaseModel):\n    text: str\n\n"
+         "@tool(args_schema=Look)\ndef look(text: str = 'too many here') -> str:\n    'Look.'\n"
+         "    return ''\n\nllm = llm.bind_tools([look])"),
+        ("state['question']", "@tool(response_format='content_and_artifact')\ndef look(text: str):\n    'Look.'\n"
+         "    return '', 'too many here'\n\nllm = llm.bind_tools([look])"),
         ("f\"{WATCH.seconds} {state['question']}\"", "class Watch:\n    def __init__(self, label):\n"
          "        self.label = label\n\nWATCH = Watch('how long it takes')"),
         ("', '.join(step['name'] for step in state['question'])", "def start(state):\n"

@@ -20,6 +20,7 @@ from selfwire.extras.adopt.syntax import (
     is_text,
     list_children,
     list_decorators,
+    list_positional,
     show_path,
 )
 from selfwire.extras.adopt.texts import TextFinder, count_characters, get_outside_maker, shorten_source
@@ -123,7 +124,9 @@ def open_whole(texts: TextFinder, node: Any, at: Surroundings, keys: Keys) -> li
         function = node.function if isinstance(node, BoundMethod) else node
         return [(found, keys) for found in program.list_returned(function, at, {}, None, None)]
     if isinstance(node, Argument):  # which a decorator may pass
-        decorators = getattr(node.function, "decorator_list", ())
+        first = [name for name in list_positional(node.function) if name not in ("self", "cls")][:1]
+        is_given = node.name in ("self", "cls") or (node.function in texts.entries and node.name in first)  # the state
+        decorators = () if is_given else getattr(node.function, "decorator_list", ())
         return [(Traced(part, at), keys) for call in decorators for part in list_given(call)]
     if isinstance(node, Instance | ast.ClassDef):
         return open_class(program, node, at, keys)
@@ -249,7 +252,7 @@ def list_within(node: ast.expr, keys: Keys) -> list[tuple[ast.expr, Keys]]:
 
 
 def list_raised(texts: TextFinder, shown: Traced) -> Iterator[Traced]:
-    """List what the program passes to the errors for which a name after `except`, or `format_exc()`, stands."""
+    """List how the program makes the errors for which a name after `except`, or `format_exc()`, stands."""
     program, node = texts.program, shown.node
     is_last = isinstance(node, ast.Call) and get_last_name(node.func) == "format_exc"
     handler = program.parents.get(node) if is_last or isinstance(node, ast.Name) else None
@@ -266,7 +269,7 @@ def list_raised(texts: TextFinder, shown: Traced) -> Iterator[Traced]:
         yield from (Traced(part.msg, shown.at) for part in run if isinstance(part, ast.Assert) and part.msg)
     for call, names in program.errors:
         if (call.node in run and caught & names) or (own & names and program.is_live(call)):
-            yield from (Traced(part, call.at) for part in list_given(call.node))
+            yield call
 
 
 def find_run(texts: TextFinder, body: Sequence[ast.stmt]) -> set[ast.AST]:
@@ -285,22 +288,40 @@ def is_validator(name: str) -> bool:
     return name.endswith("validator")
 
 
+def list_checks(program: Program, classes: list[Traced]) -> list[Any]:
+    """List the functions that run when objects of classes are made, and those of the classes that their fields have."""
+    pending, seen, checks = [*classes], set[Any](), list[Any]()
+    for made in pending:  # it grows
+        for of in program.list_mro(made) if made.node not in seen else ():
+            seen.add(made.node)
+            inside = program.enter(of.node, of.at)
+            checks += [
+                part
+                for part in of.node.body
+                if "init" in getattr(part, "name", "") or any(map(is_validator, list_decorators(part)))
+            ]
+            names = [part for kind in inside.names.annotated.values() for part in ast.walk(kind)]
+            typed = [found for part in names if isinstance(part, ast.Name) for found in program.trace(part, inside)]
+            pending += [found for found in typed if isinstance(found.node, ast.ClassDef)]
+    return checks
+
+
 def list_called(texts: TextFinder, call: Traced) -> list[Any]:
     """List the functions of the program that a call may run: by name where the source does not show what it calls.
 
     Tools and validators are run by what is handed to them, which is no call of theirs.
     """
-    program, name, called = texts.program, get_last_name(call.node.func), list[Any]()
-    found = program.trace(call.node.func, call.at)
+    program, name = texts.program, get_last_name(call.node.func)
+    found, owner = program.trace(call.node.func, call.at), getattr(call.node.func, "value", None)
+    made_by = found if name not in VALIDATING else program.trace(owner, call.at) if owner is not None else []
+    classes = [made for made in made_by if isinstance(made.node, ast.ClassDef)]
+    called = list_checks(program, classes)
     for made in found:
         function = made.node.function if isinstance(made.node, BoundMethod) else made.node
-        for part in function.body if isinstance(function, ast.ClassDef) else ():
-            if "init" in getattr(part, "name", "") or any(map(is_validator, list_decorators(part))):
-                called.append(part)
         called += [function] if isinstance(function, Function) else []
-    if called:
+    if called or classes:
         return called
-    kinds = {kind for kind, _ in find_kinds(program, getattr(call.node.func, "value", call.node.func), call.at)}
+    kinds = {kind for kind, _ in find_kinds(program, owner or call.node.func, call.at)}
     if name in RUNNING or any(isinstance(made.node, Argument) for made in found):
         is_tool = not kinds & {"model", "chain", "prompt"} and name not in VALIDATING
         named = [key for key in program.decorated if is_validator(key) or (key == "tool" and is_tool)]

@@ -581,8 +581,9 @@ class MakerReader:
         self._describe(draft, named.get("description"), at, node)
         if "args_schema" in named:
             self._read_args_schema(named["args_schema"], at, draft)
-        self._read_argument_texts(node, at, draft)
-        self._read_results(node, at, draft)
+        else:
+            self._read_argument_texts(node, at, draft)
+        self._read_results(node, at, draft, named.get("response_format"))
         return draft
 
     def _describe(self, draft: ToolDraft, description: ast.expr | None, at: Surroundings, owner: Any) -> None:
@@ -671,10 +672,13 @@ class MakerReader:
                 if isinstance(made, Instance) and made.made_in is not None:
                     pending += [(part, made.made_in) for part in list_given(made.call)]
 
-    def _read_results(self, node: Any, at: Surroundings, draft: ToolDraft) -> None:
-        """Read the texts that a tool returns, which the model reads."""
+    def _read_results(self, node: Any, at: Surroundings, draft: ToolDraft, form: ast.expr | None = None) -> None:
+        """Read the texts that a tool returns, which the model reads: no artifact, which stands behind them."""
+        is_first = is_text(form) and form.value == "content_and_artifact"
         for returned in self.program.list_returned(node, at, {}, None, None):
-            for found in self.program.trace(returned.node, returned.at):
+            for pair in self.program.trace(returned.node, returned.at):
+                is_pair = is_first and isinstance(pair.node, ast.Tuple)
+                found = Traced(pair.node.elts[0], pair.at) if is_pair else pair
                 made = found.node.elt if isinstance(found.node, ast.ListComp) else None
                 if isinstance(found.node, RESULTS) or isinstance(made, ast.JoinedStr):
                     self.reader.ask(found.node, found.at, draft.body, role="tool result", whole=False)
@@ -746,8 +750,9 @@ class MakerReader:
             self._read_args_schema(named["args_schema"], at, draft)
         if found is not None:
             draft.body = self.reader.get_code(found.node, found.at)
-            self._read_argument_texts(found.node, found.at, draft)
-            self._read_results(found.node, found.at, draft)
+            if "args_schema" not in named:
+                self._read_argument_texts(found.node, found.at, draft)
+            self._read_results(found.node, found.at, draft, named.get("response_format"))
         return draft
 
     def _find_function(self, node: ast.expr | None, at: Surroundings) -> Traced | None:

@@ -27,7 +27,7 @@ from pydantic import AliasChoices, Field, ValidationError
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, ToolError, format_faults, format_first_fault
 from selfwire.core.scope import Scope
-from selfwire.core.text import mask_address, mask_json, mask_secrets, register_secret
+from selfwire.core.text import mask_address, mask_json, mask_keys, mask_secrets, register_secret
 from selfwire.core.values import FrozenMap, FrozenModel, fingerprint, read_file_text, replace_surrogates, to_plain_json
 from selfwire.models.sync import CallTimeoutError, LoopBlockedError, get_own_loop, run_on_foreign_loop, run_sync
 from selfwire.tools.own import cut_result
@@ -270,6 +270,10 @@ def _make_validator(schema: dict[str, Any]) -> Any:
 
 LEFT_OUT = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems")
 """Keywords of a schema that are not checked; `additionalProperties` is not beside `patternProperties`."""
+READ = ("title", "description", "default", "examples", "$comment")
+"""Keywords of a schema that are only read, while names and values are sent back."""
+CHOICES = ("allOf", "anyOf", "oneOf")
+"""Keywords of a list of schemas."""
 MOST_REFS = 10_000
 """References that are followed in the check of a call's arguments."""
 MOST_TOOLS = 256
@@ -348,6 +352,7 @@ class _Connection:
         """Call a tool; a session that had broken off before the call is opened anew for it."""
         from anyio import BrokenResourceError, ClosedResourceError
         from mcp import McpError
+        from mcp.types import CONNECTION_CLOSED
 
         while True:
             opened = self._open()
@@ -359,7 +364,7 @@ class _Connection:
                 await self._break_off(opened)
                 continue
             except McpError as error:
-                if error.error.message == CLOSED:  # servers use its code for errors of their own
+                if (error.error.code, error.error.message) == (CONNECTION_CLOSED, CLOSED):  # servers use the code too
                     await self._break_off(opened)
                     raise ToolError(f"the server {self.name!r} ended during the call") from None
                 raise ToolError(cut_result(_clean(error.error.message))) from None
@@ -577,8 +582,8 @@ _STARTING = threading.Lock()
 def load_server_tools(paths: Sequence[str], taken: Collection[str] = ()) -> list[McpTool]:
     """Start the servers of files, unless they run in this process, and load their tools; blocks.
 
-    A name that two tools share, or that is taken, gets the server's name before it; if that is not enough, a number
-    behind it.
+    A name that two tools share, or that is taken, gets the server's name before it; if that is not enough, a hash of
+    the tool's whole name behind it, which is the same whatever else is listed.
 
     Raises:
         ConfigError: the extra is missing, a file cannot be used, or a server does not start.
@@ -592,12 +597,18 @@ def load_server_tools(paths: Sequence[str], taken: Collection[str] = ()) -> list
     files = [read_servers(path) for path in paths]
     with _STARTING:
         found = [loaded for file in files for loaded in run_sync(_load_tools(file.path, _start(file)))]
-    counts, named = Counter([*taken, *(spec.name for _, _, spec in found)]), dict[str, McpTool]()
-    for server, tool, spec in found:
-        name = _to_name(f"{server}_{tool.name}") if counts[spec.name] > 1 else spec.name
-        numbered = (f"{name[:60]}_{number}" for number in count(2))
-        name = next(free for free in chain([name], numbered) if free not in {*taken, *named})
-        named[name] = McpTool(tool, spec.replace(name=name))
+    names = [spec.name for _, _, spec in found]
+    counts = Counter([*taken, *names])
+    names = [
+        _to_name(f"{server}_{tool.name}") if counts[name] > 1 else name
+        for name, (server, tool, _) in zip(names, found, strict=True)
+    ]
+    counts, named = Counter([*taken, *names]), dict[str, McpTool]()
+    for name, (_, tool, spec) in zip(names, found, strict=True):
+        marked = f"{name[:50]}_{fingerprint(tool.name)[:8]}" if counts[name] > 1 else name
+        numbered = (f"{marked}_{number}" for number in count(2))  # servers of two files that share a name
+        free = next(free for free in chain([marked], numbered) if free not in {*taken, *named})
+        named[free] = McpTool(tool, spec.replace(name=free))
     return [*named.values()]
 
 
@@ -658,17 +669,38 @@ async def _load_tools(path: Path, handles: Mapping[str, ServerHandle]) -> "list[
 
 
 def _make_spec(tool: "BaseTool") -> ToolSpec:
-    """Make a tool's spec from what its server says of it; a schema that providers refuse becomes one of an object.
+    """Make a tool's spec from what its server says of it.
+
+    Providers refuse a schema that is of no object, or has a choice of schemas at its top; it becomes one of an object
+    with the properties of all of them.
 
     Raises:
-        ValueError: the schema is no JSON.
+        ValueError, TypeError: the schema is none.
     """
-    given = {key: value for key, value in cast(dict[str, Any], tool.args_schema).items() if value is not None}
+    given, properties = cast(dict[str, Any], tool.args_schema), dict[str, Any]()
+    choices = [part for name in CHOICES for part in given.get(name) or () if isinstance(part, Mapping)]
+    for part in (*choices, given):
+        properties |= part.get("properties") or {}
+    left_out = (*CHOICES, "enum", "not", "type", "properties")
+    kept = {name: value for name, value in given.items() if value is not None and name not in left_out}
     return ToolSpec(
         name=_to_name(tool.name),
         description=cut_result(_clean(tool.description)),
-        parameters=mask_json({"type": "object", "properties": {}, **given} | {"type": "object"}),
+        parameters=_mask_read_texts(mask_keys({"type": "object", "properties": properties, **kept})),
     )
+
+
+def _mask_read_texts(schema: Any) -> Any:
+    """Copy a schema with all secrets masked in what is only read.
+
+    Elsewhere a short one, such as the name of a table in `env`, may be that of an argument, or one of its values.
+    """
+    if not isinstance(schema, Mapping):
+        return [_mask_read_texts(item) for item in schema] if isinstance(schema, list) else schema
+    return {
+        name: mask_json(item) if name in READ and not isinstance(item, Mapping) else _mask_read_texts(item)
+        for name, item in schema.items()
+    }
 
 
 def _to_name(text: str) -> str:

@@ -5,6 +5,7 @@ import gc
 import json
 import math
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from langchain_core.messages import AIMessage
@@ -23,7 +24,7 @@ from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.values import FrozenMap, to_plain_json
 from selfwire.runs.record import list_run_names
-from selfwire.tools.mcp import read_servers
+from selfwire.tools.mcp import McpTool, read_servers
 from selfwire.tools.ready import end_servers, load_tools
 from tests import processes
 from tests.commands import call
@@ -201,18 +202,51 @@ async def test_whatever_a_server_lists_models_get_other_names_and_schemas_of_obj
     names = ("a.b", "a/b", "x" * 70, "x" * 71, "\u5b57", "\u5b58")
     path = write_servers(tmp_path, odd=odd(listing(*names, schema=schema), {"result": {"content": []}}))
     tools = load_tools(f"mcp:{path}")
-    long = f"odd_{'x' * 60}"
-    assert [*tools] == ["odd_a_b", "odd_a_b_2", long, f"{long[:60]}_2", "odd__", "odd___2"]
+    long = f"odd_{'x' * 46}"
+    assert [name[:-9] for name in tools] == ["odd_a_b", "odd_a_b", long, long, "odd__", "odd__"]
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in tools)
     assert {json.dumps(to_plain_json(tool.spec.parameters)) for tool in tools.values()} == {
         '{"type": "object", "properties": {}, "description": "Say ***."}'
     }
-    assert await use(tools["odd_a_b"], a=1) == ""
+    assert {await use(tool, a=1) for tool in tools.values()} == {""}
 
 
-async def test_an_error_with_the_usual_code_does_not_end_its_server(tmp_path: Path) -> None:
-    failing = odd(listing("go"), {"error": {"code": -32000, "message": f"no such file, {KEY}"}})
+def test_a_tool_of_a_name_that_is_shared_keeps_it_whatever_else_is_listed(tmp_path: Path) -> None:
+    def load(*names: str) -> dict[str, str]:
+        tools = load_tools(f"mcp:{write_servers(tmp_path, odd=odd(listing(*names)))}")
+        return {name: cast(McpTool, tool).tool.name for name, tool in tools.items()}
+
+    all_of_them = load("a/b", "a.b", "a:b")
+    assert len(all_of_them) == 3
+    assert load("a:b", "a/b", "a.b") == all_of_them
+    assert load("a.b", "a:b").items() < all_of_them.items()
+
+
+def test_a_word_of_the_environment_stays_where_a_schema_names_arguments_and_their_values(tmp_path: Path) -> None:
+    table = {"enum": ["customers", "suppliers"], "description": f"One, customers, {KEY}.", "default": "customers"}
+    schema = {"properties": {"customers_only": {"type": "boolean"}, "table": table}, "required": ["customers_only"]}
+    server = odd(listing("go", schema=schema))
+    server["env"]["TABLE"] = "customers"
+    [tool] = load_tools(f"mcp:{write_servers(tmp_path, odd=server)}").values()
+    shown = to_plain_json(tool.spec.parameters)
+    assert shown["required"] == ["customers_only"]
+    assert shown["properties"]["customers_only"] == {"type": "boolean"}
+    assert shown["properties"]["table"] == {**table, "description": "One, ***, ***.", "default": "***"}
+
+
+def test_a_choice_of_schemas_becomes_one_of_an_object_with_all_their_properties(tmp_path: Path) -> None:
+    here, there = ({"properties": {name: {"type": "string"}}, "required": [name]} for name in ("path", "url"))
+    schema = {"type": "object", "oneOf": [here, there], "not": {"required": ["a"]}, "properties": {"n": {}}}
+    [tool] = load_tools(f"mcp:{write_servers(tmp_path, odd=odd(listing('go', schema=schema)))}").values()
+    text = {"type": "string"}
+    assert to_plain_json(tool.spec.parameters) == {"type": "object", "properties": {"path": text, "url": text, "n": {}}}
+
+
+@pytest.mark.parametrize(("code", "told"), [(-32000, f"no such file, {KEY}"), (1, "Connection closed")])
+async def test_an_error_of_a_server_does_not_end_it(tmp_path: Path, code: int, told: str) -> None:
+    failing = odd(listing("go"), {"error": {"code": code, "message": told}})
     tools = load_tools(f"mcp:{write_servers(tmp_path, odd=failing)}")
-    assert {await use(tools["go"]) for _ in range(3)} == {"error: go failed: no such file, ***"}
+    assert {await use(tools["go"]) for _ in range(3)} == {f"error: go failed: {told.replace(KEY, '***')}"}
 
 
 async def test_an_answer_of_no_known_form_is_told_in_one_line(tmp_path: Path) -> None:

@@ -206,7 +206,8 @@ def run_part(
     """
     left = compute_left(request.budget, spent, Usage())
     if left != request.budget:
-        limits = ", ".join(f"{amount:,.6g} {what}" for what, amount in left.model_dump(exclude_none=True).items())
+        limited = left.model_dump(exclude_none=True)
+        limits = ", ".join(f"{round(amount, 4):,} {what}" for what, amount in limited.items())
         typer.echo(f"left of the budget for {name}: {limits}", err=True)
     with start_or_resume(request.replace(budget=left), folder, name, Given()) as opened:
         lines = run_and_report(opened, folder, given, AGAIN)

@@ -101,6 +101,11 @@ def test_the_same_command_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None
     assert "6 of 6 calls" in later
 
 
+def test_what_is_left_of_a_large_budget_is_told_in_whole_numbers(tmp_path: Path) -> None:
+    told = call(tmp_path, "compare", "direct", "cot", *SMALL, "--budget-tokens", "9000000").stderr
+    assert re.search(r"left of the budget for \S+-s2: 8,99\d,\d{3} tokens\n", told)
+
+
 def test_a_dry_run_counts_all_seeds(tmp_path: Path) -> None:
     one, three = (
         call(

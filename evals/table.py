@@ -269,6 +269,7 @@ def expect_rows(path: Path, what: str, way_out: str) -> Iterator[None]:
     except (OSError, ValueError, TypeError, LookupError) as error:
         why = format_first_fault(error) if isinstance(error, ValidationError) else error
         why = repr(error) if isinstance(error, LookupError) else why
+        why = "it is empty" if path.is_file() and not path.stat().st_size else why
         raise ConfigError(f"{path} holds no {what}: {why}; {way_out}") from None
 
 

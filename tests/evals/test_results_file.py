@@ -63,3 +63,6 @@ def test_a_file_of_something_else_is_refused_by_name(tmp_path: Path) -> None:
     path.write_text('{"head": {}, "commit": "46faac54"}\n')
     with pytest.raises(ConfigError, match=r"holds no results: [^;\n]{1,80}; `selfwire eval` writes such files"):
         read_results(path)
+    path.write_text("")
+    with pytest.raises(ConfigError, match=r"holds no results: it is empty; `selfwire eval` writes such files"):
+        read_results(path)

@@ -525,7 +525,10 @@ def _validate(schema: type[Schema], value: Any) -> Schema:
             raise ValueError("the object is nested too deeply") from None
         except ValidationError as error:
             fault = fault or error
-            fitted = _fit_values(schema, value, error)
+            try:
+                fitted = _fit_values(schema, value, error)
+            except RecursionError:  # it calls more, so that it reaches the limit first
+                raise ValueError("the object is nested too deeply") from None
             if fitted == value:
                 break
             value = fitted

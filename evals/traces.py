@@ -94,7 +94,9 @@ def make_tasks(traces: Iterable[Mapping[str, Any]], rules: TraceRules) -> Traced
             left_out[problem] += 1
             continue
         name = str(trace.get("id") or f"trace-{number}")
-        tasks[question] = {"id": f"{name}-{number}" if name in names else name, "input": question}
+        while name in names:
+            name = f"{name}-{number}"
+        tasks[question] = {"id": name, "input": question}
         names.add(name)
         if reference is not None:
             tasks[question]["reference"] = reference

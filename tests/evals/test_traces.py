@@ -114,8 +114,8 @@ def test_rules_choose_the_feedback_and_keep_what_is_not_rated() -> None:
 
 
 def test_tasks_of_traces_that_share_an_id_get_ids_of_their_own() -> None:
-    traces = [trace(f"Q{n}", "A", GOOD, id="chat") for n in range(3)]
-    assert [task["id"] for task in make_tasks(traces, TraceRules()).tasks] == ["chat", "chat-2", "chat-3"]
+    traces = [trace(f"Q{n}", "A", GOOD, id=name) for n, name in enumerate(("chat", "chat", "chat-2"))]
+    assert [task["id"] for task in make_tasks(traces, TraceRules()).tasks] == ["chat", "chat-2", "chat-2-3"]
 
 
 def test_a_file_of_traces_becomes_a_file_of_tasks(tmp_path: Path) -> None:

@@ -511,7 +511,17 @@ async def test_after_a_refusal_nobody_waits_for_a_stream_that_a_program_has_left
     assert list(held)
 
 
-async def test_after_a_refusal_a_stream_that_a_thread_reads_slowly_is_paid_and_recorded() -> None:
+@pytest.mark.parametrize("seconds", [0, 0.3])
+async def test_after_a_refusal_a_stream_that_a_thread_reads_slowly_is_paid_and_recorded(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Journal.record
+
+    def record_slowly(*given: Any) -> None:
+        time.sleep(seconds)
+        record(*given)
+
+    monkeypatch.setattr(Journal, "record", record_slowly)
     model = GenericFakeChatModel(messages=iter([AIMessage("one two three")]))
 
     def read(meter: CallMeter) -> None:

@@ -149,6 +149,7 @@ class CallMeter(BaseCallbackHandler):
 
     def __post_init__(self) -> None:
         self._under_way = dict[UUID, CallUnderWay]()
+        self._ending = set[UUID]()
         self._replies = list[tuple[tuple[str, str], Reply]]()  # by node and hash of the request, in order
         self._has_sent = False
         self._left = dict[tuple[str, str], deque[Reply]]()
@@ -202,9 +203,14 @@ class CallMeter(BaseCallbackHandler):
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
         """Settle a call at its cost, and record it."""
         self._heard = time.monotonic()
-        call = self._under_way.pop(run_id, None)
-        if call is None:
-            return
+        self._ending.add(run_id)
+        try:
+            if call := self._under_way.pop(run_id, None):
+                self._end(call, response)
+        finally:
+            self._ending.discard(run_id)
+
+    def _end(self, call: CallUnderWay, response: LLMResult) -> None:
         given = response.generations[0] if response.generations else []
         text = mask_keys(replace_surrogates(given[0].text if given else ""))
         message = getattr(given[0], "message", None) if given else None
@@ -317,7 +323,9 @@ class CallMeter(BaseCallbackHandler):
         self._under_way.clear()
 
     def _is_awaited(self) -> bool:
-        return any(call.thread and is_at_work(call.thread) for call in [*self._under_way.values()])
+        return bool(self._ending) or any(
+            call.thread and is_at_work(call.thread) for call in [*self._under_way.values()]
+        )
 
     def _begin(
         self,

@@ -159,11 +159,11 @@ def describe_worth(evolved: SystemSummary | None, others: Sequence[SystemSummary
     best = max(measured, key=lambda line: (fmean(line.graded), -line.calls_per_task), default=None)
     if evolved is None or not evolved.graded or best is None or len(others) < 2:
         return ""
-    graded = {task: score or 0.0 for task, score in evolved.scores.items()}
-    gain = compute_difference(replace(evolved, scores={**graded}), best)
+    counted = replace(evolved, scores={task: score or 0.0 for task, score in evolved.scores.items()})
+    gain = compute_difference(counted, best)
     if gain is None:
         return ""
-    lost = sum(evolved.scores[task] is None and best.scores.get(task) is not None for task in graded)
+    lost = sum(score is None and best.scores.get(task) is not None for task, score in evolved.scores.items())
     said = "worth it" if gain.low > 0 else "not shown to be worth it"
     calls = f"at {evolved.calls_per_task:.1f} calls per task against {best.calls_per_task:.1f}"
     errors = f", {format_count(lost, 'error')} counted as wrong" if lost else ""

@@ -20,6 +20,7 @@ from selfwire.extras.adopt.names import (
 )
 from selfwire.extras.adopt.source import NESTED, Program
 from selfwire.extras.adopt.syntax import (
+    NAMED,
     Function,
     get_keywords,
     get_last_name,
@@ -674,7 +675,6 @@ def is_iterated(node: ast.expr, parent: ast.AST | None) -> bool:
 
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-NAMED = (ast.Name, ast.Attribute)
 
 
 def walk_code(code: Code, program: Program) -> Iterator[tuple[ast.AST, Surroundings]]:

@@ -10,6 +10,7 @@ from typing import Any
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.names import Followed, Import, MethodNames, SourceFile, Surroundings, Traced, find_method
 from selfwire.extras.adopt.syntax import (
+    NAMED,
     Function,
     get_last_name,
     is_classmethod,
@@ -32,7 +33,6 @@ FOREIGN = ("site-packages", "dist-packages")
 
 SCOPES = (*Function.__args__, ast.ClassDef)
 INDEXED = (ast.stmt, ast.Call, ast.Attribute, ast.Subscript)
-NAMED = (ast.Name, ast.Attribute)
 
 
 class ProgramFiles:
@@ -201,8 +201,9 @@ class ProgramFiles:
         if isinstance(node, ast.Global | ast.Nonlocal):
             self.rebound.update(node.names)
             assigned = (pair for part in ast.walk(at.owner) for pair in list_assignments(part))
-            for name, value in ((get_last_name(target), value) for target, value in assigned):
-                self.reassigned.setdefault(name, []).extend([Traced(value, at)] if name in node.names else [])
+            named = ((get_last_name(target), value) for target, value in assigned)
+            for name, value in ((name, value) for name, value in named if name in node.names):
+                self.reassigned.setdefault(name, []).append(Traced(value, at))
         elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             method, parent = find_method(at), self.parents[node]
             if node.attr in ("description", "__doc__") and isinstance(parent, ast.Assign | ast.AugAssign):

@@ -13,6 +13,8 @@ READERS = (*LISTS, "enumerate", "zip", "len", "bind_tools", "ToolNode")
 """Functions that leave a collection that they are given as it is."""
 CUTTING = ("split", "rsplit", "splitlines", "partition", "rpartition")
 """Methods that cut a text into parts."""
+NAMED = (ast.Name, ast.Attribute)
+"""Expressions that read or set a name."""
 LEAVES = ("ctx", "op")
 """Parts of a node that stand in no file as nodes of their own."""
 BLOCKS = ("body", "orelse", "finalbody")

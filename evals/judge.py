@@ -16,6 +16,7 @@ from selfwire.core.errors import ConfigError, GradingError, ModelError
 from selfwire.core.protocols import Model
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
+from selfwire.core.text import excerpt
 from selfwire.core.values import read_file_text, to_plain_json
 from selfwire.evals.graders import add_measure, contains, get_references
 from selfwire.graphs.rollouts import JUDGE_NODE
@@ -30,6 +31,9 @@ verdict agrees. Agreement shows how reliable a judge is, best with short referen
 RUBRIC_LENGTH = 1_200
 """Most characters of the rubric in feedback."""
 NO_REFERENCE = "(There is none: judge by the rubric alone.)"
+ANY_REFERENCE = "Any one of these is a good answer:"
+REFERENCE_LENGTH = 20_000
+"""Most characters of references that a judge reads: those most like the answer."""
 
 
 class RubricScore(ReplySchema):
@@ -79,7 +83,7 @@ class JudgeEnvironment:
 
     async def _ask(self, model: Model, task: Task, answer: str, scope: Scope) -> float:
         messages = self._prompts.messages(
-            "judge", task=task.input, rubric=self.rubric, reference=_format_reference(task), answer=answer
+            "judge", task=task.input, rubric=self.rubric, reference=_format_reference(task, answer), answer=answer
         )
         place = scope.at(node=JUDGE_NODE)
         try:
@@ -104,8 +108,12 @@ def read_rubric(given: str) -> str:
     return text.strip()
 
 
-def _format_reference(task: Task) -> str:
-    reference = to_plain_json(task.reference)
+def _format_reference(task: Task, answer: str) -> str:
+    reference, golds = to_plain_json(task.reference), get_references(task)
     if reference is None:
         return NO_REFERENCE
-    return reference if isinstance(reference, str) else json.dumps(reference, ensure_ascii=False)
+    if isinstance(reference, list) and len(reference) == len(golds) > 1:
+        found = excerpt("\n".join(f"- {gold}" for gold in golds), REFERENCE_LENGTH, answer)
+        return f"{ANY_REFERENCE}\n{found}"
+    text = reference if isinstance(reference, str) else json.dumps(reference, ensure_ascii=False)
+    return excerpt(text, REFERENCE_LENGTH, answer)

@@ -17,7 +17,16 @@ from selfwire.core.task import Feedback, Task
 from selfwire.core.usage import Budget, Usage
 from selfwire.evals import judge
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.evals.judge import AGREES, HOLDS, NO_REFERENCE, JudgeEnvironment, RubricScore, read_rubric
+from selfwire.evals.judge import (
+    AGREES,
+    ANY_REFERENCE,
+    HOLDS,
+    NO_REFERENCE,
+    REFERENCE_LENGTH,
+    JudgeEnvironment,
+    RubricScore,
+    read_rubric,
+)
 from selfwire.evals.table import read_results
 from selfwire.graphs.rollouts import JUDGE_NODE
 from selfwire.models.budget import Ledger
@@ -108,6 +117,18 @@ async def test_a_task_without_reference_is_judged_by_the_rubric_alone() -> None:
     assert NO_REFERENCE in model.asked[0][2]
     _, model = await judged(1, TASK.replace(reference={"year": 1843}))
     assert '{"year": 1843}' in model.asked[0][2]
+
+
+async def test_a_judge_is_told_that_one_of_several_references_is_enough_and_reads_those_like_the_answer() -> None:
+    _, model = await judged(1, TASK.replace(reference=["Ada Lovelace", "Lady Byron"]))
+    assert f"{ANY_REFERENCE}\n- Ada Lovelace\n- Lady Byron\n" in model.asked[0][2]
+    many = [f"Number {place} of the Hoppers" for place in range(5_000)]
+    _, model = await judged(1, TASK.replace(reference=[*many, "Grace Hopper"]))
+    assert ANY_REFERENCE in model.asked[0][2]
+    assert "- Grace Hopper\n" in model.asked[0][2]
+    _, whole = await judged(1, TASK.replace(reference="It was Grace Hopper.\n\n" + "Much else.\n\n" * 5_000))
+    assert "It was Grace Hopper." in whole.asked[0][2]
+    assert max(len(model.asked[0][2]), len(whole.asked[0][2])) < REFERENCE_LENGTH + 1_000
 
 
 async def test_feedback_holds_a_rubric_of_several_points_whole() -> None:

@@ -76,7 +76,7 @@ def render_failures(failures: Sequence[Failure], *, above: str = "") -> str:
     if not failures:
         return ""
     *earlier, last = (_name_task(failure, above, TASK_ABOVE) for failure in failures)
-    named = [_name_task(failure, last.asked, TASK_BELOW) for failure in earlier]
+    named = [_name_task(failure, failures[-1].asked, TASK_BELOW) for failure in earlier]
     return "\n\n".join([*(failure.short.text for failure in named), last.text])
 
 

@@ -23,7 +23,7 @@ from selfwire.evolvers.hera.library import (
 from selfwire.evolvers.hera.reflection import apply_operation, consolidate_insights
 from selfwire.evolvers.hera.schemas import LibraryOperation, LibraryOperations
 from tests.evolvers.hera.doubles import BRIDGE, COMPARISON, Angles, known, meta_model, pool
-from tests.scripted import ScriptedModel
+from tests.scripted import ScriptedModel, prompts
 
 CONFIG = LibraryConfig()
 
@@ -118,6 +118,11 @@ def test_a_merged_text_that_copies_from_a_task_is_not_taken() -> None:
     )
     [whole], change = apply_operation((old,), new, (old,), wanted, CONFIG, find_secret)
     assert (whole.text, change.operation) == ("read twice", "MERGE")
+
+
+@pytest.mark.parametrize("name", ["consolidate", "consolidate_own_graph"])
+def test_the_model_is_told_that_the_library_should_not_grow(name: str) -> None:
+    assert "Prefer this to ADD: the library should not grow." in prompts("hera").texts[name]
 
 
 async def test_d17_the_model_decides_once_for_a_group_and_sees_the_entries_that_match() -> None:

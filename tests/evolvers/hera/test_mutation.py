@@ -92,6 +92,7 @@ async def test_a_mutation_sees_the_cause_all_topologies_that_failed_and_agents_t
             " answer_generator reads evidence_selector", " conclude_agent reads retriever"
         ]  # fmt: skip
         assert "<tools>\nsearch: Searches the archive.\n</tools>" in text
+        assert "those who read that agent read the new one instead" in text  # as `insert_agent` connects it
     assert ["query_rewriter: " in text for text in shown] == [True, False]
 
 

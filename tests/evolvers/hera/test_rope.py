@@ -280,6 +280,7 @@ async def test_no_task_is_shown_twice() -> None:
     same = [told(n).replace(asked="Who built the bridge of Tarn?") for n in range(3)]
     assert render_failures(same).count("the bridge of Tarn") == 1
     assert same[2].text in render_failures(same)
+    assert render_failures(same, above=same[2].asked).count("task: (the one above)") == len(same)
     model = ScriptedModel(Contrast=Contrast(operational_rules=[], behavioral_principles=[]))
     better = ran(score=1.0)
     await extract_lesson(RETRIEVER, FAILED, [(None, FAILED), (VARIED, better)], same, meta_model(model), scope=Scope())

@@ -18,7 +18,7 @@ from contextlib import ExitStack, aclosing, closing, suppress
 from copy import copy
 from functools import cached_property
 from inspect import Parameter, iscoroutine, signature, unwrap
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -1432,7 +1432,15 @@ async def compute_gradients(
 
     What is said of the program's own part goes to the texts whose replies it returns, as it has no prompt.
     """
-    loss = await compute_loss(run, team, critic, environment=True, toolbox=toolbox, scope=scope)
+    first = {step.output: step.node for step in reversed(run.steps)}
+    told = [
+        step.replace(output=f"(the same as [{first[step.output]}])")
+        if step.output.strip() and first[step.output] != step.node
+        else step
+        for step in run.steps[:-1]
+    ]
+    shown = run.replace(steps=(*told, *run.steps[-1:]))
+    loss = await compute_loss(shown, team, critic, environment=True, toolbox=toolbox, scope=scope)
     at_sink = loss.gradient
     if at_sink is None:
         return Backward(usage=loss.usage)
@@ -1504,12 +1512,17 @@ def _line_up(run: Trajectory, topology: Topology) -> Trajectory:
     """A run as one of its texts: each hands its last reply on to those that were sent behind it, or to the graph.
 
     These are its next ones in the team's topology, where texts that were not sent are passed; else the one that came
-    next. What else the program put into a text stands beside that.
+    next. What else the program put into a text stands beside that, as do the texts that one request sends with it.
     """
     given: Mapping[str, Sequence[str]] = run.notes.get(GIVEN, {})
     last = {step.agent: step for step in run.steps if step.agent != AGENT}
     names = [*dict.fromkeys(step.agent for step in reversed(run.steps) if step.agent != AGENT)][::-1]
     handed, inboxes = dict[str, list[str]](), dict[str, list[Message]]()
+    requests, request = dict[str, int](), 0
+    for before, step in pairwise((None, *run.steps)):
+        is_alike = before and (before.node, before.output) == (step.node, step.output)
+        request += not (is_alike and step.usage == ZERO_USAGE)  # the first prompt of a request has its cost
+        requests[step.agent] = request
     for place, name in enumerate(names):
         later = names[place + 1 :]
         passed = {**topology.successors, **dict.fromkeys(later, ())}
@@ -1524,6 +1537,9 @@ def _line_up(run: Trajectory, topology: Topology) -> Trajectory:
         inbox = inboxes.get(name, [])
         if put := "\n\n".join(part for part in given.get(name, ()) if part not in known):
             inbox = [*inbox, Message(source="the program", target=name, text=put)]
+        if others := [other for other in names if other != name and requests[other] == requests.get(name)]:
+            said = f"It sends this prompt and {', '.join(others)} as one request, which has one reply."
+            inbox = [*inbox, Message(source="the program", target=name, text=said)]
         steps.append(Step(node=name, agent=name, output=output, inbox=tuple(inbox), sent=sent, tools=tools))
         known.add(output.strip())
         for message in sent:

@@ -205,6 +205,22 @@ def test_a_critic_reads_what_the_program_put_into_a_prompt_and_no_name_of_a_file
     assert [text for text in critics if "<role>\nThe program around the others; it has no prompt" in text]
 
 
+def test_two_prompts_of_one_request_are_told_as_one_and_their_reply_stands_once_in_the_trace(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = '[("system", "Be brief, as a clerk of the shop would."), ("human", asked)]'
+    app = APP.replace("model.invoke(asked)", f"model.invoke({both})")
+    with open_shop(app, {"desk.jsonl": ROWS}, shop, tmp_path, monkeypatch) as home:
+        evolve(home, "--iterations", "1")
+    handed = [section(said["text"], "input") for said in shop.asked if said["kind"] == "AgentGradient"]
+    told = [text for text in handed if text.endswith(" as one request, which has one reply.")]
+    assert {text.rpartition("\n")[2].split()[5] for text in told} == {"decide", "decide-2"}
+    assert len(handed) == len(told) + len(told) // 2  # the first step sends one prompt
+    traces = [section(said["text"], "trace") for said in shop.asked if said["kind"] == "GlobalGradient"]
+    assert traces
+    assert all(trace.count("(the same as [decide") == 1 for trace in traces)
+
+
 def test_an_evolution_stops_at_once_where_the_graphs_server_cannot_be_reached(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1519,8 +1519,8 @@ def _line_up(run: Trajectory, topology: Topology) -> Trajectory:
     names = [*dict.fromkeys(step.agent for step in reversed(run.steps) if step.agent != AGENT)][::-1]
     handed, inboxes = dict[str, list[str]](), dict[str, list[Message]]()
     requests, request = dict[str, int](), 0
-    for before, step in pairwise((None, *run.steps)):
-        is_alike = before and (before.node, before.output) == (step.node, step.output)
+    for before, step in pairwise((*run.steps[:1], *run.steps)):
+        is_alike = step is not before and (before.node, before.output) == (step.node, step.output)
         request += not (is_alike and step.usage == ZERO_USAGE)  # the first prompt of a request has its cost
         requests[step.agent] = request
     for place, name in enumerate(names):

@@ -60,7 +60,7 @@ async def characterize_task(
         ModelError: as `Model.generate_structured`.
     """
     familiar = HivaMemory.of(team).get_familiar_concepts(SHOWN_CONCEPTS)
-    steady = replace(meta_model, temperature=0.0)  # tasks of one sort shall get one name
+    steady = replace(meta_model, temperature=0.0, guide="")  # tasks of one sort shall get one name
     profile, usage = await steady.ask_or(
         None,
         TaskProfile,

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,17 +73,20 @@ async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped() -> No
 
 
 async def test_a_task_is_characterised_without_chance_so_that_tasks_of_one_sort_get_one_name() -> None:
-    temperatures = list[float]()
+    temperatures, systems = list[float](), list[str]()
 
     class Watched(ScriptedModel):
         async def generate_structured(self, *asked: Any, **more: Any) -> tuple[Any, Usage]:
             temperatures.append(more["temperature"])
+            systems.append(asked[1][0].content)
             return await super().generate_structured(*asked, **more)
 
     model = Watched(TaskProfile=BLANK)
-    await characterize_task(QUESTION, TEAM, meta_model(model), scope=Scope())
+    guided = replace(meta_model(model), guide="keep the tone formal")
+    await characterize_task(QUESTION, TEAM, guided, scope=Scope())
     assert temperatures == [0.0]
     assert "names exactly this sort, return it unchanged" in model.shown("TaskProfile")[0]
+    assert "keep the tone formal" not in systems[0]  # it is for changes, and is not known where a task is routed
 
 
 async def test_a_profile_shows_the_concepts_that_are_known() -> None:

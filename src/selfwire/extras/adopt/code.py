@@ -17,6 +17,7 @@ from selfwire.extras.adopt.names import (
     Surroundings,
     Traced,
     give_first,
+    list_outer,
 )
 from selfwire.extras.adopt.source import NESTED, Program
 from selfwire.extras.adopt.syntax import (
@@ -87,11 +88,7 @@ class Code:
     @property
     def passes(self) -> int:
         """How many of the functions here and around are followed for what a certain call passes."""
-        here: Surroundings | None = self.at
-        count = 0
-        while here is not None:
-            count, here = count + bool(here.given), here.outer
-        return count
+        return sum(bool(here.given) for here in list_outer(self.at))
 
     def list_reached(self) -> list["Code"]:
         """List this piece of code and all that it refers to, directly or not."""

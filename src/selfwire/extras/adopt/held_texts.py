@@ -121,7 +121,7 @@ def open_whole(texts: TextFinder, node: Any, at: Surroundings, keys: Keys) -> li
     if node in program.cut_from:
         return [(program.cut_from[node], keys)]
     if isinstance(node, Function | BoundMethod):
-        function = node.function if isinstance(node, BoundMethod) else node
+        function = Traced(node, at).function
         return [(found, keys) for found in program.list_returned(function, at, {}, None, None)]
     if isinstance(node, Argument):  # which a decorator may pass
         first = [name for name in list_positional(node.function) if name not in ("self", "cls")][:1]
@@ -317,8 +317,7 @@ def list_called(texts: TextFinder, call: Traced) -> list[Any]:
     classes = [made for made in made_by if isinstance(made.node, ast.ClassDef)]
     called = list_checks(program, classes)
     for made in found:
-        function = made.node.function if isinstance(made.node, BoundMethod) else made.node
-        called += [function] if isinstance(function, Function) else []
+        called += [made.function] if isinstance(made.function, Function) else []
     if called or classes:
         return called
     kinds = {kind for kind, _ in find_kinds(program, owner or call.node.func, call.at)}

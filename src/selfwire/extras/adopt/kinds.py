@@ -88,7 +88,7 @@ def tell_kind(program: Program, found: Traced) -> Iterator[tuple[str, Traced]]:
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         yield "chain", found
     elif isinstance(node, Function | BoundMethod):
-        yield _tell_function(node.function if isinstance(node, BoundMethod) else node), found
+        yield _tell_function(found.function), found
     elif isinstance(node, Instance):
         made_of = Traced(node.of, found.at)
         is_builder = has_base(program, made_of, BUILDERS)
@@ -256,9 +256,8 @@ def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> 
         if given := find_given_name(program, found):
             names.append(given)
             continue
-        function = found.node.function if isinstance(found.node, BoundMethod) else found.node
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.append(function.name)
+        if isinstance(found.function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.append(found.function.name)
         elif isinstance(found.node, ast.Call) and "name" in (named := get_keywords(found.node)):
             names += find_strings(program, named["name"], found.at).values
     return Strings(tuple(names), bool(names))

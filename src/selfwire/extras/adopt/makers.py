@@ -18,7 +18,16 @@ from selfwire.extras.adopt.kinds import (
     is_tool_class,
     tell_kind,
 )
-from selfwire.extras.adopt.names import BoundMethod, Instance, Outside, Surroundings, Traced, find_method, list_defaults
+from selfwire.extras.adopt.names import (
+    BoundMethod,
+    Instance,
+    Outside,
+    Surroundings,
+    Traced,
+    find_method,
+    list_defaults,
+    list_outer,
+)
 from selfwire.extras.adopt.source import PLAIN_BASES, Program, end_circles
 from selfwire.extras.adopt.syntax import (
     Function,
@@ -155,12 +164,10 @@ class MakerReader:
         """Whether every call of the functions around some agents has made one of them."""
         made, functions = set[Any](), dict[Any, None]()
         for draft in drafts:
-            here: Surroundings | None = draft.at.at
-            while here is not None:
+            for here in list_outer(draft.at.at):
                 given = [value.node for values in here.given.values() for value in values]
                 made.update(node.call if isinstance(node, Instance) else node for node in given)
                 functions.update({here.owner: None} if given else {})
-                here = here.outer
         for function in functions:
             for call in self.program.calls.get(getattr(function, "name", ""), ()):
                 parts = {call.node, *call.node.args, *(keyword.value for keyword in call.node.keywords)}
@@ -229,9 +236,8 @@ class MakerReader:
             self._read_response_format(node, at, code)
             return
         for found in self.list_elements(node, at) if key == "middleware" else self.program.trace(node, at):
-            function = found.node.function if isinstance(found.node, BoundMethod) else found.node
-            if isinstance(function, Function):
-                self._read_middleware_function(function, found, draft)
+            if isinstance(found.function, Function):
+                self._read_middleware_function(found.function, found, draft)
             elif isinstance(found.node, Instance):
                 self._read_middleware_class(Traced(found.node.of, found.at), code)
                 for tools in self.program.get_member(found, "tools"):
@@ -537,7 +543,7 @@ class MakerReader:
 
     def read_tool(self, found: Traced) -> ToolDraft | None:
         """Read a tool: a function, a class, an object or a call that makes one."""
-        node = found.node.function if isinstance(found.node, BoundMethod) else found.node
+        node = found.function
         if isinstance(node, Instance):
             if node.call is not None and is_tool_class(self.program, Traced(node.of, found.at)):
                 return self._read_tool_object(found)
@@ -756,11 +762,10 @@ class MakerReader:
         return draft
 
     def _find_function(self, node: ast.expr | None, at: Surroundings) -> Traced | None:
-        for found in self.program.trace(node, at) if node is not None else ():
-            function = found.node.function if isinstance(found.node, BoundMethod) else found.node
-            if isinstance(function, Function):
-                return Traced(function, found.at)
-        return None
+        traced = self.program.trace(node, at)
+        return next(
+            (Traced(found.function, found.at) for found in traced if isinstance(found.function, Function)), None
+        )
 
     def _read_handoff(self, node: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> ToolDraft:
         agent = self.find_first(named.get("agent_name") or (node.args[0] if node.args else None), at)

@@ -88,6 +88,11 @@ class Traced(NamedTuple):
     at: "Surroundings"
     call: ast.AST | None = None
 
+    @property
+    def function(self) -> Any:
+        """The function of a method; any other expression itself."""
+        return self.node.function if isinstance(self.node, BoundMethod) else self.node
+
 
 class BoundNames(ast.NodeVisitor):
     """The names that a module, class or function binds, its return values and what is added to its lists.
@@ -161,17 +166,11 @@ class BoundNames(ast.NodeVisitor):
             if isinstance(target, ast.Name):
                 self.added.setdefault(target.id, []).append(value)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """Bind a function; its body has names of its own."""
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        """Bind a function or a class; its body has names of its own."""
         self._bind(node.name, node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        """Bind a function; its body has names of its own."""
-        self._bind(node.name, node)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        """Bind a class; its body has names of its own."""
-        self._bind(node.name, node)
+    visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef  # noqa: N815 - names of `ast`
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         """Leave a lambda out; its body has names of its own."""
@@ -223,20 +222,12 @@ class BoundNames(ast.NodeVisitor):
         self._bind_target(node.target, node.value)
         self.visit(node.value)
 
-    def visit_For(self, node: ast.For) -> None:
-        """Bind the loop's variables."""
+    def visit_For(self, node: ast.For | ast.AsyncFor | ast.comprehension) -> None:
+        """Bind the variables of a loop or a comprehension."""
         self._bind_target(node.target, node.iter, loop=True)
         self.generic_visit(node)
 
-    def visit_AsyncFor(self, node: ast.AsyncFor) -> None:
-        """Bind the loop's variables."""
-        self._bind_target(node.target, node.iter, loop=True)
-        self.generic_visit(node)
-
-    def visit_comprehension(self, node: ast.comprehension) -> None:
-        """Bind the variables of a comprehension."""
-        self._bind_target(node.target, node.iter, loop=True)
-        self.generic_visit(node)
+    visit_AsyncFor = visit_comprehension = visit_For  # noqa: N815 - names of `ast`
 
     def visit_withitem(self, node: ast.withitem) -> None:
         """Bind the name after `as`."""
@@ -430,19 +421,18 @@ def list_carried(loop: ast.For, at: Surroundings) -> list[tuple[str, ast.Assign]
     ]
 
 
-def list_owners(at: Surroundings | None) -> Iterator[Any]:
-    """List the function, the class or the file that surroundings are of, and those around it."""
+def list_outer(at: Surroundings | None) -> Iterator[Surroundings]:
+    """List the surroundings of a function, a class or a file, and those around them."""
     while at is not None:
-        yield at.owner
+        yield at
         at = at.outer
 
 
 def find_method(at: Surroundings) -> Surroundings | None:
     """Find the surroundings inside the method in which code stands; None outside methods."""
-    here: Surroundings | None = at
-    while here is not None and not (here.outer and isinstance(here.outer.owner, ast.ClassDef)):
-        here = here.outer
-    return here if here is not None and isinstance(here.owner, Function) else None
+    inside = (here for here in list_outer(at) if here.outer and isinstance(here.outer.owner, ast.ClassDef))
+    found = next(inside, None)
+    return found if found is not None and isinstance(found.owner, Function) else None
 
 
 def give_first(function: Function, value: Traced) -> dict[str, list[Traced]]:

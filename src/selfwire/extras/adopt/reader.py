@@ -17,7 +17,7 @@ from selfwire.extras.adopt.code import ASKING, Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import find_strings, read_known_strings, tell_kind
-from selfwire.extras.adopt.names import BoundMethod, Element, Outside, SourceFile, Surroundings, Traced
+from selfwire.extras.adopt.names import Element, Outside, SourceFile, Surroundings, Traced
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import (
     find_read,
@@ -150,8 +150,7 @@ def _list_threads(program: Program) -> Iterator[Traced]:
     for call in [*program.calls.get("Thread", ()), *program.calls.get("Process", ())]:
         target = get_keywords(call.node).get("target")
         for found in program.trace(target, call.at) if target is not None else ():
-            function = found.node.function if isinstance(found.node, BoundMethod) else found.node
-            asked = [tree for tree in (target, function) if isinstance(tree, ast.AST)]
+            asked = [tree for tree in (target, found.function) if isinstance(tree, ast.AST)]
             if any(
                 isinstance(part, ast.Attribute) and part.attr in ASKING for tree in asked for part in ast.walk(tree)
             ):

@@ -34,7 +34,7 @@ from selfwire.extras.adopt.names import (
     is_first_argument,
     list_carried,
     list_defaults,
-    list_owners,
+    list_outer,
     make_pair,
     make_tuple,
 )
@@ -270,7 +270,8 @@ class Program(ProgramFiles):
                 is_later = isinstance(value, ast.expr) and value.lineno > last and self._is_sure(value, here)
                 if getattr(value, "lineno", math.inf) >= first and not is_later:
                     yield from self._open_binding(value, here)
-            yield from (value for value in self.reassigned.get(name, ()) if here.owner in list_owners(value.at.outer))
+            around = ((value, list_outer(value.at.outer)) for value in self.reassigned.get(name, ()))
+            yield from (value for value, outer in around if any(here.owner is at.owner for at in outer))
             added = here.names.added.get(name, ())
             yield from (Traced(value, here) for value in added if getattr(value, "lineno", math.inf) >= first)
             if here is here.file.top and name in self.additions:
@@ -1147,7 +1148,7 @@ class Program(ProgramFiles):
     def find_called(self, function: Any, call: ast.Call, at: Surroundings) -> list[Traced]:
         """Find a function among those that a call may call: itself, or bound to each of its owners."""
         made = self.trace(call.func, at)
-        return [v for v in made if (v.node.function if isinstance(v.node, BoundMethod) else v.node) is function]
+        return [value for value in made if value.function is function]
 
     @cached_property
     def places(self) -> dict[Any, Traced]:
@@ -1219,8 +1220,7 @@ class Program(ProgramFiles):
     def _list_docstrings(self, node: ast.expr, at: Surroundings) -> Iterator[Traced]:
         """Find the docstrings of the functions and classes that an expression may be."""
         for found in self.trace(node, at):
-            owner = found.node.function if isinstance(found.node, BoundMethod) else found.node
-            if isinstance(owner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if isinstance(owner := found.function, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 yield from (Traced(doc, found.at) for doc in [get_docstring(owner)] if doc is not None)
 
     def get_member(self, base: Traced, name: str) -> Iterator[Traced]:
@@ -2168,7 +2168,7 @@ class Program(ProgramFiles):
         """List the functions and classes of the program that decorate a function."""
         for decorator in getattr(function.node, "decorator_list", ()):
             for found in self.trace(decorator.func if isinstance(decorator, ast.Call) else decorator, function.at):
-                yield found.node.function if isinstance(found.node, BoundMethod) else found.node
+                yield found.function
 
     def list_decorated(self, decorator: ast.expr, at: Surroundings, function: Traced) -> Iterator[Traced]:
         """Find the functions and objects by which a decorator of the program replaces a function."""

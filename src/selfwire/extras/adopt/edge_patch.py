@@ -21,7 +21,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.code import ASKING
 from selfwire.extras.adopt.graphs import GraphReader, NodeDraft
 from selfwire.extras.adopt.kinds import SAME_MODEL, find_kinds, find_strings
-from selfwire.extras.adopt.names import Import, SourceFile, Surroundings, Traced
+from selfwire.extras.adopt.names import Import, SourceFile, Surroundings, Traced, list_outer
 from selfwire.extras.adopt.reader import allow_depth, read_graphs
 from selfwire.extras.adopt.syntax import get_keywords, list_positional, show_path
 from selfwire.extras.adopt.texts import quote_text
@@ -180,14 +180,13 @@ class EdgeWriter:
             calls += [f"add_node({name}, {node.name})" for name, node in zip(names, added, strict=False)]
             calls += [f"add_edge({before}, {after})" for before, after in pairwise(names)]
         if not (call and form and edits):
-            node = self.nodes[source].place if source in self.nodes else (self._show_files()[0], 1)
-            place = (show_path(call.at.file.path), call.node.lineno) if call else node
+            place = f"{show_path(call.at.file.path)}:{call.node.lineno}" if call else self._show_node(source)
             leads = ", ".join(f"{name} in place of {_quote_end(end)}" for end, name in mapped.items())
             parts = [part for node in nodes for part in (node.constant, node.function)]
             text = "\n\n\n".join([*parts, "\n".join(f"builder.{each}" for each in calls)])
             raise ConfigError(
-                f"{place[0]}:{place[1]} has the conditional edge of {source} in a form that a patch cannot change, or "
-                "shows no model that a new node could ask; write this yourself, and have its path_map lead to "
+                f"{place} has the conditional edge of {source} in a form that a patch cannot change, or shows no "
+                "model that a new node could ask; write this yourself, and have its path_map lead to "
                 f"{leads}:\n{text}"
             )
         edits += self._place_nodes(form, nodes)
@@ -265,12 +264,11 @@ class EdgeWriter:
         written = [edit for edit in edits if edit is not None]
         if entering is not None and is_known and len(written) == len(edits):
             return written, f"{show_path(entering.at.file.path)}:{entering.node.end_lineno}"
-        node = self.nodes[removal.node].place if removal.node in self.nodes else (self._show_files()[0], 1)
         after, before = _quote_end(removal.after), _quote_end(removal.before)
         raise ConfigError(
-            f"{node[0]}:{node[1]} has the node {removal.node!r}, which is taken out, or its edges in a form that a "
-            f"patch cannot change; take it out of the builder yourself, and put builder.add_edge({after}, {before}) "
-            "there"
+            f"{self._show_node(removal.node)} has the node {removal.node!r}, which is taken out, or its edges in a "
+            "form that a patch cannot change; take it out of the builder yourself, and put "
+            f"builder.add_edge({after}, {before}) there"
         )
 
     def _find_target(self, node: str) -> str:
@@ -366,10 +364,7 @@ class EdgeWriter:
         """Whether the name of a node is seen from where the builder is."""
         if form.file is not at.file:
             return form.owner is form.file.tree and self._find_import(form, at.file) is not None
-        here: Surroundings | None = at
-        while here is not None and here.owner is not form.owner:
-            here = here.outer
-        return here is not None
+        return any(here.owner is form.owner for here in list_outer(at))
 
     def _find_import(self, form: NodeForm, file: SourceFile) -> ast.ImportFrom | None:
         """Find the statement of another file that imports a function."""
@@ -489,9 +484,7 @@ class EdgeWriter:
 
     def _list_named_models(self, node: ast.Name, at: Surroundings) -> Iterator[ast.expr]:
         """List the name itself, or the models behind it where it is local or made of one."""
-        here: Surroundings | None = at
-        while here is not None and node.id not in here.names.bound:
-            here = here.outer
+        here = next((here for here in list_outer(at) if node.id in here.names.bound), None)
         if here is None:
             return
         values = here.names.bound[node.id]
@@ -602,8 +595,10 @@ class EdgeWriter:
             at, gap = (ends[before - 1], gaps[min(before, len(gaps)) - 1]) if before else (begins[0], gaps[0])
             yield SourceEdit(show_path(file.path), at, at, f"{gap}{name}" if before else f"{name}{gap}")
 
-    def _show_files(self) -> list[str]:
-        return [*map(show_path, self.program.files)]
+    def _show_node(self, name: str) -> str:
+        """Show the place of a node; that of the program for none."""
+        place = self.nodes[name].place if name in self.nodes else {"file": show_path(next(iter(self.program.files)))}
+        return f"{place['file']}:{place.get('line', 1)}"
 
     def _make_refusal(
         self,
@@ -620,8 +615,8 @@ class EdgeWriter:
         places = [
             *(f"{show_path(call.at.file.path)}:{call.node.end_lineno}" for call in calls),
             *(f"{edge.file}:{edge.end_line}" for edge in edges),
-            *(f"{node.place[0]}:{node.place[1]}" for name, node in self.nodes.items() if name in (source, *ends)),
-            *self._show_files(),
+            *(self._show_node(name) for name in self.nodes if name in (source, *ends)),
+            *map(show_path, self.program.files),
         ]
         names = [_quote_end(source), *(f'"{node.name}"' for node in made)]
         lines = [

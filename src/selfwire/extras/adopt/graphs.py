@@ -1,7 +1,7 @@
 """Graphs of a program: nodes and edges, as calls of builders, decorators and makers of agents show them."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,10 +18,19 @@ from selfwire.extras.adopt.kinds import (
     tell_kind,
 )
 from selfwire.extras.adopt.makers import AgentDraft, MakerReader, ToolDraft
-from selfwire.extras.adopt.names import BoundMethod, Instance, Surroundings, Traced, list_carried, list_defaults
+from selfwire.extras.adopt.names import (
+    BoundMethod,
+    Instance,
+    Surroundings,
+    Traced,
+    list_carried,
+    list_defaults,
+    list_outer,
+)
 from selfwire.extras.adopt.source import Program
 from selfwire.extras.adopt.syntax import (
     Function,
+    get_argument,
     get_keywords,
     get_last_name,
     is_complete,
@@ -44,13 +53,13 @@ class NodeDraft:
 
     Attributes:
         code: what it runs; None if that is not known.
-        place: file, first and last line of what it runs, or of the call that adds it.
+        place: of what it runs, or of the call that adds it, as fields of `Placed`.
     """
 
     name: str
     kind: str
     target: str
-    place: tuple[str, int, int]
+    place: dict[str, Any]
     graph: str
     code: Code | None = None
     action: Code | None = None
@@ -138,11 +147,9 @@ class GraphReader:
 
     def read_around(self, at: Surroundings) -> None:
         """Read the function that builds a graph, so that what it passes on is known."""
-        here: Surroundings | None = at
-        while here is not None and not isinstance(here.owner, ast.Module):
+        for here in list_outer(at):
             if isinstance(here.owner, Function) and here.outer is not None:
                 self.reader.get_code(here.owner, here.outer)
-            here = here.outer
 
     def _read_settings(self, builder: Traced) -> None:
         """Read the fields of the class of settings: those that are marked as prompts, and all by their defaults."""
@@ -405,21 +412,17 @@ class GraphReader:
         if is_new:
             self.read_graph(found, name)
 
-    def _place(self, found: Traced, call: ast.Call, at: Surroundings) -> tuple[str, int, int]:
-        node = found.node.function if isinstance(found.node, BoundMethod) else found.node
-        node = node.of if isinstance(node, Instance) else node
-        if isinstance(node, ast.expr | ast.stmt):
-            return show_path(found.at.file.path), node.lineno, node.end_lineno or node.lineno
-        return show_path(at.file.path), call.lineno, call.end_lineno or call.lineno
+    def _place(self, found: Traced, call: ast.Call, at: Surroundings) -> dict[str, Any]:
+        node = found.node.of if isinstance(found.node, Instance) else found.function
+        return place_of(node, found.at) if isinstance(node, ast.expr | ast.stmt) else place_of(call, at)
 
     def _list_actions(self, action: ast.expr, at: Surroundings) -> Iterator[Action]:
         for kind, found in find_kinds(self.program, action, at):
             node = found.node
             if kind in ("function", "partial", "tool", "graph") and isinstance(node, BoundMethod | Function):
-                function = node.function if isinstance(node, BoundMethod) else node
-                name = getattr(function, "name", "lambda")
+                name = getattr(found.function, "name", "lambda")
                 code = self.reader.get_found_code(found) if kind != "partial" else self._read_partial(found, action, at)
-                own = "lambda" if isinstance(function, ast.Lambda) else "subgraph" if kind == "graph" else kind
+                own = "lambda" if isinstance(node, ast.Lambda) else "subgraph" if kind == "graph" else kind
                 yield Action(own, name, found, code)
             elif kind in ("object", "tool") and isinstance(node, Instance):
                 yield self._read_object(found)
@@ -511,15 +514,12 @@ class GraphReader:
 
     def _read_entry(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         for part in [*call.args[:1], *(keyword.value for keyword in call.keywords)]:
-            self._add_edge(START, self._name_key(part, at), "data", "entry", (call, at), graph)
+            self._add_edge(START, find_strings(self.program, part, at), "data", "entry", (call, at), graph)
 
     def _read_finish(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         for part in [*call.args[:1], *(keyword.value for keyword in call.keywords)]:
-            for source in self._name_key(part, at).values:
+            for source in find_strings(self.program, part, at).values:
                 self._add_edge(source, Strings((END,), True), "data", "finish", (call, at), graph)
-
-    def _name_key(self, node: ast.expr, at: Surroundings) -> Strings:
-        return find_strings(self.program, node, at)
 
     def _read_sequence(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         names: list[str] = []
@@ -547,9 +547,8 @@ class GraphReader:
         name = self._name_router(found.path, router)
         where: tuple[Any, Surroundings] = (call, at)
         if router is not None:
-            function = router.node.function if isinstance(router.node, BoundMethod) else router.node
             self.routers.append((name, self.reader.get_found_code(router)))
-            where = (function, router.at)
+            where = (router.function, router.at)
         for start in found.sources:
             self._add_edge(start, ends, kind, shown_by, where, graph, router=name)
 
@@ -576,19 +575,17 @@ class GraphReader:
     def _name_router(path: ast.expr, router: Traced | None) -> str:
         if router is None:
             return ast.unparse(path)
-        function = router.node.function if isinstance(router.node, BoundMethod) else router.node
-        name = getattr(function, "name", "lambda")
-        return name if name != "__call__" else getattr(router.node.owner.node, "of", function).name
+        name = getattr(router.function, "name", "lambda")
+        return name if name != "__call__" else getattr(router.node.owner.node, "of", router.function).name
 
     def _find_ends(
         self, call: ast.Call, path: ast.expr, mapping: ast.expr | None, router: Traced | None, at: Surroundings
     ) -> tuple[Strings, str, str]:
         """Find the ends of a conditional edge, their kind and what shows them."""
-        returned = self.find_returned(router) if router is not None else Strings((), False)
+        returned = self._unite_ends(self._list_router_values(router)) if router is not None else Strings((), False)
         annotated = self.list_annotated(path, router)
         if router is not None:
-            function = router.node.function if isinstance(router.node, BoundMethod) else router.node
-            name = getattr(function, "name", "lambda")
+            name = getattr(router.function, "name", "lambda")
             for text in (*returned.values, *annotated):
                 self.signals.setdefault(text, f"an end of router {name}")
         sends = "send" if router and any(map(self._is_send, self._list_router_values(router))) else ""
@@ -614,8 +611,7 @@ class GraphReader:
             return "tools", END
         if router is None:
             return ()
-        function = router.node.function if isinstance(router.node, BoundMethod) else router.node
-        return find_literals(self.program, getattr(function, "returns", None), router.at)
+        return find_literals(self.program, getattr(router.function, "returns", None), router.at)
 
     def _note_mapping_keys(self, mapping: ast.expr, at: Surroundings) -> None:
         for found in self.program.trace(mapping, at):
@@ -626,8 +622,7 @@ class GraphReader:
     def _list_router_values(self, router: Traced) -> Iterator[Traced]:
         """Find what a router returns: the elements of lists too."""
         owner = router.node.owner if isinstance(router.node, BoundMethod) else None
-        function = router.node.function if isinstance(router.node, BoundMethod) else router.node
-        for returned in self.program.list_returned(function, router.at, {}, None, owner):
+        for returned in self.program.list_returned(router.function, router.at, {}, None, owner):
             for found in self.program.trace(returned.node, returned.at):
                 if isinstance(found.node, ast.List | ast.Tuple | ast.ListComp | ast.BinOp):
                     yield from self.makers.list_elements(found.node, found.at)
@@ -638,26 +633,16 @@ class GraphReader:
     def _is_send(found: Traced) -> bool:
         return isinstance(found.node, ast.Call) and get_last_name(found.node.func) == "Send"
 
-    def find_returned(self, router: Traced) -> Strings:
-        """Find the ends that a router returns."""
-        values: list[str] = []
-        complete = True
-        for found in self._list_router_values(router):
-            if self._is_send(found):
-                read = self._read_send(found)
-            else:
-                read = find_strings(self.program, found.node, found.at)
-                if isinstance(found.node, ast.Constant) and found.node.value is None:
-                    read = Strings((), True)
-            values += read.values
-            complete = complete and (read.complete or isinstance(found.node, ast.Constant))
-        return Strings(tuple(dict.fromkeys(values)), complete and bool(values))
+    def _unite_ends(self, values: Iterable[Traced]) -> Strings:
+        """Unite the ends that a router returns, or a command goes to; those of `Send` too."""
+        read = [self._read_end(found) for found in values]
+        names = dict.fromkeys(name for part in read for name in part.values)
+        return Strings(tuple(names), bool(names) and all(part.complete for part in read))
 
-    def _read_send(self, found: Traced) -> Strings:
-        call: ast.Call = found.node
-        named = get_keywords(call)
-        target = named.get("node") or (call.args[0] if call.args else None)
-        return find_strings(self.program, target, found.at) if target is not None else Strings((), False)
+    def _read_end(self, found: Traced) -> Strings:
+        node = get_argument(found.node, 0, "node") if self._is_send(found) else found.node
+        read = find_strings(self.program, node, found.at)
+        return read._replace(complete=True) if isinstance(node, ast.Constant) else read  # None is no end
 
     # code of nodes
 
@@ -668,7 +653,7 @@ class GraphReader:
             self._read_agent_pauses(draft.agent, draft.name, draft.graph)
         for code in draft.code.list_reached() if draft.code is not None else ():
             for jump in list(code.jumps):
-                self._read_jump(draft, jump, code)
+                self._read_jump(draft, jump, code, "command")
             for found, call in sorted(code.graphs, key=lambda known: _find_end(known[1].node)):  # as they are called
                 if get_last_name(getattr(found.node, "func", None)) not in ("create_agent", "create_react_agent"):
                     self._read_subgraph(draft.name, "call", found, call.node, call.at, draft.graph)
@@ -679,12 +664,12 @@ class GraphReader:
                 self._add_task(draft, task, code)
         self._read_handoffs(draft)
 
-    def _read_jump(self, draft: NodeDraft, jump: Traced, code: Code) -> None:
+    def _read_jump(self, draft: NodeDraft, jump: Traced, code: Code, shown_by: str) -> None:
         name = get_last_name(jump.node.func)
         if name == "interrupt":
             self._add_interrupt(draft.name, "interrupt", draft.graph, jump.node, jump.at)
         elif name == "Command":
-            self._read_command(draft, jump, code, draft.name)
+            self._read_command(draft, jump, code, shown_by)
 
     def _add_interrupt(self, node: str, kind: str, graph: str, place: ast.AST, at: Surroundings) -> None:
         found = ProgramInterrupt(node=node, kind=kind, graph=graph, **place_of(place, at))
@@ -706,9 +691,9 @@ class GraphReader:
         for code in tool.body.list_reached() if tool.body is not None else ():
             yield from (jump for jump in code.jumps if get_last_name(jump.node.func) == "interrupt")
 
-    def _read_command(self, draft: NodeDraft, jump: Traced, code: Code, source: str, shown_by: str = "command") -> None:
+    def _read_command(self, draft: NodeDraft, jump: Traced, code: Code, shown_by: str) -> None:
         named = get_keywords(jump.node)
-        declared = [edge for edge in self.edges if edge.source == source and edge.graph == draft.graph]
+        declared = [edge for edge in self.edges if (edge.source, edge.graph) == (draft.name, draft.graph)]
         if "goto" not in named or any(edge.shown_by == "destinations" for edge in declared):
             return
         ends = self._find_goto(named["goto"], jump.at)
@@ -720,77 +705,45 @@ class GraphReader:
             self.note(
                 jump.node,
                 jump.at,
-                f"the source does not show where node {source} goes: {ast.unparse(named['goto'])}",
+                f"the source does not show where node {draft.name} goes: {ast.unparse(named['goto'])}",
                 "annotate its function's return type with Command[Literal[...]]",
             )
         for text in ends.values:
-            self.signals.setdefault(text, f"an end of node {source}")
+            self.signals.setdefault(text, f"an end of node {draft.name}")
         router = getattr(function, "name", draft.target)
-        is_parent = "graph" in named and get_last_name(named["graph"]) == "PARENT"
-        graph, start = (draft.graph, source)
-        if is_parent and draft.graph:
-            start = draft.graph.rpartition("/")[2]
-            graph = draft.graph.rpartition("/")[0]
-        self._add_command_edge(start, ends, shown_by, (function, code.at), graph, router, annotated=bool(annotated))
+        is_parent = draft.graph and get_last_name(named.get("graph")) == "PARENT"
+        graph, _, start = draft.graph.rpartition("/") if is_parent else (draft.graph, "", draft.name)
+        self._merge_edge(start, ends, shown_by, (function, code.at), graph, router)
 
-    def _add_command_edge(
-        self,
-        source: str,
-        ends: Strings,
-        shown_by: str,
-        where: tuple[Any, Surroundings],
-        graph: str,
-        router: str,
-        *,
-        annotated: bool,
+    def _merge_edge(
+        self, source: str, ends: Strings, shown_by: str, where: tuple[Any, Surroundings], graph: str, router: str
     ) -> None:
-        """Add the ends of a command to those of the same node's others."""
-        same = next(
-            (e for e in self.edges if (e.source, e.graph, e.router, e.shown_by) == (source, graph, router, shown_by)),
-            None,
-        )
-        if same is None:
-            self._add_edge(source, ends, "code", shown_by, where, graph, router=router)
-        elif not annotated:
-            both = tuple(dict.fromkeys((*same.ends, *ends.values)))
-            merged = same.replace(ends=both, complete=same.complete and ends.complete)
-            self.edges[self.edges.index(same)] = merged
+        """Add the ends of a command or a call to those of the same node's others."""
+        for number, same in enumerate(self.edges):
+            if (same.source, same.graph, same.router, same.shown_by) == (source, graph, router, shown_by):
+                both = tuple(dict.fromkeys((*same.ends, *ends.values)))
+                self.edges[number] = same.replace(ends=both, complete=same.complete and ends.complete)
+                return
+        self._add_edge(source, ends, "code", shown_by, where, graph, router=router)
 
     def _find_goto(self, node: ast.expr, at: Surroundings) -> Strings:
-        values: list[str] = []
-        complete = True
-        for found in [*self.makers.list_elements(node, at), *self.program.trace(node, at)]:
-            if isinstance(found.node, ast.List | ast.Tuple | ast.ListComp):
-                continue
-            read = self._read_send(found) if self._is_send(found) else find_strings(self.program, found.node, found.at)
-            values += read.values
-            complete = complete and read.complete
-        return Strings(tuple(dict.fromkeys(values)), complete and bool(values))
+        found = [*self.makers.list_elements(node, at), *self.program.trace(node, at)]
+        return self._unite_ends(
+            part for part in found if not isinstance(part.node, ast.List | ast.Tuple | ast.ListComp)
+        )
 
     def _read_handoffs(self, draft: NodeDraft) -> None:
         """Read the ways that tools of an agent's node open by `Command(goto=..., graph=Command.PARENT)`."""
         tools = [*draft.tools, *(draft.agent.tool_drafts if draft.agent else [])]
         for tool in tools:
-            if tool.kind == "handoff":
-                self._read_handoff_tool(draft, tool)
+            call, at = tool.at[:2]
+            if tool.kind == "handoff" and (target := get_argument(call, 0, "agent_name")) is not None:
+                ends = find_strings(self.program, target, at)
+                self._add_edge(draft.name, ends, "code", "handoff", (call, at), draft.graph, router=tool.name)
             elif tool.body is not None:
                 for code in tool.body.list_reached():
                     for jump in code.jumps:
-                        self._read_tool_jump(draft, tool, jump, code)
-
-    def _read_tool_jump(self, draft: NodeDraft, tool: ToolDraft, jump: Traced, code: Code) -> None:
-        if get_last_name(jump.node.func) == "interrupt":
-            self._add_interrupt(draft.name, "interrupt", draft.graph, jump.node, jump.at)
-        elif get_last_name(jump.node.func) == "Command":
-            self._read_command(draft, jump, code, draft.name, "handoff")
-
-    def _read_handoff_tool(self, draft: NodeDraft, tool: ToolDraft) -> None:
-        call = tool.at.node
-        named = get_keywords(call)
-        target = named.get("agent_name") or (call.args[0] if call.args else None)
-        if target is not None:
-            ends = find_strings(self.program, target, tool.at.at)
-            self._add_edge(draft.name, ends, "code", "handoff", (call, tool.at.at), draft.graph, router=tool.name)
+                        self._read_jump(draft, jump, code, "handoff")
 
     # agents as graphs
 
@@ -831,7 +784,7 @@ class GraphReader:
                     self._add_interrupt(name, keyword.arg, graph, keyword.value, found.at)
 
     def _add_agent_node(self, draft: AgentDraft, graph: str) -> str:
-        place = (show_path(draft.at.at.file.path), draft.at.node.lineno, draft.at.node.end_lineno)
+        place = place_of(*draft.at[:2])
         self.nodes.append(NodeDraft(draft.name, "agent", draft.maker, place, graph, draft.code, agent=draft))
         return draft.name
 
@@ -848,8 +801,7 @@ class GraphReader:
                         self._read_subgraph(inner.name, "node", found, found.node, found.at, graph)
                 elif kind == "graph":
                     name = self._name_graph(member) or self.makers.name_by_target(found.node)
-                    place = (show_path(found.at.file.path), found.node.lineno, found.node.end_lineno)
-                    self.nodes.append(NodeDraft(name, "subgraph", name, place, graph))
+                    self.nodes.append(NodeDraft(name, "subgraph", name, place_of(*found[:2]), graph))
                     self._read_subgraph(name, "node", found, found.node, found.at, graph)
                     yield name
 
@@ -862,9 +814,8 @@ class GraphReader:
 
     def add_runnable(self, name: str, kind: str, found: Traced) -> None:
         """Add what is no graph, such as a chain, as a single node."""
-        node = found.node.function if isinstance(found.node, BoundMethod) else found.node
-        place = (show_path(found.at.file.path), node.lineno, node.end_lineno or node.lineno)
-        self.nodes.append(NodeDraft(name, kind, name, place, "", self.reader.get_code(node, found.at)))
+        code = self.reader.get_code(found.function, found.at)
+        self.nodes.append(NodeDraft(name, kind, name, place_of(found.function, found.at), "", code))
         self._read_node_code(self.nodes[-1])
 
     # the functional API
@@ -872,8 +823,7 @@ class GraphReader:
     def _read_entrypoint(self, found: Traced, graph: str) -> None:
         function = found.node
         code = self.reader.get_code(function, found.at)
-        place = (show_path(found.at.file.path), function.lineno, function.end_lineno)
-        draft = NodeDraft(function.name, "entrypoint", function.name, place, graph, code)
+        draft = NodeDraft(function.name, "entrypoint", function.name, place_of(function, found.at), graph, code)
         self.nodes.append(draft)
         self._read_node_code(draft)
 
@@ -882,19 +832,11 @@ class GraphReader:
         made = [part for part in function.decorator_list if isinstance(part, ast.Call)]
         given = [self.makers.find_first(get_keywords(part).get("name"), task.at) for part in made]
         name = next(filter(None, given), function.name)
-        known = any(node.name == name and node.graph == draft.graph for node in self.nodes)
-        ends = Strings((name,), True)
-        same = next(
-            (e for e in self.edges if (e.source, e.shown_by, e.graph) == (draft.name, "call", draft.graph)), None
-        )
-        if same is None:
-            self._add_edge(draft.name, ends, "code", "call", (code.owner, code.at), draft.graph, router=draft.target)
-        elif name not in same.ends:
-            self.edges[self.edges.index(same)] = same.replace(ends=(*same.ends, name))
-        if not known:
-            place = (show_path(task.at.file.path), function.lineno, function.end_lineno)
+        where, graph = (code.owner, code.at), draft.graph
+        self._merge_edge(draft.name, Strings((name,), True), "call", where, graph, draft.target)
+        if not any(node.name == name and node.graph == graph for node in self.nodes):
             inner = self.reader.get_code(function, task.at)
-            self.nodes.append(NodeDraft(name, "task", function.name, place, draft.graph, inner))
+            self.nodes.append(NodeDraft(name, "task", function.name, place_of(function, task.at), graph, inner))
             self._read_node_code(self.nodes[-1])
 
     # interrupts
@@ -903,22 +845,12 @@ class GraphReader:
         for keyword in call.keywords:
             if keyword.arg in ("interrupt_before", "interrupt_after"):
                 for name in self.list_names(keyword.value, at).values:
-                    self.interrupts.append(
-                        ProgramInterrupt(node=name, kind=keyword.arg, graph=graph, **place_of(keyword.value, at))
-                    )
+                    self._add_interrupt(name, keyword.arg, graph, keyword.value, at)
 
     def list_nodes(self) -> list[ProgramNode]:
         """The nodes that were found."""
         return [
-            ProgramNode(
-                name=draft.name,
-                kind=draft.kind,
-                target=draft.target,
-                graph=draft.graph,
-                file=draft.place[0],
-                line=draft.place[1],
-                end_line=draft.place[2],
-            )
+            ProgramNode(name=draft.name, kind=draft.kind, target=draft.target, graph=draft.graph, **draft.place)
             for draft in self.nodes
         ]
 

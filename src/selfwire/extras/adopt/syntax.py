@@ -169,6 +169,13 @@ def get_keywords(call: ast.Call) -> dict[str, ast.expr]:
     return {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
 
 
+def get_argument(call: ast.Call, place: int, *names: str) -> ast.expr | None:
+    """Get what a call passes by one of some names, else at a place; None if it passes neither."""
+    named = get_keywords(call)
+    given = [*(named[name] for name in names if name in named), *call.args[place : place + 1]]
+    return given[0] if given else None
+
+
 def is_field(statement: ast.stmt) -> bool:
     """Whether a statement of a class is a field with a type."""
     return isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -78,29 +78,6 @@ class Confirmation(FrozenModel):
     def __str__(self) -> str:
         """The page of `selfwire adopt --confirm`."""
         return format_confirmation(self)
-
-
-class RequestLog:
-    """The requests of all runs."""
-
-    def __init__(self) -> None:
-        self._found = defaultdict[int, Counter[str]](Counter)
-        self._sent = Counter[str]()
-
-    def add(self, node: str, found: Collection[int]) -> None:
-        """Note which texts a request of a node carried."""
-        self._sent[node] += 1
-        for number in found:
-            self._found[number][node] += 1
-
-    @property
-    def total(self) -> int:
-        """How many requests there were."""
-        return self._sent.total()
-
-    def list_sent(self, number: int) -> tuple[Sent, ...]:
-        """List the nodes that sent a text."""
-        return tuple(Sent(node=node, count=n, of=self._sent[node]) for node, n in self._found[number].items())
 
 
 def tell_unreached(
@@ -176,19 +153,6 @@ def _quote(text: str) -> str:
 def _list_senders(text: TextCheck) -> str:
     named = (f"{sent.node or 'the graph'}, {sent.count} of {format_count(sent.of, 'request')}" for sent in text.sent)
     return "; ".join(named)
-
-
-def check_texts(
-    inventory: Inventory, log: RequestLog, visited: Collection[str], called: Collection[str], *, calls_tools: bool
-) -> tuple[TextCheck, ...]:
-    """Tell of each text of an inventory where it was sent, or why it was not."""
-    checks = []
-    for number, text in enumerate(inventory.texts):
-        sent = log.list_sent(number)
-        why = "" if sent else tell_unreached(text, inventory, visited, called, calls_tools=calls_tools)
-        place = f"{text.file}:{text.line}"
-        checks.append(TextCheck(place=place, text=format_text(text), sent=sent, unreached=why))
-    return tuple(checks)
 
 
 QUESTION = "Can you help me with this?"
@@ -289,8 +253,7 @@ def _copy_program(here: Path, to: Path) -> Path:
 
 
 def _count_files(folder: Path) -> int:
-    count = 0
-    ignore = shutil.ignore_patterns(*LEFT_OUT)
+    count, ignore = 0, shutil.ignore_patterns(*LEFT_OUT)
     for _, folders, files in os.walk(folder):
         left_out = ignore("", folders)
         folders[:] = [name for name in folders if name not in left_out]
@@ -337,6 +300,19 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
             return
 
 
+def _check_texts(inventory: Inventory, events: list[Mapping[str, Any]], *, calls_tools: bool) -> Iterator[TextCheck]:
+    """Tell of each text of an inventory where it was sent, or why it was not."""
+    requests = [event for event in events if event["kind"] == "request"]
+    asked = Counter(request["node"] for request in requests)
+    visited = {event["node"] for event in events if event["kind"] in ("request", "node")}
+    called = {event["name"] for event in events if event["kind"] == "tool"}
+    for number, text in enumerate(inventory.texts):
+        carried = Counter(request["node"] for request in requests if number in request["found"])
+        sent = tuple(Sent(node=node, count=count, of=asked[node]) for node, count in carried.items())
+        why = "" if sent else tell_unreached(text, inventory, visited, called, calls_tools=calls_tools)
+        yield TextCheck(place=f"{text.file}:{text.line}", text=format_text(text), sent=sent, unreached=why)
+
+
 def _read_report(
     inventory: Inventory, events: list[Mapping[str, Any]], ended: str, *, calls_tools: bool
 ) -> Confirmation:
@@ -345,37 +321,22 @@ def _read_report(
     Raises:
         ConfigError: the program could not be imported, or not asked.
     """
-    log, visited, called = RequestLog(), set[str](), set[str]()
+    kinds, has_ended_well = Counter(event["kind"] for event in events), any(event.get("well") for event in events)
     pairs: dict[str, dict[tuple[str, str], None]] = {"unknown": {}, "refused": {}, "failed": {}}
-    runs, imported, has_ended_well = 0, False, any(event.get("well") for event in events)
     for event in events:
-        match event["kind"]:
-            case "fault":
-                raise ConfigError(event["message"])
-            case "imported":
-                imported = True
-            case "request":
-                log.add(event["node"], event["found"])
-                visited.add(event["node"])
-            case "node":
-                visited.add(event["node"])
-            case "tool":
-                called.add(event["name"])
-            case "run":
-                runs += 1
-            case "failed" if has_ended_well and event["made_up"]:
-                pass
-            case kind:
-                pairs[kind][event["place"], event["what"]] = None
-    if not imported:
+        if event["kind"] == "fault":
+            raise ConfigError(event["message"])
+        if event["kind"] in pairs and not (has_ended_well and event.get("made_up")):
+            pairs[event["kind"]][event["place"], event["what"]] = None
+    if not kinds["imported"]:
         way_out = "; import it by itself to see more: python -c 'import ...'"
         raise ConfigError(
             f"graph {inventory.program!r} cannot be imported: {ended or 'the process said nothing'}{way_out}"
         )
     return Confirmation(
-        runs=runs,
-        requests=log.total,
-        texts=check_texts(inventory, log, visited, called, calls_tools=calls_tools),
+        runs=kinds["run"],
+        requests=kinds["request"],
+        texts=tuple(_check_texts(inventory, events, calls_tools=calls_tools)),
         stopped=ended,
         **{kind: tuple(found) for kind, found in pairs.items()},
     )

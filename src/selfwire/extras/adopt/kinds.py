@@ -154,8 +154,13 @@ def is_tool_class(program: Program, found: Traced) -> bool:
 
 def has_base(program: Program, found: Traced, names: tuple[str, ...]) -> bool:
     """Whether a class has, directly or not, a base class of one of some names."""
+    return any(name in names for name in list_outside_bases(program, found))
+
+
+def list_outside_bases(program: Program, found: Traced) -> Iterator[str]:
+    """List the names of the base classes of others that a class has, directly or not."""
     bases = (base.node for of in program.list_mro(found) for base in program.list_bases(of))
-    return any(isinstance(base, Outside) and base.name.rpartition(".")[2] in names for base in bases)
+    return (base.name.rpartition(".")[2] for base in bases if isinstance(base, Outside))
 
 
 @end_circles(Strings((), False))

@@ -16,6 +16,7 @@ from selfwire.extras.adopt.kinds import (
     find_strings,
     has_base,
     is_tool_class,
+    list_outside_bases,
     tell_kind,
 )
 from selfwire.extras.adopt.names import (
@@ -31,6 +32,7 @@ from selfwire.extras.adopt.names import (
 from selfwire.extras.adopt.source import PLAIN_BASES, Program, end_circles
 from selfwire.extras.adopt.syntax import (
     Function,
+    get_argument,
     get_docstring,
     get_keywords,
     get_last_name,
@@ -197,27 +199,25 @@ class MakerReader:
         return ""
 
     def _read_agent_parts(self, draft: AgentDraft, call: ast.Call, named: dict[str, ast.expr]) -> None:
-        at, positional = draft.at.at, list(call.args)
-        teams = draft.maker in ("create_supervisor", "create_swarm")
-        if teams:
-            agents = named.get("agents") or (positional[0] if positional else None)
-            draft.agents = list(self.list_elements(agents, at)) if agents is not None else []
-            model, tools = named.get("model"), named.get("tools")
-            if "default_active_agent" in named:
-                draft.default = self.find_first(named["default_active_agent"], at)
+        at = draft.at.at
+        model, tools = named.get("model"), named.get("tools")
+        if draft.maker in ("create_supervisor", "create_swarm"):
+            agents = get_argument(call, 0, "agents")
+            draft.agents = self.list_elements(agents, at) if agents is not None else []
+            draft.default = self.find_first(named.get("default_active_agent"), at)
         elif draft.maker.endswith("deep_agent"):
-            model, tools = named.get("model"), named.get("tools") or (positional[0] if positional else None)
+            tools = get_argument(call, 0, "tools")
         else:
-            model = named.get("model") or (positional[0] if positional else None)
-            tools = named.get("tools") or (positional[1] if len(positional) > 1 else None)
-        draft.model = model
-        if model is not None:
-            draft.models = self.read_model_argument(model, at, draft.maker)
-        if tools is not None:
-            self._add_tools(draft, tools, at)
+            model, tools = get_argument(call, 0, "model"), get_argument(call, 1, "tools")
+        self._add_model(draft, model, at)
+        self._add_tools(draft, tools, at)
 
-    def _add_tools(self, draft: AgentDraft, tools: ast.expr, at: Surroundings) -> None:
-        found = self.read_tools(tools, at, draft.code)
+    def _add_model(self, draft: AgentDraft, model: ast.expr | None, at: Surroundings) -> None:
+        draft.model = model
+        draft.models = self.read_model_argument(model, at, draft.maker) if model is not None else []
+
+    def _add_tools(self, draft: AgentDraft, tools: ast.expr | None, at: Surroundings) -> None:
+        found = self.read_tools(tools, at, draft.code) if tools is not None else []
         draft.tool_drafts += [tool for tool in found if tool not in draft.tool_drafts]
         draft.tools = [tool.name for tool in draft.tool_drafts]
 
@@ -335,11 +335,8 @@ class MakerReader:
             for key in ("prompt", "system_prompt"):
                 if key in named:
                     self._read_prompt(named[key], found.at, code)
-            if "tools" in named:
-                self._add_tools(sub, named["tools"], found.at)
-            if "model" in named:
-                sub.model = named["model"]
-                sub.models = self.read_model_argument(named["model"], found.at, sub.maker)
+            self._add_tools(sub, named.get("tools"), found.at)
+            self._add_model(sub, named.get("model"), found.at)
 
     def find_first(self, node: ast.expr | None, at: Surroundings) -> str:
         """Find the first text that an expression may be; "" if there is none."""
@@ -376,11 +373,9 @@ class MakerReader:
 
     def _is_own_class(self, found: Traced) -> bool:
         """Whether a value is a class of the program that is made of no class of another package."""
-        order = self.program.list_mro(found) if isinstance(found.node, ast.ClassDef) else []
-        bases = [
-            base.node.name for of in order for base in self.program.list_bases(of) if isinstance(base.node, Outside)
-        ]
-        return bool(order) and all(name.rpartition(".")[2] in (*PLAIN_BASES, "Protocol") for name in bases)
+        if not isinstance(found.node, ast.ClassDef):
+            return False
+        return all(name in (*PLAIN_BASES, "Protocol") for name in list_outside_bases(self.program, found))
 
     def read_model_config(self, node: ast.Call, at: Surroundings) -> None:
         """Read the model's name in `model.with_config({"model": name})`, or `model_copy(update={"model": name})`."""
@@ -739,19 +734,18 @@ class MakerReader:
         if not any(kind == "tool" for kind, _ in tell_kind(self.program, Traced(node, at))):
             return None
         maker, named = get_last_name(node.func), get_keywords(node)
-        positional = [None, *node.args, None, None, None][1:4]
         if maker == "create_handoff_tool":
             return self._read_handoff(node, named, at)
         if maker == "create_retriever_tool":
-            return self._read_retriever(node, named, at)
-        function = named.get("func") or named.get("coroutine") or positional[1 if maker == "Tool" else 0]
-        found = self._find_function(function, at)
-        name = self.find_first(named.get("name") or (positional[0] if maker == "Tool" else None), at)
-        draft = self._add_tool(
-            name or getattr(found and found.node, "name", "") or self.name_by_target(node), "StructuredTool", node, at
-        )
-        description = named.get("description") or (positional[2] if maker == "Tool" else None)
-        self._describe(draft, description, at, found.node if found and not isinstance(found.node, ast.Lambda) else None)
+            return self._read_retriever(node, at)
+        is_placed = maker == "Tool"  # the others take only the function by its place
+        found = self._find_function(get_argument(node, int(is_placed), "func", "coroutine"), at)
+        name = self.find_first(get_argument(node, 0, "name") if is_placed else named.get("name"), at)
+        name = name or getattr(found and found.node, "name", "")
+        draft = self._add_tool(name or self.name_by_target(node), "StructuredTool", node, at)
+        owner = found.node if found and not isinstance(found.node, ast.Lambda) else None
+        description = get_argument(node, 2, "description") if is_placed else named.get("description")
+        self._describe(draft, description, at, owner)
         if "args_schema" in named:
             self._read_args_schema(named["args_schema"], at, draft)
         if found is not None:
@@ -768,19 +762,17 @@ class MakerReader:
         )
 
     def _read_handoff(self, node: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> ToolDraft:
-        agent = self.find_first(named.get("agent_name") or (node.args[0] if node.args else None), at)
+        agent = self.find_first(get_argument(node, 0, "agent_name"), at)
         name = self.find_first(named.get("name"), at) or f"transfer_to_{'_'.join(agent.lower().split())}"
         draft = self._add_tool(name, "handoff", node, at)
         self._describe(draft, named.get("description"), at, None)
         return draft
 
-    def _read_retriever(self, node: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> ToolDraft:
-        given = [*node.args, None, None, None]
-        name = self.find_first(named.get("name") or given[1], at) or self.name_by_target(node)
+    def _read_retriever(self, node: ast.Call, at: Surroundings) -> ToolDraft:
+        name = self.find_first(get_argument(node, 1, "name"), at) or self.name_by_target(node)
         draft = self._add_tool(name, "retriever", node, at)
-        self._describe(draft, named.get("description") or given[2], at, None)
-        found = named.get("retriever") or given[0]
-        if found is not None:
+        self._describe(draft, get_argument(node, 2, "description"), at, None)
+        if (found := get_argument(node, 0, "retriever")) is not None:
             self.reader.ask(found, at, draft.docs, role="tool result", kind="document", whole=False)
         return draft
 

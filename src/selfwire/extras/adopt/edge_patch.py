@@ -12,8 +12,8 @@ and its place in the source.
 import ast
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count, pairwise
 from textwrap import indent
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from selfwire.extras.adopt.graphs import GraphReader, NodeDraft
 from selfwire.extras.adopt.kinds import SAME_MODEL, find_kinds, find_strings
 from selfwire.extras.adopt.names import Import, SourceFile, Surroundings, Traced, list_outer
 from selfwire.extras.adopt.reader import allow_depth, read_graphs
+from selfwire.extras.adopt.source import Program
 from selfwire.extras.adopt.syntax import get_keywords, list_positional, show_path
 from selfwire.extras.adopt.texts import quote_text
 from selfwire.graphs.insertions import (
@@ -56,6 +57,11 @@ class SourceEdit(NamedTuple):
     text: str
 
 
+def write_at(call: Traced, begin: int, end: int, text: str) -> SourceEdit:
+    """Make an edit of the file in which a call stands."""
+    return SourceEdit(show_path(call.at.file.path), begin, end, text)
+
+
 class NodeForm(NamedTuple):
     """How a node of the program is written, for another one like it.
 
@@ -67,7 +73,7 @@ class NodeForm(NamedTuple):
         top: offset of the statement of the module before which its prompt is written; None if it may stand beside it.
         annotation: of its state; "" if it has none.
         has_fields: whether fields of the state are attributes, and no items.
-        model: source of its chat model; "" if none is known.
+        model: source of its chat model; "" if none is known, so that no patch can write such a node.
         is_async: whether it waits for the model.
         name: of the function whose form it is; "" if it is that of the builder.
     """
@@ -142,7 +148,7 @@ class EdgeWriter:
         self.nodes = {draft.name: draft for draft in graphs.nodes if not draft.graph}
         self.prompts = edges.prompts
         self.joins = {found.merge: found for found, _ in edges.specialists}
-        self.taken = {word for file in self.program.files.values() for word in re.findall(r"\w+", file.text)}
+        self.taken = list_words(self.program)
         self.names = {agent: self._find_name(agent) for agent in self.prompts}
         chains = list_chains(found for found, _ in edges.inserted if not found.is_conditional)
         self.behind = {source: self.names[chain[-1].agent] for source, _, chain in chains}
@@ -155,7 +161,7 @@ class EdgeWriter:
         names, beside = [node.name for node in made], [self.joins[f.agent] for f in chain if f.agent in self.joins]
         nodes = [*made, *(self._write_specialist(found, form) for found in beside)]
         edits, links = list[SourceEdit | None](), [link for found in beside for link in self._link_specialist(found)]
-        if form is not None and form.model and len(calls) == len(ends) and self._can_join(beside, form, calls):
+        if form.model and len(calls) == len(ends) and self._can_join(beside, form, calls):
             edits += self._place_nodes(form, nodes)
             edits += self._import_nodes(form, [node.name for node in nodes], calls[0].at.file)
             for call, end in zip(calls, ends, strict=True):
@@ -173,13 +179,13 @@ class EdgeWriter:
         made = {end: [self._write_node(found, form) for found in chain] for end, chain in chains.items()}
         nodes = [node for nodes in made.values() for node in nodes]
         mapped = {end: f'"{nodes[0].name}"' for end, nodes in made.items()}
-        edits = self._write_mapping(call, mapped) if call and form and form.model else []
+        edits = self._write_mapping(call, mapped) if call and form.model else []
         calls = list[str]()
         for end, added in made.items():
             names = [*(f'"{node.name}"' for node in added), self._quote_known(end)]
             calls += [f"add_node({name}, {node.name})" for name, node in zip(names, added, strict=False)]
             calls += [f"add_edge({before}, {after})" for before, after in pairwise(names)]
-        if not (call and form and edits):
+        if not (call and edits):
             place = f"{show_path(call.at.file.path)}:{call.node.lineno}" if call else self._show_node(source)
             leads = ", ".join(f"{name} in place of {_quote_end(end)}" for end, name in mapped.items())
             parts = [part for node in nodes for part in (node.constant, node.function)]
@@ -196,14 +202,12 @@ class EdgeWriter:
 
     def _find_conditional(self, source: str) -> Traced | None:
         """Find the only call of the builder that adds a conditional edge from a node, and from no other."""
-        found, calls = list[Traced](), list[ast.Call]()
-        for builder in self.graphs.read_builders[:1]:
-            for call, at in self.graphs.list_calls(builder, "add_conditional_edges"):
-                calls.append(call)
-                known = self.graphs.open_conditional(call, at)
-                if known is not None and known.sources == (source,) and not self._is_repeated(call, at):
-                    found.append(Traced(call, at))
-        return found[0] if len(found) == 1 and calls.count(found[0].node) == 1 else None
+
+        def leads(call: ast.Call, at: Surroundings) -> bool:
+            known = self.graphs.open_conditional(call, at)
+            return known is not None and known.sources == (source,)
+
+        return self._find_only(["add_conditional_edges"], leads)
 
     def _write_mapping(self, call: Traced, mapped: Mapping[str, str]) -> list[SourceEdit]:
         """Lead ends of a conditional edge elsewhere, by the source of each; [] where its mapping has another form."""
@@ -231,7 +235,7 @@ class EdgeWriter:
             given = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
             at = max(_find_closed(call, part, call.node) for part in given)
             named = "path_map=" if call.node.keywords else ""
-            edits.append(SourceEdit(show_path(call.at.file.path), at, at, f", {named}{{{', '.join(pairs)}}}"))
+            edits.append(write_at(call, at, at, f", {named}{{{', '.join(pairs)}}}"))
         return [] if left else edits
 
     def _quote_known(self, end: str) -> str:
@@ -284,16 +288,16 @@ class EdgeWriter:
         return _show(leaving, _list_ends(leaving.node)[1])
 
     def _find_node_call(self, node: str) -> Traced | None:
-        """Find the only call of the builder that adds a node and stands in no loop."""
-        found = list[Traced]()
-        for builder in self.graphs.read_builders[:1]:
-            for call, at in self.graphs.list_calls(builder, "add_node"):
-                named = get_keywords(call)
-                given = [*call.args, *(named[key] for key in ("node", "action") if key in named)]
-                alone = ast.unparse(given[0]).rpartition(".")[2] if len(given) == 1 else ""
-                if alone == node or (given[1:] and find_strings(self.program, given[0], at).values == (node,)):
-                    found.append(Traced(call, at))
-        return found[0] if len(found) == 1 and not self._is_repeated(found[0].node, found[0].at) else None
+        """Find the only call of the builder that adds a node."""
+
+        def adds(call: ast.Call, at: Surroundings) -> bool:
+            named = get_keywords(call)
+            given = [*call.args, *(named[key] for key in ("node", "action") if key in named)]
+            if len(given) == 1:
+                return ast.unparse(given[0]).rpartition(".")[2] == node
+            return bool(given) and find_strings(self.program, given[0], at).values == (node,)
+
+        return self._find_only(["add_node"], adds)
 
     def drop_calls(self) -> Iterator[SourceEdit]:
         """Take calls of the builder out: whole lines where nothing of a statement is left, else links of chains."""
@@ -313,20 +317,22 @@ class EdgeWriter:
             if is_alone and isinstance(owner, ast.Name | ast.Attribute) and links <= dropped:
                 begin, end = (line, stop) if statement not in done else (line, line)
                 done.add(statement)
-            yield SourceEdit(show_path(call.at.file.path), begin, end, "")
+            yield write_at(call, begin, end, "")
 
     # the edge
 
     def _find_call(self, source: str, end: str) -> Traced | None:
         """Find the only call of the builder that makes an edge, and no other by a loop or a function around it."""
-        found, calls = list[Traced](), list[ast.Call]()
+        return self._find_only(SPLIT, lambda call, at: self._makes(call, at, source, end))
+
+    def _find_only(self, methods: Sequence[str], fits: Callable[[ast.Call, Surroundings], bool]) -> Traced | None:
+        """Find the only call of some methods of the builder that fits, and is made once."""
+        calls = list[Traced]()
         for builder in self.graphs.read_builders[:1]:
-            for method in SPLIT:
-                for call, at in self.graphs.list_calls(builder, method):
-                    calls.append(call)
-                    if self._makes(call, at, source, end) and not self._is_repeated(call, at):
-                        found.append(Traced(call, at))
-        return found[0] if len(found) == 1 and calls.count(found[0].node) == 1 else None
+            calls += [Traced(*call) for method in methods for call in self.graphs.list_calls(builder, method)]
+        found = [call for call in calls if fits(call.node, call.at) and not self._is_repeated(call.node, call.at)]
+        nodes = [call.node for call in calls]
+        return found[0] if len(found) == 1 and nodes.count(found[0].node) == 1 else None
 
     def _makes(self, call: ast.Call, at: Surroundings, source: str, end: str) -> bool:
         place = (show_path(at.file.path), call.lineno, call.end_lineno)
@@ -353,12 +359,13 @@ class EdgeWriter:
 
     # the node
 
-    def _find_form(self, near: Sequence[str], calls: Sequence[Traced]) -> NodeForm | None:
-        """Find the node whose form new ones get: of those near, of any other; else that of the builder."""
+    def _find_form(self, near: Sequence[str], calls: Sequence[Traced]) -> NodeForm:
+        """Find the form of new nodes: that of one near, of any other, of the builder, or one without a model."""
         names = dict.fromkeys([*near, *self.nodes])
         forms = [form for name in names if name in self.nodes for form in self._read_function(self.nodes[name])]
         known = next((form for form in forms if form.model and calls and self._is_seen(form, calls[0].at)), None)
-        return known or (self._read_builder(calls[0]) if calls else None) or next(iter(forms), None)
+        plain = NodeForm(next(iter(self.program.files.values())), None, 0, "", "", "", None, "", False, "")
+        return known or (self._read_builder(calls[0]) if calls else None) or next(iter(forms), plain)
 
     def _is_seen(self, form: NodeForm, at: Surroundings) -> bool:
         """Whether the name of a node is seen from where the builder is."""
@@ -504,9 +511,7 @@ class EdgeWriter:
 
     def _find_name(self, agent: str) -> str:
         """Find a name for the function of an agent that the program does not use."""
-        stem = re.sub(r"\W+", "_", agent.replace("-", "_"))
-        stem = stem if stem.isidentifier() and not keyword.iskeyword(stem) else f"agent_{stem}"
-        names = (stem if number == 1 else f"{stem}_{number}" for number in range(1, 10_000))
+        names = list_names(agent.replace("-", "_"), "agent")
         name = next(name for name in names if not {name, name.upper()} & self.taken)
         self.taken |= {name, name.upper()}
         return name
@@ -527,7 +532,7 @@ class EdgeWriter:
         yield f'add_edge({before}, "{name}")'
         yield f'add_edge("{name}", "{self.names[found.merge]}")'
 
-    def _write_specialist(self, found: Specialist, form: NodeForm | None) -> InsertedNode:
+    def _write_specialist(self, found: Specialist, form: NodeForm) -> InsertedNode:
         """Write the prompt and the function of a specialist, which asks as `insertions` does."""
         name = self.names[found.agent]
         body, given = list[str](), f'[*state["{MESSAGES}"], ("user", {name.upper()})]'
@@ -535,17 +540,17 @@ class EdgeWriter:
             tags = {"task" if field == found.question else field: field for field in found.reads}
             asked = [f'"<{tag}>", state["{field}"], "</{tag}>", ""' for tag, field in tags.items()]
             body, given = [f"asked = [{', '.join(asked)}, {name.upper()}]"], '"\\n".join(asked)'
-        asking = f"({_ask(form)}({given}))" if form and form.is_async else f"{_ask(form)}({given})"
+        asking = f"({_ask(form)}({given}))" if form.is_async else f"{_ask(form)}({given})"
         body.append(f'return {{"{found.channel}": {asking}.text}}')
         literal = quote_text(f"{self.prompts[found.agent]}\n\n{BOTH}")
         return InsertedNode(name, f"{name.upper()} = {literal}", _define(form, name, body))
 
-    def _write_node(self, found: Insertion, form: NodeForm | None) -> InsertedNode:
+    def _write_node(self, found: Insertion, form: NodeForm) -> InsertedNode:
         """Write the prompt and the function of an inserted agent, which asks as `insertions` does."""
         name, prompt, joined = self.names[found.agent], self.prompts[found.agent], self.joins.get(found.agent)
 
         def read(field: str) -> str:
-            return f"state.{field}" if form and form.has_fields else f'state["{field}"]'
+            return f"state.{field}" if form.has_fields else f'state["{field}"]'
 
         more = f'"<more>", {read(joined.channel)}, "</more>", "", ' if joined else ""
         if found.field == MESSAGES:
@@ -569,7 +574,7 @@ class EdgeWriter:
         if not joined:
             return InsertedNode(name, constant, _define(form, name, body))
         state = f"{name.title().replace('_', '')}State"
-        extended = f"class {state}({form.annotation if form else ''}):\n    {joined.channel}: str"
+        extended = f"class {state}({form.annotation}):\n    {joined.channel}: str"
         return InsertedNode(name, f"{constant}\n\n\n{extended}", _define(form, name, body, state))
 
     @staticmethod
@@ -637,6 +642,18 @@ class EdgeWriter:
         )
 
 
+def list_words(program: Program) -> set[str]:
+    """List all words in the files of a program, which may be names."""
+    return {word for file in program.files.values() for word in re.findall(r"\w+", file.text)}
+
+
+def list_names(wanted: str, prefix: str) -> Iterator[str]:
+    """List names of Python like one that is wanted, the best first; `prefix` is for one that Python does not allow."""
+    stem = re.sub(r"\W+", "_", wanted)
+    stem = stem if stem.isidentifier() and not keyword.iskeyword(stem) else f"{prefix}_{stem}"
+    return (stem if number == 1 else f"{stem}_{number}" for number in count(1))
+
+
 def _quote_end(node: str) -> str:
     return ENDS.get(node, f'"{node}"')
 
@@ -672,25 +689,16 @@ def _split_call(
         past: source of its end, where that is another one than it was; else "".
         links: further calls that the first of the edges adds.
     """
-    node = call.node
-    method, quoted = _get_method(node), [f'"{name}"' for name in names]
-    added = [f"add_node({quote}, {name})" for quote, name in zip(quoted, names, strict=True)] if is_first else []
-    links = [*(f"add_edge({a}, {b})" for a, b in pairwise(quoted)), *links] if is_first else []
-
+    method, quoted = _get_method(call.node), [f'"{name}"' for name in names]
     if method == "add_sequence":
         return _split_sequence(call, source, names) if is_first else None
-    given = [_show(call, part) for part in _list_ends(node)]
+    given = [_show(call, part) for part in _list_ends(call.node)]
     given[-1] = past or given[-1]
-    if method == "add_edge":
-        parts = [*added, *([f"add_edge({given[0]}, {quoted[0]})"] if is_first else []), *links]
-        parts.append(f"add_edge({quoted[-1]}, {given[1]})")
-    elif method == "set_entry_point":
-        first = [f"set_entry_point({quoted[0]})"] if is_first else []
-        parts = [*added, *first, *links, f"add_edge({quoted[-1]}, {given[0]})"]
-    else:
-        first = [f"add_edge({given[0]}, {quoted[0]})"] if is_first else []
-        parts = [*added, *first, *links, f"set_finish_point({quoted[-1]})"]
-    return _write_calls(call, parts, method)
+    entering = f"{method}({quoted[0]})" if method == "set_entry_point" else f"add_edge({given[0]}, {quoted[0]})"
+    leaving = f"{method}({quoted[-1]})" if method == "set_finish_point" else f"add_edge({quoted[-1]}, {given[-1]})"
+    added = [f"add_node({quote}, {name})" for quote, name in zip(quoted, names, strict=True)]
+    between = [*added, entering, *(f"add_edge({a}, {b})" for a, b in pairwise(quoted)), *links]
+    return _write_calls(call, [*(between if is_first else ()), leaving], method)
 
 
 def _write_calls(call: Traced, parts: Sequence[str], method: str, *, is_kept: bool = False) -> SourceEdit:
@@ -700,41 +708,33 @@ def _write_calls(call: Traced, parts: Sequence[str], method: str, *, is_kept: bo
     stop = _get_offset(text, node.end_lineno, node.end_col_offset)
     is_alias = end == find_span(call, node.func)[1]  # of the method, as `edge` after `edge = builder.add_edge`
     name, before = (owner.id, ".") if is_alias else (text[begin:end], text[end : text.index(method, end)])
-    file = show_path(call.at.file.path)
-    if isinstance(owner, ast.Name | ast.Attribute) and before == ".":
-        line = text.rfind("\n", 0, begin) + 1
-        margin = text[line:begin]
-        if not margin.strip() and text[stop : (text.find("\n", stop) + 1 or len(text))].strip()[:1] in ("", "#"):
-            written = f"\n{margin}".join(
-                f"{text[begin:end]}{part[len(method) :]}"
-                if is_alias and part.startswith(f"{method}(")
-                else f"{name}.{part}"
-                for part in parts
-            )
-            return (
-                SourceEdit(file, stop, stop, f"\n{margin}{written}")
-                if is_kept
-                else SourceEdit(file, begin, stop, written)
-            )
+    margin, below = text[text.rfind("\n", 0, begin) + 1 : begin], text[stop:].partition("\n")[0].strip()
+    is_alone = not margin.strip() and below[:1] in ("", "#")
+    if is_alone and isinstance(owner, ast.Name | ast.Attribute) and before == ".":
+        lines = []
+        for part in parts:
+            is_named = is_alias and part.startswith(f"{method}(")
+            lines.append(f"{text[begin:end]}{part[len(method) :]}" if is_named else f"{name}.{part}")
+        written = f"\n{margin}".join(lines)
+        return write_at(call, stop, stop, f"\n{margin}{written}") if is_kept else write_at(call, begin, stop, written)
     written = "".join(f"{before}{part}" for part in parts)
     if is_kept:
-        return SourceEdit(file, stop, stop, written)
+        return write_at(call, stop, stop, written)
     begin, written = (begin, f"{name}{written}") if is_alias else (end, written)
-    return SourceEdit(file, begin, stop, written)
+    return write_at(call, begin, stop, written)
 
 
-def _ask(form: NodeForm | None) -> str:
+def _ask(form: NodeForm) -> str:
     """Write how the chat model is asked."""
-    model = form.model if form and form.model else "model"
-    return f"await {model}.ainvoke" if form and form.is_async else f"{model}.invoke"
+    model = form.model or "model"
+    return f"await {model}.ainvoke" if form.is_async else f"{model}.invoke"
 
 
-def _define(form: NodeForm | None, name: str, body: Sequence[str], annotation: str = "") -> str:
+def _define(form: NodeForm, name: str, body: Sequence[str], annotation: str = "") -> str:
     """Write the function of a node."""
-    define, margin = "async def" if form and form.is_async else "def", form.margin if form else ""
-    annotation = annotation or (form.annotation if form else "")
+    define, annotation = "async def" if form.is_async else "def", annotation or form.annotation
     state = f"state: {annotation}" if annotation else "state"
-    return indent("\n".join([f"{define} {name}({state}) -> dict:", *(f"    {line}" for line in body)]), margin)
+    return indent("\n".join([f"{define} {name}({state}) -> dict:", *(f"    {line}" for line in body)]), form.margin)
 
 
 def _get_method(call: Any) -> str:
@@ -766,7 +766,7 @@ def _find_closed(call: Traced, part: ast.expr, around: ast.expr) -> int:
 
 
 def _replace(part: ast.expr, call: Traced, new: str) -> SourceEdit:
-    return SourceEdit(show_path(call.at.file.path), *find_span(call, part), new)
+    return write_at(call, *find_span(call, part), new)
 
 
 def _drop_element(call: Traced, node: str) -> SourceEdit | None:
@@ -778,11 +778,11 @@ def _drop_element(call: Traced, node: str) -> SourceEdit | None:
             end, line = _find_closed(call, part, around), text.rfind("\n", 0, find_span(call, part)[0]) + 1
             own = re.compile(r"[ \t]*,[ \t]*(?:#[^\n]*)?\n").match(text, end)
             if own and not text[line : find_span(call, part)[0]].strip():  # on a line of its own, with its comment
-                return SourceEdit(show_path(call.at.file.path), line, own.end(), "")
+                return write_at(call, line, own.end(), "")
             begin = _find_closed(call, parts[number - 1][1], around) if number else find_span(call, around)[0] + 1
             comma = None if number else re.compile(r"\s*,[ \t]*").match(text, end)
             if number or comma:
-                return SourceEdit(show_path(call.at.file.path), begin, comma.end() if comma else end, "")
+                return write_at(call, begin, comma.end() if comma else end, "")
     return None
 
 
@@ -803,5 +803,5 @@ def _split_sequence(call: Traced, source: str, names: Sequence[str]) -> SourceEd
         if name == source:
             end = _find_closed(call, part, call.node.args[0])
             written = "".join(f', ("{new}", {new})' for new in names)
-            return SourceEdit(show_path(call.at.file.path), end, end, written)
+            return write_at(call, end, end, written)
     return None

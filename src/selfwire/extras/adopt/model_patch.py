@@ -6,15 +6,13 @@ that makes it stands below it, and the prompt's node or agent names the copy.
 """
 
 import ast
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
-from itertools import count
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
 from selfwire.extras.adopt.code import walk_code
-from selfwire.extras.adopt.edge_patch import SourceEdit, find_span
+from selfwire.extras.adopt.edge_patch import SourceEdit, find_span, list_names, list_words, write_at
 from selfwire.extras.adopt.kinds import find_kinds
 from selfwire.extras.adopt.layer import list_texts
 from selfwire.extras.adopt.makers import MODELS
@@ -173,7 +171,7 @@ class ModelFinder:
             raise ConfigError(
                 f"{place} makes the model that {text.name!r} asks, and its name is no literal; write {name!r}"
             )
-        edit = SourceEdit(show_path(value.at.file.path), *find_span(value, value.node), _quote(value, name))
+        edit = write_at(value, *find_span(value, value.node), _quote(value, name))
         return ModelEdit(text.name, self._show_place(value.node, value), (edit,), self.fields.get(value.node, ""), name)
 
     def _copy(self, text: LayerText, made: Traced, value: Traced, name: str) -> tuple[SourceEdit, ...]:
@@ -193,37 +191,22 @@ class ModelFinder:
         shared = [other for other in self.prompts if other is not text and own & {*other.users}]
         joined = any(label in self.beside or label in self.behind for label in text.users)
         joined |= any(agents and made.node in self.asked.get(label, ()) for label in self.behind)
-        if (
-            len(own) > 1
-            or shared
-            or joined
-            or not used
-            or len(statement.targets) > 1
-            or not isinstance(target, ast.Name)
-        ):
+        is_apart = len(own) == 1 and not shared and not joined and bool(used)
+        if not is_apart or len(statement.targets) > 1 or not isinstance(target, ast.Name):
             return ()
-        if any(
-            node.id != target.id or at.file is not file or models != {made.node} or not labels <= {*text.users}
-            for node, at, labels, models in used
-        ):
+        wanted, users = (target.id, file, frozenset({made.node})), {*text.users}
+        if not all((node.id, at.file, models) == wanted and labels <= users for node, at, labels, models in used):
             return ()
-        copied = self._find_free_name(f"{text.name}_{target.id}")
+        words = list_words(self.graphs.program)
+        copied = next(name for name in list_names(f"{text.name}_{target.id}", "model") if name not in words)
         begin, end = find_span(made, statement)
         first, last = (offset - begin for offset in find_span(value, value.node))
         source = file.text[begin:end]
         written = copied + source[len(target.id) : first] + _quote(value, name) + source[last:]
         line = (file.text.find("\n", end) + 1) or len(file.text)
-        path = show_path(file.path)
-        names = dict.fromkeys(SourceEdit(path, *find_span(Traced(node, at), node), copied) for node, at, _, _ in used)
-        return SourceEdit(path, line, line, f"{written}\n"), *names
-
-    def _find_free_name(self, wanted: str) -> str:
-        """Find a name for a copy of a model that the program does not use."""
-        stem = re.sub(r"\W+", "_", wanted)
-        stem = stem if stem.isidentifier() else f"model_{stem}"
-        words = {word for file in self.graphs.program.files.values() for word in re.findall(r"\w+", file.text)}
-        names = (stem if number == 1 else f"{stem}_{number}" for number in count(1))
-        return next(name for name in names if name not in words)
+        asked = (Traced(node, at) for node, at, _, _ in used)
+        names = dict.fromkeys(write_at(found, *find_span(found, found.node), copied) for found in asked)
+        return write_at(made, line, line, f"{written}\n"), *names
 
     def _find_name(self, made: Traced) -> Traced | None:
         """Find the literal that is the name of a model, in the call that makes it or as the default of a setting."""

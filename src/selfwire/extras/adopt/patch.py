@@ -273,9 +273,12 @@ def _count_same(first: str, second: str) -> int:
 
 def _find_span(old: str, token: TokenInfo) -> tuple[int, int]:
     """Find where a token of `(old)` stands in `old`."""
-    lines = old.splitlines(keepends=True)
-    begin, end = (sum(map(len, lines[: row - 1])) + column - (row == 1) for row, column in (token.start, token.end))
+    begin, end = (_get_offset(old, row, column) - (row == 1) for row, column in (token.start, token.end))
     return begin, end
+
+
+def _get_offset(text: str, line: int, column: int) -> int:
+    return sum(map(len, text.splitlines(keepends=True)[: line - 1])) + column
 
 
 def _wrap(text: str) -> list[str]:
@@ -432,11 +435,9 @@ def _read(file: Path | str) -> str:
 
 
 def _locate(source: str, place: ProgramText) -> tuple[int, int]:
-    lines = source.splitlines(keepends=True)
-    before = sum(map(len, lines[: place.line - 1]))
-    within = sum(map(len, lines[place.line - 1 : place.end_line - 1]))
-    end = before + within + (place.end_column or len(lines[place.end_line - 1]) if lines else 0)
-    return before + place.column, end
+    begin, end = ((place.line, place.column), (place.end_line, place.end_column))
+    end = end if place.end_column else (place.end_line + 1, 0)
+    return _get_offset(source, *begin), _get_offset(source, *end)
 
 
 def _diff(file: Path, edits: Iterable[SourceEdit]) -> str:

@@ -347,15 +347,12 @@ class CodeReader:
         is_here = not isinstance(node, Function) and self.program.is_inside(node, code.owner)
         if is_here or self._is_asked_elsewhere(node, at):
             return
-        kinds = list(tell_kind(self.program, Traced(node, at))) if not isinstance(node, Function) else []
         if isinstance(node, Function):
-            if self.makers.note_function(Traced(node, at), code):
-                return
-        elif any(kind == "graph" for kind, _ in find_kinds(self.program, node, at)) or any(
-            kind == "graph" for kind, _ in kinds
-        ):
-            return
-        code.refers.append(self.get_code(node, at))
+            is_read = self.makers.note_function(Traced(node, at), code)
+        else:
+            kinds = (*find_kinds(self.program, node, at), *tell_kind(self.program, Traced(node, at)))
+            is_read = any(kind == "graph" for kind, _ in kinds)
+        code.refers += [] if is_read else [self.get_code(node, at)]
 
     def _is_asked_elsewhere(self, node: Any, at: Surroundings) -> bool:
         """Whether an expression is the reply for which another function has asked a model."""

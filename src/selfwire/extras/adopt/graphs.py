@@ -15,7 +15,9 @@ from selfwire.extras.adopt.kinds import (
     find_kinds,
     find_literals,
     find_strings,
+    open_starred,
     tell_kind,
+    unite_strings,
 )
 from selfwire.extras.adopt.makers import AgentDraft, MakerReader, ToolDraft
 from selfwire.extras.adopt.names import (
@@ -333,7 +335,7 @@ class GraphReader:
 
     def _add_node(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         named = get_keywords(call)
-        given = [*self._open_starred(call, at), *(Traced(named[key], at) for key in ("node", "action") if key in named)]
+        given = self._list_given(call, at, "node", "action")
         if not given:
             return
         names = Strings((), False)
@@ -451,20 +453,15 @@ class GraphReader:
 
     def list_names(self, node: ast.expr, at: Surroundings, *, keys: bool = False) -> Strings:
         """Find the names in a list, or in the values or keys of a dict, or a name alone."""
-        values: list[str] = []
-        complete = True
-        is_list = False
+        listed, is_list = list[Traced](), False
         for found in self.program.trace(node, at):
-            pairs = list(self.program.list_pairs(found))
+            pairs = self.program.list_pairs(found)
             parts = [pair[0 if keys else 1] for pair in pairs] if pairs else list(self.program.iterate(found))
             is_list = is_list or bool(parts) or isinstance(found.node, ast.List | ast.Tuple | ast.Set | ast.Dict)
-            for part in parts:
-                if not isinstance(part, Traced):
-                    continue
-                strings = find_strings(self.program, part.node, part.at)
-                values += strings.values
-                complete = complete and strings.complete
-        return Strings(tuple(dict.fromkeys(values)), complete) if is_list else find_strings(self.program, node, at)
+            listed += [part for part in parts if isinstance(part, Traced)]
+        if not is_list:
+            return find_strings(self.program, node, at)
+        return unite_strings(find_strings(self.program, *part[:2]) for part in listed)
 
     def _add_edge(
         self,
@@ -490,11 +487,7 @@ class GraphReader:
             self.edges.append(edge)
 
     def _read_edge(self, call: ast.Call, at: Surroundings, graph: str) -> None:
-        named = get_keywords(call)
-        given = [
-            *self._open_starred(call, at),
-            *(Traced(named[key], at) for key in ("start_key", "end_key") if key in named),
-        ]
+        given = self._list_given(call, at, "start_key", "end_key")
         if len(given) < 2:
             return
         sources, ends = self.list_names(*given[0][:2]), find_strings(self.program, *given[1][:2])
@@ -503,14 +496,13 @@ class GraphReader:
         for source in sources.values:
             self._add_edge(source, ends, "data", "edge", (call, at), graph)
 
-    def _open_starred(self, call: ast.Call, at: Surroundings) -> Iterator[Traced]:
-        """Iterate over the positional arguments of a call, and over those of `*pair`."""
-        for part in call.args:
-            if isinstance(part, ast.Starred):
-                inner = (found for value in self.program.trace(part.value, at) for found in self.program.iterate(value))
-                yield from (found for found in inner if isinstance(found, Traced))
-            else:
-                yield Traced(part, at)
+    def _list_given(self, call: ast.Call, at: Surroundings, *names: str) -> list[Traced]:
+        """List the positional arguments of a call, those of `*pair` too, and some that have names."""
+        named = get_keywords(call)
+        return [
+            *open_starred(self.program, call.args, at),
+            *(Traced(named[name], at) for name in names if name in named),
+        ]
 
     def _read_entry(self, call: ast.Call, at: Surroundings, graph: str) -> None:
         for part in [*call.args[:1], *(keyword.value for keyword in call.keywords)]:
@@ -635,9 +627,8 @@ class GraphReader:
 
     def _unite_ends(self, values: Iterable[Traced]) -> Strings:
         """Unite the ends that a router returns, or a command goes to; those of `Send` too."""
-        read = [self._read_end(found) for found in values]
-        names = dict.fromkeys(name for part in read for name in part.values)
-        return Strings(tuple(names), bool(names) and all(part.complete for part in read))
+        read = unite_strings(map(self._read_end, values))
+        return read._replace(complete=read.complete and bool(read.values))
 
     def _read_end(self, found: Traced) -> Strings:
         node = get_argument(found.node, 0, "node") if self._is_send(found) else found.node

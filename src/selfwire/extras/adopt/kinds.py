@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from os.path import splitext
 from pathlib import Path
@@ -166,17 +166,15 @@ def list_outside_bases(program: Program, found: Traced) -> Iterator[str]:
 @end_circles(Strings((), False))
 def find_strings(program: Program, node: Any, at: Surroundings) -> Strings:
     """Find the texts that an expression may be: names of nodes, of models, ends of edges."""
-    values: list[str] = []
-    complete, open_argument = True, False
-    for found in program.trace(node, at):
-        if isinstance(found.node, Argument):
-            open_argument = True
-            continue
-        read = _read_string(program, found)
-        values += read.values
-        complete = complete and read.complete
-    unique = tuple(dict.fromkeys(values))
-    return Strings(unique, bool(unique) and complete and not (open_argument and not unique))
+    known = (found for found in program.trace(node, at) if not isinstance(found.node, Argument))
+    read = unite_strings(_read_string(program, found) for found in known)
+    return read._replace(complete=read.complete and bool(read.values))
+
+
+def unite_strings(parts: Iterable[Strings]) -> Strings:
+    """Unite the texts that several expressions may be."""
+    read = [*parts]
+    return Strings(tuple(dict.fromkeys(text for part in read for text in part.values)), all(p.complete for p in read))
 
 
 def read_known_strings(program: Program, node: ast.expr, at: Surroundings) -> tuple[str, ...]:
@@ -280,11 +278,8 @@ def find_given_name(program: Program, found: Traced) -> str:
 
 
 def _read_f_string(program: Program, node: ast.JoinedStr, at: Surroundings) -> Strings:
-    parts = []
-    for part in node.values:
-        value = part.value if isinstance(part, ast.FormattedValue) else part
-        parts.append(find_strings(program, value, at))
-    return _combine(parts)
+    values = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]
+    return _combine([find_strings(program, value, at) for value in values])
 
 
 def _combine(parts: list[Strings]) -> Strings:
@@ -296,12 +291,14 @@ def _combine(parts: list[Strings]) -> Strings:
     return Strings(tuple(combined), True)
 
 
-def _open_starred(program: Program, part: ast.expr, at: Surroundings) -> list[Traced]:
-    """The parts of `Literal[*names]`."""
-    if not isinstance(part, ast.Starred):
-        return [Traced(part, at)]
-    found = [inner for value in program.trace(part.value, at) for inner in program.iterate(value)]
-    return [value for value in found if isinstance(value, Traced)]
+def open_starred(program: Program, parts: Sequence[ast.expr], at: Surroundings) -> Iterator[Traced]:
+    """Iterate over arguments or elements, and over those of `*parts`."""
+    for part in parts:
+        if isinstance(part, ast.Starred):
+            inner = (found for value in program.trace(part.value, at) for found in program.iterate(value))
+            yield from (found for found in inner if isinstance(found, Traced))
+        else:
+            yield Traced(part, at)
 
 
 def find_literals(program: Program, annotation: ast.expr | None, at: Surroundings) -> tuple[str, ...]:
@@ -318,7 +315,7 @@ def find_literals(program: Program, annotation: ast.expr | None, at: Surrounding
     if isinstance(annotation, ast.Subscript):
         parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
         if get_last_name(annotation.value) == "Literal":
-            listed = [value for part in parts for value in _open_starred(program, part, at)]
+            listed = open_starred(program, parts, at)
             return tuple(text for value in listed for text in find_strings(program, value.node, value.at).values)
         return tuple(text for part in parts for text in find_literals(program, part, at))
     return ()

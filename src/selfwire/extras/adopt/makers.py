@@ -418,9 +418,7 @@ class MakerReader:
         """Read the tools or the schema that a call binds to a model, or that a `ToolNode` runs."""
         named = get_keywords(node)
         given = [*node.args[:1], *(named[key] for key in ("tools", "schema", "pydantic_object") if key in named)]
-        for part in given:
-            if self._is_silent(node, at):
-                continue
+        for part in given if not self._is_silent(node, at) else ():
             if get_last_name(node.func).endswith(("with_structured_output", "OutputParser")):
                 for found in self._list_schemas(part, at):
                     self.read_schema(found, code)
@@ -430,9 +428,7 @@ class MakerReader:
                 for body in (tool.body for tool in tools if "handle_tool_errors" in named):
                     if body is not None and self._shows_errors(named["handle_tool_errors"], at):
                         self._read_errors(body.owner, body.at, body, is_any=True)
-            for found in self.list_elements(part, at):
-                self._read_json_schema(found.node, found.at, code)
-            for found in self.program.trace(part, at):
+            for found in (*self.list_elements(part, at), *self.program.trace(part, at)):
                 self._read_json_schema(found.node, found.at, code)
         if "handle_tool_errors" in named:
             self.reader.ask(named["handle_tool_errors"], at, code, role="tool result")

@@ -61,7 +61,8 @@ def find_read(program: Program, node: ast.Call, at: Surroundings) -> tuple[ast.e
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None
     is_module = owner is not None and any(isinstance(found.node, Outside) for found in program.trace(owner, at))
     if not isinstance(node.func, ast.Attribute) or is_module or node.func.attr not in (*READS, "decode"):
-        return _find_resource(node, at)
+        is_resource = get_last_name(node.func) in ("read_text", "get_data") and len(node.args) > 1
+        return (node, at) if is_resource else None  # `importlib.resources.read_text(package, name)`, `pkgutil.get_data`
     for found in program.trace(node.func.value, at):
         opened = find_opened(program, found)
         if opened is not None:
@@ -81,13 +82,6 @@ def find_opened(program: Program, found: Traced) -> tuple[ast.expr, Surroundings
     if get_last_name(call.func) == "open" and call.args:
         return call.args[0], found.at
     return find_read(program, call, found.at) if get_last_name(call.func) in READS else None
-
-
-def _find_resource(node: ast.Call, at: Surroundings) -> tuple[ast.expr, Surroundings] | None:
-    """Find the file of `importlib.resources.read_text(package, name)` or `pkgutil.get_data(package, name)`."""
-    if get_last_name(node.func) in ("read_text", "get_data") and len(node.args) > 1:
-        return node, at
-    return None
 
 
 def find_loaded(program: Program, node: ast.expr, at: Surroundings) -> tuple[Traced, tuple[Any, ...]] | None:
@@ -212,15 +206,12 @@ def _has_one_source(program: Program, node: Any, at: Surroundings) -> bool:
 
 def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]:
     """Find the files of the program that an expression names; several where a part of the name is computed."""
-    found: list[Path] = []
+    found, folders = dict[Path, None](), [Path.cwd(), at.file.path.parent, *program.roots, program.project]
     for pattern in find_patterns(program, node, at):
-        places = [Path(pattern)] if Path(pattern).is_absolute() else _place_relative(program, pattern, at)
-        for place in places:
-            matched = _match(place, program.project)
-            if matched:
-                found += [path for path in matched if path.is_relative_to(program.project) and path not in found]
-                break
-    return found
+        places = dict.fromkeys(folder / pattern for folder in folders)  # one, where the pattern is a whole path
+        matched = next(filter(None, (_match(place, program.project) for place in places)), [])
+        found |= {path: None for path in matched if path.is_relative_to(program.project)}
+    return list(found)
 
 
 def list_globbed(program: Program, node: ast.Call, at: Surroundings) -> list[Path]:
@@ -231,11 +222,6 @@ def list_globbed(program: Program, node: ast.Call, at: Surroundings) -> list[Pat
     if get_last_name(node.func) == "rglob":
         pattern = ast.BinOp(ast.Constant("**"), ast.Div(), pattern)
     return list_files(program, ast.BinOp(node.func.value, ast.Div(), pattern), at)  # type: ignore[attr-defined]
-
-
-def _place_relative(program: Program, pattern: str, at: Surroundings) -> list[Path]:
-    folders = [Path.cwd(), at.file.path.parent, *program.roots, program.project]
-    return [folder / pattern for folder in folders]
 
 
 def _match(place: Path, project: Path) -> list[Path]:
@@ -258,18 +244,6 @@ def find_patterns(program: Program, node: Any, at: Surroundings) -> list[str]:
         read = PATHS.get(type(value.node))
         found += read(program, value.node, value.at) if read else [ANY]
     return list(dict.fromkeys(found)) or [ANY]
-
-
-def _read_constant(program: Program, node: ast.Constant, at: Surroundings) -> list[str]:
-    return [node.value if is_text(node) else ANY]
-
-
-def _read_outside(program: Program, node: Outside, at: Surroundings) -> list[str]:
-    return [str(at.file.path)] if node.name == "__file__" else [ANY]
-
-
-def _read_package(program: Program, node: Imported, at: Surroundings) -> list[str]:
-    return [str(node.file.path.parent)]
 
 
 def _read_f_string(program: Program, node: ast.JoinedStr, at: Surroundings) -> list[str]:
@@ -336,9 +310,9 @@ def _read_resource(program: Program, node: ast.Call, at: Surroundings) -> list[s
 
 
 PATHS: dict[type, Callable[..., list[str]]] = {
-    ast.Constant: _read_constant,
-    Outside: _read_outside,
-    Imported: _read_package,
+    ast.Constant: lambda program, node, at: [node.value if is_text(node) else ANY],
+    Outside: lambda program, node, at: [str(at.file.path) if node.name == "__file__" else ANY],
+    Imported: lambda program, node, at: [str(node.file.path.parent)],
     ast.JoinedStr: _read_f_string,
     ast.BinOp: _read_sum,
     ast.Attribute: _read_attribute,
@@ -382,21 +356,19 @@ def find_bodies(program: Program, node: Any, at: Surroundings) -> list[FileText]
 
     It does so by `text.split("---", 2)` or `partition`, by `re.sub` of a pattern with `---`, or by python-frontmatter.
     """
-    if isinstance(node, ast.Attribute) and node.attr == "content":
-        loaded = [found for found in program.trace(node.value, at) if isinstance(found.node, ast.Call)]
-        known = [found for found in loaded if found.node.args and _is_of(program, found, "frontmatter")]
-        bodies = [read_body(path) for found in known for path in list_files(program, found.node.args[0], found.at)]
-        return [body for body in bodies if body is not None]
-    text = _find_cut(program, node, at)
+    is_content = isinstance(node, ast.Attribute) and node.attr == "content"
+    text = (node.value, at) if is_content else _find_cut(program, node, at)
     calls = [found for found in program.trace(*text) if isinstance(found.node, ast.Call)] if text else []
-    read = [find_read(program, found.node, found.at) for found in calls]
-    bodies = [read_body(path) for opened in read if opened is not None for path in list_files(program, *opened)]
+    opened = [_find_parsed(program, found) if is_content else find_read(program, *found[:2]) for found in calls]
+    bodies = [read_body(path) for place in opened if place is not None for path in list_files(program, *place)]
     return [body for body in bodies if body is not None]
 
 
-def _is_of(program: Program, found: Traced, package: str) -> bool:
-    makers = program.trace(found.node.func, found.at)
-    return any(isinstance(maker.node, Outside) and maker.node.name.partition(".")[0] == package for maker in makers)
+def _find_parsed(program: Program, found: Traced) -> tuple[ast.expr, Surroundings] | None:
+    """Find the path of the file that a call of python-frontmatter parses."""
+    makers = [maker.node.name for maker in program.trace(found.node.func, found.at) if isinstance(maker.node, Outside)]
+    is_parser = any(name.partition(".")[0] == "frontmatter" for name in makers)
+    return (found.node.args[0], found.at) if is_parser and found.node.args else None
 
 
 def _find_cut(program: Program, node: Any, at: Surroundings) -> tuple[ast.expr, Surroundings] | None:
@@ -529,9 +501,7 @@ def _list_scalars(node: Any, keys: tuple[Any, ...], path: Path, name: str) -> It
 def _list_toml(value: Any, keys: tuple[Any, ...], path: Path, text: str, name: str) -> Iterator[FileText]:
     """List the texts of TOML, whose parser tells no lines."""
     if isinstance(value, str) and not keys:
-        begin, end = find_toml_text(text, name, value)
-        line, last = text.count("\n", 0, begin) + 1, text.count("\n", 0, end) + 1
-        column, end_column = (at - text.rfind("\n", 0, at) - 1 for at in (begin, end))
+        (line, column), (last, end_column) = (_count(text, at) for at in find_toml_text(text, name, value))
         yield FileText(path, name, value, line, last, column, end_column)
     elif isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):

@@ -9,7 +9,7 @@ from selfwire.extras.adopt.inventory import ProgramValue
 from selfwire.extras.adopt.kinds import find_literals, has_base
 from selfwire.extras.adopt.names import Surroundings, Traced
 from selfwire.extras.adopt.source import Program
-from selfwire.extras.adopt.syntax import get_last_name, is_text, show_path
+from selfwire.extras.adopt.syntax import get_argument, get_last_name, is_text, show_path
 
 NAMES = ("Config", "Configuration", "Settings", "Context")
 """Ends of the names of classes of settings."""
@@ -118,12 +118,9 @@ def _read_field(
 
 def _get_default(field: ast.AnnAssign) -> ast.expr | None:
     """Get the default of a field, also inside a call of `Field`."""
-    default = field.value
-    if isinstance(default, ast.Call):
-        named = {keyword.arg: keyword.value for keyword in default.keywords}
-        is_field = get_last_name(default.func) in ("Field", "field")
-        return named.get("default", default.args[0] if default.args else None) if is_field else None
-    return default
+    if not isinstance(field.value, ast.Call):
+        return field.value
+    return get_argument(field.value, 0, "default") if get_last_name(field.value.func) in ("Field", "field") else None
 
 
 def _is_prompt(value: ast.Constant, prompts: Collection[Any]) -> bool:

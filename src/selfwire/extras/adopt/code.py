@@ -1,4 +1,7 @@
-"""Pieces of code that a graph reaches: what each of them refers to, asks models for, and where it may lead."""
+"""Pieces of code that a graph reaches: what each of them refers to, asks models for, and where it may lead.
+
+It gets functions and expressions of `graphs` and `makers`, and hands what models are asked to `texts`.
+"""
 
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -494,13 +497,11 @@ class CodeReader:
     def _read_appended(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read the messages of `prompt.append(message)`, and of `request.messages.append(("user", text))`."""
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if owner is not None and any(kind == "prompt" for kind, _ in find_kinds(self.program, owner, at)):
-            for part in node.args[:1]:
-                self.ask(part, at, code, mode="format")
-        elif isinstance(owner, ast.Attribute) and owner.attr == "messages":
-            for part in node.args[:1]:
-                if isinstance(part, ast.Tuple | ast.Dict | ast.List):  # objects are read where they are made
-                    self.ask(part, at, code)
+        is_prompt = owner is not None and any(kind == "prompt" for kind, _ in find_kinds(self.program, owner, at))
+        is_field = isinstance(owner, ast.Attribute) and owner.attr == "messages"
+        for part in node.args[:1]:  # of a field, objects are read where they are made
+            if is_prompt or (is_field and isinstance(part, ast.Tuple | ast.Dict | ast.List)):
+                self.ask(part, at, code, mode="format" if is_prompt else "")
 
     def _read_keywords(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read keywords such as `prompt=` of functions that are not the program's own."""

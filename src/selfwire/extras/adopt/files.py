@@ -1,4 +1,7 @@
-"""Files of a program, read when they are imported, and an index of what stands in them."""
+"""Files of a program, read when they are imported, and an index of what stands in them.
+
+It gets folders and the names of modules, and hands the files and the index to `source`, whose `Program` is made of it.
+"""
 
 import ast
 import sys

@@ -1,4 +1,7 @@
-"""Graphs of a program: nodes and edges, as calls of builders, decorators and makers of agents show them."""
+"""Graphs of a program: nodes and edges, as calls of builders, decorators and makers of agents show them.
+
+It gets the value that is the program's graph, and hands nodes, edges and interrupts to `reader` and `edge_patch`.
+"""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -369,9 +372,8 @@ class GraphReader:
                 f"the source does not show what node {', '.join(names)} runs: {ast.unparse(action)}",
                 "add a function of the program as the node",
             )
-        own = names or (
-            self._name_action(chosen, action) if len(call.args) < 2 else f"{{{ast.unparse(call.args[0])}}}",
-        )
+        given = find_given_name(self.program, chosen.found) or chosen.target or ast.unparse(action)
+        own = names or (given if len(call.args) < 2 else f"{{{ast.unparse(call.args[0])}}}",)
         code = Code([], at, action)
         if not isinstance(action, ast.Name | ast.Attribute) and chosen.kind != "agent":
             code = self.reader.get_code(action, at)
@@ -385,9 +387,6 @@ class GraphReader:
             self.nodes.append(draft)
             self._read_inside(draft, chosen, call, at, graph)
         return list(own)
-
-    def _name_action(self, action: Action, node: ast.expr) -> str:
-        return find_given_name(self.program, action.found) or action.target or ast.unparse(node)
 
     def _read_inside(self, draft: NodeDraft, action: Action, call: ast.Call, at: Surroundings, graph: str) -> None:
         """Read the agent, the tools or the graph inside a node."""

@@ -1,4 +1,7 @@
-"""Kinds of values in a program: graphs, agents, models, prompts and tools, told by the calls that make them."""
+"""Kinds of values in a program: graphs, agents, models, prompts and tools, told by the calls that make them.
+
+It gets what `source` has traced, and tells all others the kind of it, and the texts that it may be.
+"""
 
 import ast
 import re

@@ -1,4 +1,7 @@
-"""Agents, models, tools and schemas of a program, with the texts that they hand to a model."""
+"""Agents, models, tools and schemas of a program, with the texts that they hand to a model.
+
+It gets the calls and definitions that `graphs` and `code` come upon, and hands their texts to `code`.
+"""
 
 import ast
 import re

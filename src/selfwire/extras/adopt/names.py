@@ -1,4 +1,7 @@
-"""Names of a program: what each is bound to in its file, function or class."""
+"""Names of a program: what each is bound to in its file, function or class.
+
+It gets parsed files, and hands values with the surroundings in which their names are looked up to `source`.
+"""
 
 import ast
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,7 @@
-"""Files from which a program reads its prompts: their paths, as its source computes them, and their texts."""
+"""Files from which a program reads its prompts: their paths, as its source computes them, and their texts.
+
+It gets expressions that `source` traces to no literal, and hands texts with their places in files to `texts`.
+"""
 
 import ast
 import math
@@ -15,7 +18,7 @@ from typing import Any, NamedTuple
 
 from selfwire.extras.adopt.names import Element, Imported, Outside, Surroundings, Traced
 from selfwire.extras.adopt.source import DEEPEST, Program, end_circles
-from selfwire.extras.adopt.syntax import get_keywords, get_last_name, is_text, read_key
+from selfwire.extras.adopt.syntax import get_argument, get_last_name, is_text, read_key
 
 LARGEST = 1_000_000
 """Bytes of a file from which on it is no prompt."""
@@ -395,7 +398,7 @@ def _find_cut(program: Program, node: Any, at: Surroundings) -> tuple[ast.expr, 
 
 def find_substitution(program: Program, node: ast.Call, at: Surroundings) -> tuple[list[str], ast.expr | None]:
     """Find the known patterns and the text of `re.sub(pattern, value, text)` or `pattern.sub(value, text)`."""
-    named, made = get_keywords(node), program.trace(node.func, at)
+    made = program.trace(node.func, at)
     if any(isinstance(found.node, Outside) and found.node.name in ("re.sub", "regex.sub") for found in made):
         place, makings = 2, [Traced(node, at)]
     else:
@@ -403,9 +406,8 @@ def find_substitution(program: Program, node: ast.Call, at: Surroundings) -> tup
     patterns = list[str]()
     for making in makings:
         if isinstance(making.node, ast.Call):
-            given = making.node.args[0] if making.node.args else get_keywords(making.node).get("pattern")
-            patterns += _list_texts(program, given, making.at)
-    return patterns, named.get("string", node.args[place] if len(node.args) > place else None)
+            patterns += _list_texts(program, get_argument(making.node, 0, "pattern"), making.at)
+    return patterns, get_argument(node, place, "string")
 
 
 def _list_texts(program: Program, node: ast.expr | None, at: Surroundings) -> list[str]:

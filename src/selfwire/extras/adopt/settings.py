@@ -1,4 +1,7 @@
-"""Defaults of a program's settings that are values, not prompts: names of models, numbers, switches, choices."""
+"""Defaults of a program's settings that are values, not prompts: names of models, numbers, switches, choices.
+
+It gets the classes that graphs take as their context, finds others by their names, and hands their fields to `reader`.
+"""
 
 import ast
 import re

@@ -64,7 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("evolutions", nargs="+", metavar="[LABEL=]COMPARISON/evolved/SYSTEM")
     parser.add_argument("--crossed", action="store_true", help="each quarter by type of question")
     given = parser.parse_args(arguments)
-    measured = [(label, measure_evolution(Path(folder))) for label, _, folder in map(_split_label, given.evolutions)]
+    try:
+        measured = [(label, measure_evolution(Path(place))) for label, _, place in map(_split_label, given.evolutions)]
+    except ConfigError as error:
+        parser.error(str(error))
     keep_table(
         [line for label, found in measured for line in make_training_lines(label, found, crossed=given.crossed)],
         given.file,

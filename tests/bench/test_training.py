@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from bench.training import main
-from selfwire.core.errors import ConfigError
 from selfwire.evals.topology_metrics import PHASES
 from selfwire.extras.lab.result_pages import fill_page
 from tests.commands import call
@@ -31,5 +30,10 @@ def test_evolutions_of_a_comparison_become_tables_by_quarter_and_type_of_questio
     assert head.startswith("| quarter | type of question | queries |")
     assert sum(int(line.split(" | ")[2]) for line in crossed) == 8
 
-    with pytest.raises(ConfigError, match="nowhere"):
+
+def test_a_folder_without_an_evolution_is_told_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
         main([str(tmp_path / "rows.jsonl"), "nowhere"])
+    assert "there is no run 'evolution' in nowhere" in capsys.readouterr().err

@@ -19,7 +19,7 @@ from selfwire.graphs.pruning import PruningConfig
 from selfwire.runs.estimates import estimate_evaluation, estimate_evolution, estimate_evolution_calls
 from selfwire.runs.evaluation import start_evaluation
 from selfwire.runs.evolution import start_evolution
-from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Sizes, SystemSpec
+from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, Sizes, SystemSpec
 from tests.commands import call
 from tests.graphs.teams import topology
 
@@ -159,7 +159,16 @@ def test_what_the_models_of_ones_own_graph_cost_is_unknown(tmp_path: Path, monke
         estimate_evolution(evolution("priced_app:graph"), tmp_path),
         estimate_evaluation(measured, tmp_path),
     ):
-        assert "dollars: unknown" in found.text
+        assert "dollars: unknown, as of priced_app:graph: models of a graph are known when it runs" in found.text
+    models = Models(agent="openai:gpt-4o-mini")
+    both = measured.replace(entries=(SystemSpec(name="single", target="single"), graph), models=models)
+    found = estimate_evaluation(both, tmp_path, votes=True)
+    alone = estimate_evaluation(both.replace(entries=both.entries[:1]), tmp_path, votes=True)
+    assert found.high.dollars == alone.high.dollars
+    assert alone.high.dollars is not None
+    assert alone.high.dollars > 0
+    left = "priced_app:graph and votes at the price of priced_app:graph: models of a graph are known when it runs"
+    assert f"to ${alone.high.dollars:,.2f}), without {left}" in found.text
 
 
 def test_samples_of_train_questions_count() -> None:

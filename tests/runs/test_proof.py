@@ -11,6 +11,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
 from selfwire.evals.benchmarks.benchmark import TooFewTasksError
 from selfwire.evals.table import KeptHead, KeptSystem, SystemInfo
+from selfwire.extras.lab.result_pages import check_pages
 from selfwire.runs import proof
 from selfwire.runs.estimates import estimate_proof
 from selfwire.runs.proof import (
@@ -71,6 +72,19 @@ def test_rows_are_read_again_and_the_page_says_what_they_show(tmp_path: Path) ->
     page = format_page(found)
     assert "2 of 2 parts are finished. Of 3 comparisons 2 better, 0 worse." in page
     assert "80 tasks, seeds 0, 1" in page
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("2 better", "3 better"), ("with m\n", "with n\n"), ("seeds 0, 1", "seeds 0, 1, 2")]
+)
+def test_a_sentence_of_a_page_that_its_rows_do_not_bear_out_is_found(tmp_path: Path, right: str, wrong: str) -> None:
+    write_rows(HEAD, [part(0, [1.0] * 40), part(1, [1.0] * 20 + [0.0] * 20)], tmp_path / proof.KEPT)
+    page = tmp_path / proof.PAGE
+    page.write_text(format_page(read_proof(tmp_path / proof.KEPT)))
+    assert check_pages([page]) == []
+    page.write_text(page.read_text().replace(right, wrong))
+    [found] = check_pages([page])
+    assert wrong.strip() in found.text
 
 
 def test_a_verdict_of_a_single_evolution_says_that_it_is_one(tmp_path: Path) -> None:

@@ -363,7 +363,10 @@ def show_estimate(found: CostEstimate) -> None:
     """Print a dry run."""
     for notice in found.notices:
         typer.echo(notice, err=True)
-    add_result(dry_run=True, low=found.low, likely=found.likely, high=found.high, notices=found.notices)
+    ends = {"low": found.low, "likely": found.likely, "high": found.high}
+    if found.unpriced:  # the whole is unknown
+        ends = {name: usage.replace(dollars=None) for name, usage in ends.items()}
+    add_result(dry_run=True, **ends, notices=found.notices)
     typer.echo(found.text)
 
 

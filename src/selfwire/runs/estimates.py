@@ -58,6 +58,7 @@ class CostEstimate:
         low, likely, high: usages with few calls and short prompts, as offline, and with many calls and long prompts.
         assumes: what the estimate assumes, and how to lower the cost.
         notices: what the run itself would say before it starts, such as guessed fields of tasks.
+        unpriced: graphs of the user's own, whose models are known when they run; the dollars are without them.
     """
 
     low: Usage = ZERO_USAGE
@@ -66,23 +67,30 @@ class CostEstimate:
     title: str = ""
     assumes: str = ""
     notices: tuple[str, ...] = ()
+    unpriced: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:
         """The estimate as a text."""
         low, likely, high = self.low, self.likely, self.high
-        known = f"about ${likely.dollars or 0:,.2f} (${low.dollars or 0:,.2f} to ${high.dollars or 0:,.2f})"
+        dollars = "unknown (no list price)"
+        if high.dollars is not None:
+            dollars = f"about ${likely.dollars or 0:,.2f} (${low.dollars or 0:,.2f} to ${high.dollars:,.2f})"
+        if self.unpriced:
+            left = f"{' and '.join(sorted(self.unpriced))}: models of a graph are known when it runs"
+            dollars = f"{dollars}, without {left}" if high.dollars else f"unknown, as of {left}"
         return (
             f"{self.title}: nothing was sent\n"
             f"calls:   about {likely.calls:,} ({low.calls:,} to {high.calls:,})\n"
             f"tokens:  about {likely.tokens:,} ({low.tokens:,} to {high.tokens:,})\n"
-            f"dollars: {'unknown (no list price)' if high.dollars is None else known}\n"
+            f"dollars: {dollars}\n"
             f"assumes {self.assumes}"
         )
 
     def __add__(self, other: "CostEstimate") -> "CostEstimate":
         """Add two estimates, without their titles."""
-        return CostEstimate(self.low + other.low, self.likely + other.likely, self.high + other.high)
+        low, likely, high = self.low + other.low, self.likely + other.likely, self.high + other.high
+        return CostEstimate(low, likely, high, unpriced=self.unpriced | other.unpriced)
 
     def explain(self, title: str, assumes: str, notices: tuple[str, ...] = ()) -> "CostEstimate":
         """Add the title, the assumptions and the notices of the run."""
@@ -136,7 +144,7 @@ def estimate_evaluation(
     for entry in request.entries:
         low, high, tokens = _estimate_system(entry, plan.workflows[entry.name].workflow, request.calls_per_task)
         few, many = scale_calls(low, len(plan.tasks)), scale_calls(high, len(plan.tasks))
-        found += _price(few, many, tokens + asked, _choose_priced(entry.target, models), home)
+        found += _leave_unpriced(_price(few, many, tokens + asked, models, home), entry.target)
     if isinstance(plan.benchmark.environment, NeedsModel):  # the trivial baseline's answers too, unless blank
         trivial = sum(bool(plan.benchmark.baseline.answer(task.input).strip()) for task in plan.tasks)
         judged = {"judge": len(plan.tasks) * len(request.entries) + trivial}
@@ -162,7 +170,8 @@ def _estimate_votes(request: EvaluateSpec, home: Path | None, singles: Sequence[
         return CostEstimate()
     found = estimate_evaluation(request.replace(evolving=None, entries=priced, against=""), home)
     low, high = int(found.low.calls / FACTOR), int(found.high.calls * FACTOR)
-    return replace(found, low=found.low.replace(calls=low), high=found.high.replace(calls=high))
+    votes = frozenset(f"votes at the price of {name}" for name in found.unpriced)
+    return replace(found, low=found.low.replace(calls=low), high=found.high.replace(calls=high), unpriced=votes)
 
 
 def estimate_proof(requests: Sequence[EvaluateSpec], home: Path | None, seeds: int) -> CostEstimate:
@@ -237,12 +246,15 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
 def _estimate_evolution(request: EvolveSpec, home: Path | None, plan: EvolutionPlan) -> CostEstimate:
     calls = estimate_evolution_calls(request, plan.seed)
     tokens = estimate_calls(request.method, request.config, plan.seed).tokens + _count_tokens(plan)
-    return _price_range(calls, tokens, _choose_priced(request.method, request.models), home)
+    return _leave_unpriced(_price_range(calls, tokens, request.models, home), request.method)
 
 
-def _choose_priced(target: str, models: Models) -> Models:
-    """Choose the models whose prices count: a graph of the user's own asks models of its own, of no known price."""
-    return models.replace(agent=target) if is_graph(target) else models
+def _leave_unpriced(found: CostEstimate, target: str) -> CostEstimate:
+    """Leave the dollars of a graph of the user's own out: it asks models of its own."""
+    if not is_graph(target):
+        return found
+    low, likely, high = (usage.replace(dollars=0.0) for usage in (found.low, found.likely, found.high))
+    return replace(found, low=low, likely=likely, high=high, unpriced=frozenset({target}))
 
 
 def _without_key(request: AnyRequest, home: Path | None) -> AnyRequest:

@@ -259,33 +259,41 @@ def _describe_seeds(found: SeedSummary, verdict: ComparisonVerdict) -> str:
     return f", for {'this evolution' if len(found.lines) == 1 else f'these {len(found.lines)} evolutions'}"
 
 
-def format_page(proof: Proof) -> str:
-    """Format the page, whose tables `selfwire results --check` computes anew from the rows beside it."""
+def list_sections(proof: Proof) -> dict[str, str]:
+    """List what a page says of its rows: `summary`, and for each benchmark its number, from 1 on, and its section."""
     head = proof.head
     models = ", ".join(dict.fromkeys(part.head.model for part in proof.parts))
     verdicts = proof.verdicts.values()
     counts = ", ".join(f"{sum(found.says == says for found in verdicts)} {says}" for says in ("better", "worse"))
     whole = len(head.seeds) * len(proof.by_benchmark)
-    lines = [
+    summary = (
         f"# What systems are worth with {models}",
         f"`{mask_secrets(head.command)}`" if head.command else "",
         f"Proof {head.proof}: {len(proof.parts)} of {whole} parts are finished. Of {len(verdicts)} comparisons "
         f"{counts}.",
-    ]
+    )
+    sections = {"summary": "\n\n".join(filter(None, summary))}
     for number, (benchmark, parts) in enumerate(proof.by_benchmark.items(), 1):
         tasks = len({task for part in parts for task in part.head.tasks})
         seeds = ", ".join(str(part.head.seed) for part in parts)
-        lines += [
-            f"## {shorten_name(benchmark) if '/' in benchmark else benchmark}",
-            f"{format_count(tasks, 'task')}, seeds {seeds}, at most {parts[0].head.calls_per_task} calls per task.",
-            f"<!-- table: proof rows={KEPT} part={number} -->\n{build_proof_table(proof, benchmark).markdown}\n"
-            "<!-- end of table -->",
-        ]
+        sections[str(number)] = (
+            f"## {shorten_name(benchmark) if '/' in benchmark else benchmark}\n\n"
+            f"{format_count(tasks, 'task')}, seeds {seeds}, at most {parts[0].head.calls_per_task} calls per task.\n\n"
+            f"{build_proof_table(proof, benchmark).markdown}"
+        )
+    return sections
+
+
+def format_page(proof: Proof) -> str:
+    """Format the page, whose sections `selfwire results --check` makes anew from the rows beside it."""
     taking_part = [line.info for part in proof.parts for line in part.lines.values()]
     untrained = any(system.method == "evomas" and not system.version and not system.learned for system in taking_part)
-    notes = (*NOTES, *([UNTRAINED] if untrained else []), *head.notes)
-    lines += ["## How to read it", "\n".join(f"- {note}" for note in notes)]
-    return "\n\n".join(filter(None, lines)) + "\n"
+    notes = (*NOTES, *([UNTRAINED] if untrained else []), *proof.head.notes)
+    sections = (
+        f"<!-- table: proof rows={KEPT} part={name} -->\n{text}\n<!-- end of table -->"
+        for name, text in list_sections(proof).items()
+    )
+    return "\n\n".join((*sections, "## How to read it", "\n".join(f"- {note}" for note in notes))) + "\n"
 
 
 NOTES = (

@@ -41,7 +41,7 @@ OWN_STARTS = {
     r"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-)",
     "picture": r'<svg class="rich-terminal"',
     "probabilities": rf'{{\n {_TEXT}: \[\n  {{\n   "stage": ',
-    "proof": r"# What systems are worth with ",
+    "proof": r"(<!-- table: proof rows=prove\.jsonl part=summary -->\n)?# What systems are worth with ",
 }
 """How files begin that selfwire writes, by what they are; one of these is replaced by another of its kind."""
 LONGEST_START = 10_000

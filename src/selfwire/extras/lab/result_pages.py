@@ -18,7 +18,7 @@ A table of a Markdown page stands between two comments; paths are relative to th
                 `systems=` names some of them
     world       a world's tables: `method`, `name`, `rows`
     claims      what the mechanisms of all worlds on the page are worth
-    proof       a table of `selfwire prove`: `rows` as it writes them, and `part`, the number of the benchmark
+    proof       a section of `selfwire prove`: `rows` as it writes them, and `part`, `summary` or a benchmark's number
     cells       a table of `make bench`, `rows` as `--keep` writes them: JSON with a text for each column
     code        which code has made the rows of each file in the folder `rows`
 """
@@ -57,7 +57,7 @@ from selfwire.extras.lab.ablation.table import build_table as build_study_table
 from selfwire.extras.lab.code_version import CodeVersion
 from selfwire.extras.lab.worlds.catalogue import World, load_world
 from selfwire.extras.lab.worlds.gains import Claim, WorldResult, list_claim_columns
-from selfwire.runs.proof import build_proof_table, read_proof
+from selfwire.runs.proof import list_sections, read_proof
 from selfwire.runs.votes import ONE, build_votes_table, get_votes, is_of_votes
 
 END = "<!-- end of table -->"
@@ -361,8 +361,7 @@ def _format_kinds(page: Path, given: Mapping[str, str]) -> str:
 
 
 def _format_proof(page: Path, given: Mapping[str, str]) -> str:
-    proof = read_proof(page.parent / given["rows"])
-    return build_proof_table(proof, [*proof.by_benchmark][int(given["part"]) - 1]).markdown
+    return list_sections(read_proof(page.parent / given["rows"]))[given["part"]]
 
 
 TABLES: Mapping[str, Callable[[Path, Mapping[str, str]], str]] = {

@@ -162,7 +162,7 @@ def _conditions(run: OpenEvaluation, lines: Sequence[SystemSummary], against: Sy
     return (
         f"{run.benchmark.name}, {request.split} split, {tasks}, {describe_models(run)}, seed {request.seed}, "
         f"{cap}; errors are counted apart;"
-        f" differences are paired by task, from {against.info.name}{evolved}{efficiency}"
+        f" intervals are over tasks; differences are paired by task, from {against.info.name}{evolved}{efficiency}"
     )
 
 

@@ -39,7 +39,7 @@ def test_all_run_on_the_same_tasks_under_one_cap_and_differ_from_the_chosen_one(
     tasks = [[row.task for row in rows if row.target == one.name] for one in header.systems]
     assert all(one == tasks[0] for one in tasks)
     assert all(row.calls <= 9 for row in rows)
-    assert "paired by task, from cot" in result.stdout
+    assert "intervals are over tasks; differences are paired by task, from cot" in result.stdout
     lines = {line.split()[0]: line for line in result.stdout.splitlines() if "[" in line}
     assert "+" in lines["single"]
     assert "evolution" not in result.stdout

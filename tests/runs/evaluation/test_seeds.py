@@ -85,6 +85,7 @@ def test_where_evolutions_differ_the_interval_covers_the_mean_of_all_of_them() -
 def test_the_same_command_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
     first = json.loads(call(tmp_path, "compare", "direct", "cot", *SMALL).stdout)
     assert first["seeds"] == [0, 1, 2]
+    assert "intervals are over seeds, and over the tasks of all seeds where these are equal" in first["notes"][0]
     assert [len(system["seeds"]) for system in first["systems"]] == [3, 3, 3]
     again = json.loads(call(tmp_path, "compare", "direct", "cot", *SMALL).stdout)
     assert again["spend"]["calls"] == first["spend"]["calls"] > 0

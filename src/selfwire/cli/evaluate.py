@@ -219,8 +219,8 @@ def _describe_seeds(request: EvaluateSpec, found: Sequence[tuple[SystemSummary, 
     over, seeds = summarise_seeds(found, request.against), range(request.seed, request.seed + len(found))
     note = (
         f"{request.benchmark}, seeds {seeds[0]} to {seeds[-1]}, {format_count(request.tasks, 'task')} each; a seed has "
-        f"tasks and evolutions of its own; differences are from {over[0].others[0].name}; intervals are over seeds, and "
-        "over the tasks of all seeds where these are equal"
+        f"tasks and evolutions of its own; differences are from {over[0].others[0].name}; intervals are over seeds, "
+        "and over the tasks of all seeds where these are equal"
     )
     table = build_table(list_seed_columns(), over, (note,))
     systems = [summary.to_json() for summary in over]

@@ -383,6 +383,14 @@ def test_methods_that_do_not_evolve_are_measured_with_rounds_calls_and_tokens(tm
     assert read_rows(tmp_path / "rows.jsonl", study.key, EvaluationRow) == [full, turn]
 
 
+@pytest.mark.parametrize(("before", "lines"), [(0.25, 1), (0.75, 0)])
+def test_without_full_the_seed_team_has_a_line_only_where_all_variants_begin_with_the_same(
+    before: float, lines: int
+) -> None:
+    rows = [row("no-tev", seed=0, after=0.5), row("no-sev", seed=0, after=0.5).replace(before=before)]
+    assert build_table(Study(variants=("no-tev", "no-sev")), rows).count("| seed team |") == lines
+
+
 def test_the_table_of_a_method_that_does_not_evolve_pairs_the_seeds_too() -> None:
     study = Study(method="tacomas", variants=(FULL, "fixed"), seeds=2)
     rows = [

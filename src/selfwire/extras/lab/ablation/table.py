@@ -120,8 +120,7 @@ def build_table(study: Study, rows: Sequence[VariantRow], command: str = "") -> 
     """
     variants = list_variants(study, rows)
     table = build_columns(EVOLUTION_COLUMNS if study.evolves else EVALUATION_COLUMNS, [*variants.values()])
-    if evolved := VariantRows("", rows).evolved:
-        cells = _seed_cells(evolved)
+    if cells := _seed_cells(VariantRows("", rows).evolved):
         table = table._replace(rows=(tuple(cells.get(name, DASH) for name in table.head), *table.rows))
     about = [
         describe_sizes(study, len({row.seed for row in rows})),
@@ -234,8 +233,14 @@ def _list_undecided(variants: Mapping[str, VariantRows]) -> Iterator[str]:
 
 
 def _seed_cells(rows: Sequence[EvolutionRow]) -> dict[str, str]:
-    """The seed team by column: one score per seed, from the runs of the full method or else of the others."""
-    first = {row.seed: row for row in rows if row.variant == FULL} or {row.seed: row for row in rows}
+    """The seed team by column: one score per seed, from the runs of the full method or else of the others.
+
+    Nothing where these are not of one seed team, as variants that run it in other ways are not.
+    """
+    full = [row for row in rows if row.variant == FULL]
+    first = {row.seed: row for row in full or rows}
+    if not first or any(row.before != first[row.seed].before for row in full or rows):
+        return {}
     before, calls = [row.before for row in first.values()], [row.calls_before for row in first.values()]
     per_hundred = compute_mean([100 * row.before / max(row.calls_before, 1) for row in first.values()])
     return {

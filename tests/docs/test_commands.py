@@ -25,6 +25,7 @@ from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
 from selfwire.nodes.agent import make_agent_runner
+from selfwire.runs.spec import Sizes
 from tests.docs.blocks import BLOCKS, PAGES, ROOT, SHELL, Block, find_spans
 from tests.docs.world import World
 from tests.graphs.teams import topology
@@ -194,6 +195,14 @@ def find_options(name: str) -> set[str]:
     command = load_command(name)
     parts = command.commands.values() if name in GROUPS else [command]
     return {option for part in parts for one in part.params for option in one.opts}
+
+
+def test_the_usual_sizes_that_pages_show_are_those_of_the_code() -> None:
+    shown = [re.findall(r"--(train|gate-size|test) \d+ \(not (\d+)\)", page.read_text()) for page in PAGES]
+    usual = Sizes()
+    assert {one for found in shown for one in found} == {
+        ("train", str(usual.train)), ("gate-size", str(usual.gate)), ("test", str(usual.test)),
+    }  # fmt: skip
 
 
 def test_the_page_of_commands_names_all() -> None:

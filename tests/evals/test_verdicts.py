@@ -76,3 +76,12 @@ def test_the_visible_gain_is_seen_in_four_of_five_cases() -> None:
     assert 140 <= seen <= 180
     assert find_visible_gain(300, 0.05 / 8) == pytest.approx(0.6 * gain, abs=0.06)  # it shrinks with the root of tasks
     assert find_visible_gain(4, 0.05) is None
+
+
+def test_a_verdict_says_how_often_a_gain_is_seen_and_not_that_smaller_ones_never_are() -> None:
+    nothing, seen = [0.0] * 60, [1.0] * 12 + [0.0] * 48  # a gain of 0.20
+    found = judge_differences({"no": nothing, "yes": seen})
+    assert found["yes"].says == "better"
+    assert found["no"].visible is not None
+    assert found["no"].visible > 0.2
+    assert str(found["no"]) == f"not told apart (a gain of {found['no'].visible:.2f} is seen in 4 of 5 cases)"

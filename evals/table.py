@@ -34,6 +34,7 @@ from selfwire.evals.statistics import (
     compute_student_interval,
     compute_wilson_interval,
 )
+from selfwire.evolvers.gate import pair_scores
 from selfwire.store.files import refuse_existing
 
 TRIVIAL = "trivial"
@@ -422,21 +423,14 @@ def summarise_trajectories(name: str, found: Iterable[Trajectory]) -> SystemSumm
     return summary
 
 
-def pair_scores(before: SystemSummary, after: SystemSummary) -> list[tuple[float, float]]:
-    """Pair the scores of two systems on the tasks that both finished."""
-    return [
-        (there, here)
-        for task, here in after.scores.items()
-        if here is not None and (there := before.scores.get(task)) is not None
-    ]
-
-
-def compute_difference(line: SystemSummary, against: SystemSummary) -> IntervalEstimate | None:
+def compute_difference(
+    line: SystemSummary, against: SystemSummary, *, is_proof: bool = False
+) -> IntervalEstimate | None:
     """Compute the mean gain over another system on tasks that both finished, with an interval.
 
-    None for under two tasks, and for a system beside itself.
+    None for under two tasks, and for a system beside itself. In a proof errors of the line alone count as wrong.
     """
-    pairs = pair_scores(against, line)
+    pairs = pair_scores(against.scores, line.scores, is_proof=is_proof).values()
     if line is against or len(pairs) < 2:
         return None
     return compute_paired_interval([there for there, _ in pairs], [here for _, here in pairs])
@@ -565,8 +559,8 @@ class SeedSummary:
     @property
     def differences(self) -> tuple[float, ...]:
         """The mean difference of each seed, paired by task."""
-        pairs = [pair_scores(other, line) for line, other in zip(self.lines, self.others, strict=True)]
-        return tuple(fmean(here - there for there, here in found) for found in pairs if found)
+        pairs = [pair_scores(other.scores, line.scores) for line, other in zip(self.lines, self.others, strict=True)]
+        return tuple(fmean(here - there for there, here in found.values()) for found in pairs if found)
 
     @property
     def score(self) -> IntervalEstimate | None:

@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 from selfwire.core.values import FrozenModel
 from selfwire.evals.statistics import IntervalEstimate
 from selfwire.evals.table import SystemSummary
-from selfwire.evolvers.gate import compute_log_evidence, estimate_gain
+from selfwire.evolvers.gate import compute_log_evidence, estimate_gain, pair_scores
 
 ERROR = 0.05
 """Chance that any verdict of a family is false."""
@@ -65,9 +65,8 @@ def average_differences(lines: Sequence[SystemSummary], others: Sequence[SystemS
     """
     found: dict[str, list[float]] = {}
     for line, other in zip(lines, others, strict=True):
-        for task, here in line.scores.items():
-            if (there := other.scores.get(task)) is not None:
-                found.setdefault(task, []).append((here or 0.0) - there)
+        for task, (there, here) in pair_scores(other.scores, line.scores, is_proof=True).items():
+            found.setdefault(task, []).append(here - there)
     return tuple(fmean(differences) for differences in found.values())
 
 

@@ -406,6 +406,21 @@ def estimate_gain(gains: Sequence[float], error: float = 0.05) -> tuple[float, f
     return find_low(gains), -find_low([-gain for gain in gains])
 
 
+def pair_scores(
+    before: Mapping[str, float | None], after: Mapping[str, float | None], *, is_proof: bool = False
+) -> dict[str, tuple[float, float]]:
+    """Pair the scores of the tasks that both sides finished, by task; None is an error.
+
+    Args:
+        is_proof: whether an error of `after` alone counts as wrong, as in `decide_by_evidence`.
+    """
+    return {
+        task: (old, new or 0.0)
+        for task, new in after.items()
+        if (old := before.get(task)) is not None and (is_proof or new is not None)
+    }
+
+
 def format_extra(extra: Mapping[str, float]) -> str:
     """Format further costs by name, such as "+1.20 calls and -300 tokens"."""
     digits = {"calls": 2, "tokens": 0, "dollars": 5, "seconds": 2}

@@ -17,7 +17,7 @@ from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, to_plain_json
-from selfwire.evolvers.gate import GateDecision, estimate_gain
+from selfwire.evolvers.gate import GateDecision, estimate_gain, pair_scores
 
 BY_HAND = "BY_HAND"
 """The operation of prompts that a person has changed."""
@@ -151,9 +151,10 @@ def ask_person(
 
 def measure_gain(before: Sequence[Trajectory], after: Sequence[Trajectory], *, is_proof: bool) -> dict[str, Any] | None:
     """Measure the mean gain as the gate has, with its interval: in a proof errors of the candidate alone are wrong."""
-    old = {run.question.id: run.feedback.score for run in before if run.feedback}
-    new = {run.question.id: run.feedback.score if run.feedback else 0.0 for run in after if run.feedback or is_proof}
-    gains = [new[task] - old[task] for task in old if task in new]
+    sides = (
+        {run.question.id: run.feedback.score if run.feedback else None for run in runs} for runs in (before, after)
+    )
+    gains = [new - old for old, new in pair_scores(*sides, is_proof=is_proof).values()]
     if not gains:
         return None
     low, high = estimate_gain(gains)

@@ -1,7 +1,7 @@
 """Results of runs, as Python callers get them: an evolution, an evaluation of one system, a comparison of several."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -159,8 +159,7 @@ def describe_worth(evolved: SystemSummary | None, others: Sequence[SystemSummary
     best = max(measured, key=lambda line: (fmean(line.graded), -line.calls_per_task), default=None)
     if evolved is None or not evolved.graded or best is None or len(others) < 2:
         return ""
-    counted = replace(evolved, scores={task: score or 0.0 for task, score in evolved.scores.items()})
-    gain = compute_difference(counted, best)
+    gain = compute_difference(evolved, best, is_proof=True)
     if gain is None:
         return ""
     lost = sum(score is None and best.scores.get(task) is not None for task, score in evolved.scores.items())

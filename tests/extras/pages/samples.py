@@ -7,19 +7,18 @@ from typing import Any
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Message
 from selfwire.evals.statistics import IntervalEstimate
+from selfwire.evals.table import make_task_row
 from selfwire.extras.pages.data import (
     AgentCard,
     EditGroup,
     EditLine,
     Link,
-    Outcome,
     Place,
     RunReport,
     SpendLine,
     SystemLine,
     TeamVersion,
 )
-from selfwire.extras.pages.evolution import make_outcome
 from selfwire.extras.pages.stored import StoredStep, StoredTool, StoredTrajectory
 
 GAIN = IntervalEstimate(value=0.2, low=0.1, high=0.3, n=30)
@@ -67,7 +66,6 @@ def make_trail(task: str, text: str = "Rome", *, score: float | None = 1.0, step
 
 def make_place(key: str, trails: Sequence[StoredTrajectory], version: int | None = 0) -> Place:
     iteration, phase, side = f"{key}/".split("/")[:3]
-    outcomes: tuple[Outcome, ...] = tuple(map(make_outcome, trails))
     return Place(
         key=key,
         title=f"phase {key}",
@@ -76,7 +74,7 @@ def make_place(key: str, trails: Sequence[StoredTrajectory], version: int | None
         iteration=int(iteration),
         side=side,
         version=version,
-        outcomes=outcomes,
+        outcomes=tuple(make_task_row(side, done.question, done, done.usage, "") for done in trails),
         trails=tuple(trails),
     )
 

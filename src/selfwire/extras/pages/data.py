@@ -6,29 +6,10 @@ from pydantic import Field
 
 from selfwire.core.values import FrozenModel
 from selfwire.evals.statistics import IntervalEstimate
+from selfwire.evals.table import SystemInfo, SystemSummary, TaskRow
 from selfwire.evolvers.figures import Panel
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.runs.front import FrontLine
-
-State = Literal["error", "wrong", "right", "open"]
-"""How a run of a task ended; `open` is an answer that nobody graded."""
-
-
-class Outcome(FrozenModel):
-    """How a team did on one task.
-
-    Args:
-        cut: whether the cap of calls stopped it before it was done.
-    """
-
-    task: str
-    sample: int = 0
-    state: State
-    score: float | None
-    calls: int
-    tokens: int
-    dollars: float | None = None
-    cut: bool = False
 
 
 class Place(FrozenModel):
@@ -40,6 +21,7 @@ class Place(FrozenModel):
         row: shorter, where the split is known.
         split: train, gate, test or baseline.
         version: number of the version that ran; None for a candidate that was rejected, and for baselines.
+        outcomes: how the team did on each task.
         trails: the trajectories, in the order of the outcomes.
         method: that reads the trajectories' notes; "" for teams without a method.
     """
@@ -51,14 +33,16 @@ class Place(FrozenModel):
     iteration: int
     side: str = ""
     version: int | None = None
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[TaskRow, ...]
     trails: tuple[StoredTrajectory, ...] = Field(repr=False)
     method: str = ""
 
-    @property
-    def scores(self) -> dict[str, float | None]:
-        """Score by task; None for an error."""
-        return {outcome.task: outcome.score for outcome in self.outcomes}
+    def summarise(self, name: str = "") -> SystemSummary:
+        """Sum up the outcomes as those of a system."""
+        summary = SystemSummary(SystemInfo(name=name, target="", method="", workflow=""))
+        for outcome in self.outcomes:
+            summary.add(outcome)
+        return summary
 
 
 class AgentCard(FrozenModel):

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from selfwire.core.errors import JournalError
 from selfwire.core.values import format_count
 from selfwire.evals.table import TaskRow, name_system
-from selfwire.extras.pages.data import Outcome, Place, SpendLine, SystemLine
-from selfwire.extras.pages.evolution import add_dollars, compare_with_base, make_place
+from selfwire.extras.pages.data import Place, SpendLine, SystemLine
+from selfwire.extras.pages.evolution import compare_with_base, make_place
 from selfwire.extras.pages.pictures import find_drawing_method
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.extras.pages.verdicts import format_gain
@@ -39,19 +39,7 @@ def _make_place(journal: JournalReader, name: str, split: str, rows: list[TaskRo
             raise JournalError(f"run {journal.run!r} has no trajectory of task {row.task!r}; it was damaged")
         trails.append(bodies[row.trajectory])
     place = make_place(name, name_system(name), split, 0, trails, name)
-    return place.replace(outcomes=tuple(map(_make_outcome, rows)), method=method)
-
-
-def _make_outcome(row: TaskRow) -> Outcome:
-    return Outcome(
-        task=row.task,
-        state="error" if row.score is None else "right" if row.solved else "wrong",
-        score=row.score,
-        calls=row.calls,
-        tokens=row.input_tokens + row.output_tokens,
-        dollars=row.dollars,
-        cut=row.cut,
-    )
+    return place.replace(outcomes=tuple(rows), method=method)
 
 
 def compare_systems(places: Iterable[Place], order: Iterable[str], against: str) -> tuple[SystemLine, ...]:
@@ -78,15 +66,10 @@ def describe_comparison(lines: Iterable[SystemLine], names: Iterable[str], again
 
 def sum_spend(places: Iterable[Place]) -> tuple[SpendLine, ...]:
     """Sum the cost of each system on its tasks."""
+    spends = ((place.side, place.summarise().spend) for place in places)
     return tuple(
-        SpendLine(
-            role="agents",
-            what=place.side,
-            calls=sum(outcome.calls for outcome in place.outcomes),
-            tokens=sum(outcome.tokens for outcome in place.outcomes),
-            dollars=add_dollars(outcome.dollars for outcome in place.outcomes),
-        )
-        for place in places
+        SpendLine(role="agents", what=name, calls=spend.calls, tokens=spend.tokens, dollars=spend.dollars)
+        for name, spend in spends
     )
 
 

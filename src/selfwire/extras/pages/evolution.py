@@ -7,10 +7,9 @@ from selfwire.core.edits import ReplaceAgent, Rewiring, RewritePrompt, format_ed
 from selfwire.core.task import Feedback
 from selfwire.core.team import Team
 from selfwire.core.text import compare_lines
-from selfwire.core.usage import Usage, UsageAccumulator
 from selfwire.core.values import format_value, to_plain_json
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
-from selfwire.evals.table import SystemInfo, SystemSummary, compute_difference
+from selfwire.evals.table import compute_difference, make_task_row
 from selfwire.evolvers.gate import name_outcome
 from selfwire.evolvers.hera.library import get_library, rank_insights
 from selfwire.extras.pages.data import (
@@ -19,7 +18,6 @@ from selfwire.extras.pages.data import (
     EditLine,
     LearnedInsight,
     Link,
-    Outcome,
     Place,
     SystemLine,
     TeamVersion,
@@ -125,7 +123,7 @@ def make_place(
         split=split,
         iteration=iteration,
         side=side,
-        outcomes=tuple(map(make_outcome, found)),
+        outcomes=tuple(make_task_row(side, done.question, done, done.usage, "") for done in found),
         trails=tuple(found),
     )
 
@@ -134,32 +132,6 @@ def _sort_key(place: Place) -> tuple[bool, int, int, str]:
     order = {"train": 0, "gate": 1, "test": 2}.get(place.split, 3)
     side = "" if place.side in ("before", "incumbent") else place.side
     return place.split in ("test", "baseline"), place.iteration, order, side
-
-
-def make_outcome(done: StoredTrajectory) -> Outcome:
-    """How a team did, without how it got there."""
-    if done.error is not None and done.feedback is None:
-        state, score = "error", None
-    elif done.feedback is None:
-        state, score = "open", None
-    else:
-        state, score = "right" if done.feedback.solved else "wrong", done.feedback.score
-    spent = done.usage
-    return Outcome(
-        task=done.question.id,
-        sample=done.sample,
-        state=state,
-        score=score,
-        calls=spent.calls,
-        tokens=spent.tokens,
-        dollars=spent.dollars,
-    )
-
-
-def add_dollars(parts: Iterable[float | None]) -> float | None:
-    """The sum of prices; None if one is unknown."""
-    found = [*parts]
-    return None if None in found else sum(known for known in found if known is not None)
 
 
 def read_page_front(saved: Mapping[int, Saved], places: Iterable[Place]) -> tuple[FrontLine, ...]:
@@ -277,14 +249,12 @@ def compare_gate(places: Iterable[Place], iteration: int, *, is_proof: bool) -> 
     after = sides.get("candidate")
     if after is None or "incumbent" not in sides:
         return None
-    if is_proof:
-        after = after.replace(outcomes=tuple(done.replace(score=done.score or 0.0) for done in after.outcomes))
-    return compare_places(after, sides["incumbent"])
+    return compute_difference(after.summarise(), sides["incumbent"].summarise(), is_proof=is_proof)
 
 
 def compare_places(place: Place, base: Place) -> IntervalEstimate | None:
     """The gain of a place on another, paired; None where they have no task in common."""
-    return compute_difference(_to_summary(place), _to_summary(base))
+    return compute_difference(place.summarise(), base.summarise())
 
 
 def compare_with_base(places: Mapping[str, Place], base: str, name: Callable[[str], str]) -> tuple[SystemLine, ...]:
@@ -296,20 +266,10 @@ def compare_with_base(places: Mapping[str, Place], base: str, name: Callable[[st
     return tuple(lines)
 
 
-def _to_summary(place: Place) -> SystemSummary:
-    """The scores of a place, to compare with others."""
-    info = SystemInfo(name=place.title, target=place.title, method="", workflow="")
-    spend = Usage(calls=sum(outcome.calls for outcome in place.outcomes))
-    return SystemSummary(info, scores=place.scores, _spend=UsageAccumulator(spend))
-
-
 def describe_page_worth(places: Iterable[Place]) -> str:
     """Say whether the evolved team is worth its calls, as `results.describe_worth` does."""
     found = {
-        name: _to_summary(place.replace(title=name))
-        for key, name in _SYSTEMS.items()
-        for place in places
-        if place.key.endswith(key)
+        name: place.summarise(name) for key, name in _SYSTEMS.items() for place in places if place.key.endswith(key)
     }
     return describe_worth(found.pop(EVOLVED, None), [*found.values()])
 
@@ -333,16 +293,14 @@ def read_systems(journal: JournalReader, places: Iterable[Place]) -> tuple[Syste
 
 def make_system_line(name: str, place: Place) -> SystemLine:
     """A system's mean score and cost on the tasks of a place."""
-    graded = [score for score in place.scores.values() if score is not None]
-    many = max(len(place.outcomes), 1)
-    dollars = add_dollars(outcome.dollars for outcome in place.outcomes)
+    found, many = place.summarise(name), max(len(place.outcomes), 1)
     return SystemLine(
         name=name,
-        score=compute_score_interval(graded) if graded else None,
-        calls=sum(outcome.calls for outcome in place.outcomes) / many,
-        tokens=sum(outcome.tokens for outcome in place.outcomes) / many,
-        dollars=None if dollars is None else dollars / many,
+        score=found.interval,
+        calls=found.spend.calls / many,
+        tokens=found.spend.tokens / many,
+        dollars=None if found.spend.dollars is None else found.spend.dollars / many,
         tasks=len(place.outcomes),
-        errors=sum(outcome.state == "error" for outcome in place.outcomes),
-        cut=sum(outcome.cut for outcome in place.outcomes),
+        errors=sum(outcome.error is not None for outcome in place.outcomes),
+        cut=found.cut,
     )

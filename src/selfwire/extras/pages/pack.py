@@ -12,6 +12,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from selfwire.core.values import format_count, mask_controls, replace_surrogates
+from selfwire.evals.table import TaskRow
 from selfwire.evolvers.figures import Matching, Panel, Picture, Table, TextList
 from selfwire.extras.pages.data import Place, RunReport, TeamVersion
 from selfwire.extras.pages.evaluation import format_notes
@@ -194,8 +195,18 @@ def _by_interest(places: Iterable[Place]) -> list[tuple[int, Place]]:
 
 
 def _dump_place(place: Place) -> dict[str, Any]:
-    rows = [[o.task, o.sample, o.state, o.score, o.calls, o.tokens] for o in place.outcomes]
+    rows = [
+        [row.task, done.sample, _name_state(row), row.score, row.calls, row.usage.tokens]
+        for row, done in zip(place.outcomes, place.trails, strict=True)
+    ]
     return {**place.model_dump(exclude={"outcomes", "trails", "method"}), "rows": rows}
+
+
+def _name_state(row: TaskRow) -> str:
+    """Name how a run ended; `open` is an answer that nobody graded."""
+    if row.score is None:
+        return "open" if row.error is None else "error"
+    return "right" if row.solved else "wrong"
 
 
 def _dump_trail(done: StoredTrajectory, method: str, drawn: bool) -> dict[str, Any]:

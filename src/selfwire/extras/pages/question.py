@@ -33,10 +33,10 @@ def describe_question(team: Team, done: Trajectory, *, offline: bool) -> RunRepo
     stored = StoredTrajectory.model_validate(done.model_dump(mode="json"))
     method = "" if team.method in BASELINES else team.method  # whose notes have no pictures
     place = make_place("run", "this question", "asked", 0, [stored]).replace(title="this question", method=method)
-    [outcome] = place.outcomes
     picture = draw_run(method, stored.notes)
     rounds = _list_rounds(team, stored, picture, format_notes(method, stored.notes))
-    cost = SpendLine(role="agents", what="all", calls=outcome.calls, tokens=outcome.tokens, dollars=done.usage.dollars)
+    spend = done.usage
+    cost = SpendLine(role="agents", what="all", calls=spend.calls, tokens=spend.tokens, dollars=spend.dollars)
     return RunReport(
         run=stored.question.id,
         title=f"{team.method} on one question",

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from pydantic import ConfigDict, field_serializer
+from pydantic import ConfigDict, Field, field_serializer
 
 from selfwire.core.trajectory import Routing, Step, ToolUse, Trajectory
 
@@ -51,4 +51,4 @@ class StoredTrajectory(Trajectory):
     model_config = _STORED
 
     steps: tuple[StoredStep, ...] = ()
-    notes: Any = None
+    notes: Any = Field(default_factory=dict)

@@ -14,8 +14,8 @@ from selfwire.core.team import Team
 from selfwire.core.trajectory import DecisionCount, Trajectory, sum_decisions
 from selfwire.core.values import fingerprint
 from selfwire.evals.statistics import compute_cost_efficiency, compute_mean
-from selfwire.evals.table import pair_scores, read_results, summarise_trajectories
-from selfwire.evolvers.gate import name_outcome
+from selfwire.evals.table import read_results, summarise_trajectories
+from selfwire.evolvers.gate import name_outcome, pair_scores
 from selfwire.extras.cluster.executors import open_workers
 from selfwire.extras.cluster.jobs import Job, Report, run_jobs
 from selfwire.extras.cluster.shared_ledger import open_ledger
@@ -83,7 +83,7 @@ def measure_evolution(
 async def _measured(run: OpenEvolution, final: Mapping[str, Any]) -> dict[str, Any]:
     tasks = run.splits.test
     before, after = [summarise_trajectories(end, await get_test_trajectories(run, end, tasks)) for end in ENDS]
-    pairs = pair_scores(before, after)
+    pairs = pair_scores(before.scores, after.scores).values()
     if not pairs:
         raise ConfigError("no test task was finished by both seed and evolved team; give more test tasks")
     score, spent = compute_mean([b for _, b in pairs]), run.ledger.spent

@@ -200,12 +200,10 @@ def _refuse_unknown_choices(context: object, served: Compiled) -> None:
 
 def make_server(method_type: type[Method[Any]]) -> Callable[[RunnableConfig, ServerRuntime[Any]], Awaitable[Compiled]]:
     """Make the function `graph` of a method's module, which `langgraph dev` calls for every drawing, schema and run."""
-    services: list[Service] = []
+    service = Service(method_type)
 
     async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Compiled:
         """The graph around the current team, for `langgraph dev`; see `Service.graph`."""
-        if not services:
-            services.append(Service(method_type))
-        return await services[0].graph(config, runtime)
+        return await service.graph(config, runtime)
 
     return graph

@@ -166,7 +166,7 @@ def team_input(carried: Sequence[Message] = ()) -> TeamState:
 
 def to_trajectory(topology: Topology, run: TeamContext, state: Mapping[str, Any]) -> Trajectory:
     """The trajectory of a team's final state."""
-    layout, done = _layout(_key(topology)), state["_steps"]
+    layout, done = make_layout(topology), state["_steps"]
     steps = [
         Step(**done[node], inbox=layout.inbox(node, done, state["_carried"])) for node in layout.order if node in done
     ]
@@ -194,7 +194,7 @@ def _why_no_answer(topology: Topology, steps: Sequence[Step]) -> str:
 
 def get_pending_messages(topology: Topology, done: Trajectory, carried: Sequence[Message] = ()) -> tuple[Message, ...]:
     """Messages for the next round: those carried into this one and not read, oldest first, then the new ones."""
-    forward = Layout(topology).forward
+    forward = make_layout(topology).forward
     readers = {step.node for step in done.steps if step.error is None}
     unread = [message for message in carried if message.target in topology.agents and message.target not in readers]
     new = [m for step in done.steps for m in step.sent if m.target not in forward[m.source]]
@@ -227,35 +227,25 @@ def compile_team(topology: Topology) -> CompiledTeam:
     Raises:
         TopologyError: the topology has problems that `LENIENT` forbids; all are listed.
     """
-    key = _key(topology)
-    if problems := _problems(key):
+    if problems := _list_problems(topology):
         raise TopologyError(f"the topology cannot run: {'; '.join(problems)}; repair it")
-    return _compiled(key)
-
-
-@dataclass(frozen=True)
-class _ByFingerprint:
-    fingerprint: str
-    topology: Topology = field(compare=False)
-
-
-def _key(topology: Topology) -> _ByFingerprint:
-    return _ByFingerprint(topology.fingerprint, topology)
+    return _compile(topology)
 
 
 @lru_cache(maxsize=CACHED_TEAMS)
-def _problems(key: _ByFingerprint) -> tuple[str, ...]:
-    return tuple(str(problem) for problem in key.topology.problems(LENIENT))
+def _list_problems(topology: Topology) -> tuple[str, ...]:
+    return tuple(str(problem) for problem in topology.problems(LENIENT))
 
 
 @lru_cache(maxsize=CACHED_TEAMS)
-def _layout(key: _ByFingerprint) -> "Layout":
-    return Layout(key.topology)
+def make_layout(topology: Topology) -> "Layout":
+    """Make the layout of a topology, or take it from the cache."""
+    return Layout(topology)
 
 
 @lru_cache(maxsize=CACHED_TEAMS)
-def _compiled(key: _ByFingerprint) -> CompiledTeam:
-    layout, topology = _layout(key), key.topology
+def _compile(topology: Topology) -> CompiledTeam:
+    layout = make_layout(topology)
     graph = StateGraph[TeamState, TeamContext, TeamState, TeamState](TeamState)
     relays = _add_relays(graph, layout)
     for node, agent in topology.agents.items():

@@ -317,7 +317,7 @@ async def aprune(
         checks: further train tasks, on which those that are to go are left out together.
         sentences: most sentences of prompts that are left out, the longest first; 0 leaves prompts as they are.
         margin: loss of score that does not count.
-        limit: most tasks of each split where `trainset` is dealt out.
+        limit: most tasks of each split where `trainset` is dealt out; of those for the test 60 at most.
         name: that the team is saved under; by default a saved team's own, of which this is the next version.
         freeze, run_name, seed, concurrency, on_event, rubric: as for `evolve`.
         model, meta, judge, models, tools, method, budget, home: as for `run`.

@@ -49,7 +49,9 @@ from selfwire.graphs.pruning import (
 from selfwire.models.budget import Ledger, Price
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
+from selfwire.runs.record import JOURNAL, load_request
 from selfwire.runs.results import describe_pruning
+from selfwire.runs.spec import EvolveSpec
 from selfwire.store.journal import Journal
 from selfwire.store.library import open_library
 from tests.commands import call
@@ -746,6 +748,15 @@ def test_checks_get_what_the_proof_leaves_of_few_tasks(tmp_path: Path) -> None:
     assert "with 240 gate tasks" in planned.stderr
     enough = call(tmp_path, "prune", "desk", "--benchmark", str(tasks), "--dry-run", "--checks", "20")
     assert "checks (--checks)" not in enough.stderr
+
+
+def test_a_pruning_in_python_deals_tasks_as_the_command_does(tmp_path: Path) -> None:
+    selfwire.save(selfwire.load("hiva"), "desk", home=tmp_path)
+    tasks = [{"input": f"What is {n} + 1?", "reference": str(n + 1)} for n in range(340)]
+    with pytest.raises(BudgetError):
+        selfwire.prune("desk", tasks, budget={"calls": 1}, run_name="pruning", home=tmp_path)
+    sizes = load_request(tmp_path / "runs" / "pruning" / JOURNAL, EvolveSpec).sizes
+    assert (sizes.train, sizes.gate) == (40, 240)
 
 
 def test_too_few_tasks_of_ones_own_are_told_by_what_the_gate_needs(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def prune(
         method=team.method,
         benchmark=options.load_from_anywhere(benchmark),
         models=models.find_names([name], home, evolves=True),
-        sizes=Sizes(gate=240),
+        sizes=Sizes(train=pruning.batch + pruning.checks, gate=240),
         evolution=EvolutionConfig(
             name=version.name if version else f"{team.method}-{shorten_name(benchmark)}",
             iterations=0,
@@ -277,24 +277,12 @@ def prune(
         **grading.fields,
     )
     sizes = {TRAIN_TASKS: None, "--gate-size": gate_size, "--test": test}
-    request = _fit_pruning(request, sizes, pruning.batch, pruning.checks)
+    request = options.tell(fit_evolution(request, sizes))
     if dry_run:
         output.show_estimate(estimate_evolution(request, folder))
         return
     with start_evolution(request, folder) as run:
         _run_and_report(run, home, details=False)
-
-
-def _fit_pruning(request: EvolveSpec, sizes: Mapping[str, int | None], batch: int, checks: int) -> EvolveSpec:
-    """Fit the sizes of a pruning to its tasks: where these are few, the proof has them before the checks."""
-    for left in (checks, checks // 2, checks // 4, 0):
-        train = request.sizes.replace(train=max(20, batch + left))
-        fitted, note = fit_evolution(request.replace(sizes=train), sizes)
-        if not note:
-            break
-    if left < checks:
-        typer.echo(f"there are tasks for {left} of {checks} checks (--checks)", err=True)
-    return options.tell((fitted, note))
 
 
 def parse_request(

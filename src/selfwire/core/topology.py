@@ -7,6 +7,7 @@ ends, an unreachable sink) are allowed, and `problems` lists them.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
 from itertools import pairwise, product
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -139,6 +140,13 @@ class Topology(FrozenModel):
         """Hash of the content, equal in every process."""
         return fingerprint(self)
 
+    def __eq__(self, other: object) -> bool:
+        """Compare by fingerprint, which is computed once."""
+        return isinstance(other, Topology) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
     def order(self) -> tuple[str, ...]:
         """Node ids in order: entry first, sink last, the others as in `compute_greedy_order`; topological if acyclic.
 
@@ -260,21 +268,10 @@ def compute_greedy_order(
 
 def find_cycle(topology: Topology) -> tuple[str, ...]:
     """Find a cycle: its node ids, the first repeated at the end; empty if there is none."""
-    state: dict[str, int] = {}
-    for start in topology.agents:
-        path: list[str] = []
-        stack: list[tuple[str, bool]] = [(start, False)]
-        while stack:
-            node, leaving = stack.pop()
-            if leaving:
-                state[path.pop()] = 2
-            elif state.get(node) == 1:
-                return (*path[path.index(node) :], node)
-            elif node not in state:
-                state[node] = 1
-                path.append(node)
-                stack.append((node, True))
-                stack.extend((after, False) for after in reversed(topology.successors[node]) if state.get(after) != 2)
+    try:
+        TopologicalSorter(topology.predecessors).prepare()
+    except CycleError as error:
+        return tuple(error.args[1])
     return ()
 
 

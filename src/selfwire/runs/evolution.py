@@ -657,6 +657,8 @@ def _score(final: EvolutionState) -> float | None:
 def fit_evolution(request: EvolveSpec, given: GivenSizes, objects: Given = Given()) -> tuple[EvolveSpec, str]:
     """Fit the sizes of a request to its tasks; return it with a note if they are smaller than usual.
 
+    A pruning by itself has as many train tasks as it needs; where tasks are few, its proof has them before its checks.
+
     Args:
         request: with the usual sizes.
         given: of --train, --gate-size and --test, in this order; without --gate-size there are no gate tasks.
@@ -669,10 +671,20 @@ def fit_evolution(request: EvolveSpec, given: GivenSizes, objects: Given = Given
     def resize(sizes: Mapping[str, int]) -> EvolveSpec:
         return request.replace(sizes=make_sizes(sizes))
 
-    sizes, note = fit_sizes(
-        request.benchmark, given, list_sizes(request.sizes, given), lambda found: load_tasks(resize(found), objects)
-    )
-    return resize(sizes), note
+    def fit(train: int) -> tuple[EvolveSpec, str]:
+        usual = list_sizes(request.sizes.replace(train=train), given)
+        sizes, note = fit_sizes(request.benchmark, given, usual, lambda found: load_tasks(resize(found), objects))
+        return resize(sizes), note
+
+    pruning, most = request.evolution.pruning, request.sizes.train
+    if pruning is None or request.evolution.iterations:
+        return fit(most)
+    for checks in (pruning.checks, pruning.checks // 2, pruning.checks // 4, 0):
+        fitted, note = fit(min(most, pruning.batch + checks))
+        if not note:
+            break
+    left = f"there are tasks for {checks} of {pruning.checks} checks (--checks)" if checks < pruning.checks else ""
+    return fitted, "; ".join(filter(None, (left, note)))
 
 
 async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: bool = False) -> Evolution:
@@ -841,7 +853,9 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, options: CallOptions, con
             method=found.method,
             config=found.config,
             models=names,
-            sizes=Sizes(train=usual, gate=usual + more, test=usual),
+            sizes=Sizes(
+                train=usual, gate=usual + more, test=usual if config["iterations"] else min(usual, Sizes().test)
+            ),
             evolution=parse_config("evolve", EvolutionConfig, {**config, "name": name}),
             budget=options.limits,
             seed_team=None if found.team is None else found.name,

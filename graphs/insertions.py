@@ -532,7 +532,7 @@ class UpdateReader(BaseCallbackHandler):
         place, node = str((metadata or {}).get("langgraph_checkpoint_ns", "")), get_node(metadata)
         if "|" in place:  # a graph inside the node
             self.passed[node] = False
-        elif given.get("name") == node and _is_node(given.get("tags")):
+        elif given.get("name") == node and any(tag.startswith("graph:step:") for tag in given.get("tags") or ()):
             self._nodes[run_id] = node, inputs
 
     def on_chat_model_start(
@@ -599,10 +599,6 @@ def _stands(state: Any, field: Any, new: Any) -> bool:
 def _name_returned(value: Any) -> str:
     """Name what a router returns, or a key of its mapping; a member of an Enum is its value."""
     return str(value.value if isinstance(value, Enum) else value)
-
-
-def _is_node(tags: Sequence[str] | None) -> bool:
-    return any(tag.startswith("graph:step:") for tag in tags or ())
 
 
 def _is_answer(field: Any, value: Any) -> bool:

@@ -510,14 +510,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         edges |= {(name, AGENT) for name in prompts if AGENT not in find_reachable(ways, [name])}
         first = [name for name, text in prompts.items() if text.is_first] or [*prompts, AGENT][:1]
         entry = next((name for name in first if {*first} <= find_reachable(ways, [name])), first[0])
-        agents = [
-            Agent(
-                id=name,
-                role=_describe_text(text),
-                prompt=text.shown,
-            )
-            for name, text in self.texts.items()
-        ]
+        agents = [Agent(id=name, role=_describe_text(text), prompt=text.shown) for name, text in self.texts.items()]
         return Team(
             method=self.target,
             agents=(*agents, Agent(id=AGENT, role="Returns the answer.", prompt=self.target)),

@@ -17,8 +17,6 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import Id, to_plain_json
 from selfwire.evolvers.hiva.kabb import TaskMatch
 from selfwire.evolvers.hiva.knowledge import (
-    Indicators,
-    Knowledge,
     TaskConcepts,
     concept_names,
     dependency_mismatch,
@@ -102,21 +100,15 @@ async def match_task(concepts: TaskConcepts, team: Team, embedder: Embedder) -> 
         concepts=concepts,
         depth=known.depth(concepts.main),
         indicators={
-            agent.id: _indicators(agent, concepts, known, learned, cosine)
+            agent.id: (
+                semantic_mismatch(known.get_concepts(agent.id), concepts.all, cosine),
+                dependency_mismatch(known.path(agent.id, concepts.main)),
+                history_mismatch(*learned.similar_runs(agent.id, concepts)),
+                tool_mismatch(agent.tools, concepts.tools),
+            )
             for agent, cosine in zip(team.agents, cosines, strict=True)
         },
         matches={agent.id: knowledge_match(known.get_concepts(agent.id), concepts.all) for agent in team.agents},
-    )
-
-
-def _indicators(
-    agent: Agent, concepts: TaskConcepts, known: Knowledge, learned: HivaMemory, cosine: float
-) -> Indicators:
-    return (
-        semantic_mismatch(known.get_concepts(agent.id), concepts.all, cosine),
-        dependency_mismatch(known.path(agent.id, concepts.main)),
-        history_mismatch(*learned.similar_runs(agent.id, concepts)),
-        tool_mismatch(agent.tools, concepts.tools),
     )
 
 

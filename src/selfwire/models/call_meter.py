@@ -337,7 +337,7 @@ class CallMeter(BaseCallbackHandler):
         metadata: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        known, sent = metadata or {}, _estimate(texts)
+        known, sent = metadata or {}, estimate_tokens([ChatMessage.user(replace_surrogates(text)) for text in texts])
         key, request = _identify(request, known)
         thread = current_thread() if find_running_loop() is None else None
         call = CallUnderWay(key, request["model"], sent, None, found, request, thread)
@@ -408,10 +408,6 @@ def _find_address(error: BaseException) -> str:
     with suppress(RuntimeError):  # httpx's, of an error without a request
         return Identity("", "", str(getattr(getattr(error, "request", None), "url", ""))).address
     return ""
-
-
-def _estimate(texts: Sequence[str]) -> int:
-    return estimate_tokens([ChatMessage.user(replace_surrogates(text)) for text in texts])
 
 
 def _find_meter(callbacks: Any) -> CallMeter | None:

@@ -116,6 +116,23 @@ class SystemParts:
         method = make_baseline(name, config, calls=self.calls) if is_baseline else make_method(name, config)
         return method, method.make_ctx(self.model, self.toolbox, self.embedder)
 
+    def check(self, method: Method[Any], ctx: Ctx[Any], team: Team, what: str, way_out: str) -> None:
+        """Check that a saved team can be asked with these parts.
+
+        Args:
+            what: the team in a message.
+            way_out: the end of the message about a tool that is missing.
+
+        Raises:
+            ConfigError, LibraryError: its memory, a tool or a model cannot be used, or the source of its graph has
+                changed.
+        """
+        refuse_unreadable_memory(method, ctx, team, what)
+        if is_graph(team.method):
+            method.adapt(team)
+        refuse_missing_tools(team, self.toolbox, what, way_out)
+        self.model.refuse_unnamed(team.agents)
+
 
 def switch_off(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:
     """Make config fields that switch parts of a method off (`tev` or `no-tev`); fields set by hand win.
@@ -206,12 +223,8 @@ async def load_system_team(
     else:
         saved = await _saved(entry.target, library)
     method, ctx = parts.open(saved.workflow.method, entry.config)
-    refuse_unreadable_memory(method, ctx, saved.workflow, f"team {entry.target!r}")
-    if is_graph(saved.workflow.method):
-        method.adapt(saved.workflow)  # its source may have changed
     advice = f", which {bench.name} lacks; {describe_lending(saved.tools)}"
-    refuse_missing_tools(saved.workflow, bench.toolbox, f"team {entry.target!r}", advice)
-    parts.model.refuse_unnamed(saved.workflow.agents)
+    parts.check(method, ctx, saved.workflow, f"team {entry.target!r}", advice)
     return saved
 
 
@@ -404,17 +417,13 @@ def open_question(
     """
     ledger, journal = Ledger(budget), Journal.memory()
     chat = models.meter(journal, ledger, probe=True).with_labels(method=found.method)
-    method, ctx = SystemParts(chat, toolbox, models.embedder, budget.calls).open(found.method, config)
-    team = found.team
+    parts, team = SystemParts(chat, toolbox, models.embedder, budget.calls), found.team
+    method, ctx = parts.open(found.method, config)
     if team is None:
         team = method.make_seed(tuple(sorted(toolbox)) if held is None else held, toolbox=tuple(toolbox))
     else:
-        refuse_unreadable_memory(method, ctx, team, found.title)
-    if found.team is not None:
-        refuse_missing_tools(team, toolbox, found.title, "; lend the tools with --benchmark, --tools or --corpus")
-        if is_graph(team.method):
-            method.adapt(team)  # its source may have changed
-        chat.refuse_unnamed(team.agents)
+        way_out = "; lend the tools with --benchmark, --tools or --corpus"
+        parts.check(method, ctx, team, found.title, way_out)
     return OpenQuestion(method, ctx, team, ledger, journal, found.title, models.notices)
 
 

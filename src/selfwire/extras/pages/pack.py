@@ -203,7 +203,7 @@ def _dump_place(place: Place) -> dict[str, Any]:
 
 
 def _name_state(row: TaskRow) -> str:
-    """Name how a run ended; `open` is an answer that nobody graded."""
+    """Name how a run ended; an answer without a grade is `open`."""
     if row.score is None:
         return "open" if row.error is None else "error"
     return "right" if row.solved else "wrong"

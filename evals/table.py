@@ -166,7 +166,7 @@ def make_task_row(target: str, question: Question, done: Trajectory, spent: Usag
         dollars=spent.dollars,
         seconds=spent.seconds,
         answer=done.answer,
-        rounds=None if rounds is None else len(rounds),
+        rounds=len(rounds) if isinstance(rounds, list | tuple) else None,
         judged=get_own_opinion(done),
         ended=_get_ending(done),
         decisions=done.decisions,
@@ -179,14 +179,20 @@ def make_task_row(target: str, question: Question, done: Trajectory, spent: Usag
 
 def get_own_opinion(done: Trajectory) -> bool | None:
     """Whether the team's own judge passed its answer; None without a judge or a verdict."""
-    judged: bool | None = done.notes.get("figures", {}).get("judged")
-    return judged
+    judged = _get_figures(done).get("judged")
+    return judged if isinstance(judged, bool) else None
+
+
+def _get_figures(done: Trajectory) -> Mapping[str, Any]:
+    """The figures that a method has noted; none where an author's method has a note of another kind."""
+    figures = done.notes.get("figures")
+    return figures if isinstance(figures, Mapping) else {}
 
 
 def _get_ending(done: Trajectory) -> str:
     """Find why a method with rounds or stages ended; "" if it does not say."""
     notes = done.notes
-    return str(notes.get("figures", {}).get("stop") or notes.get("stopped") or notes.get("status") or "")
+    return str(_get_figures(done).get("stop") or notes.get("stopped") or notes.get("status") or "")
 
 
 def _get_measures(done: Trajectory) -> dict[str, float]:

@@ -2,11 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from selfwire.core.errors import ConfigError
-from selfwire.evals.table import Header, ResultsFile, read_results
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.evals.table import Header, ResultsFile, make_task_row, read_results
 
 FULL = Path("/dev/full")
 HEADER = Header(
@@ -66,3 +69,10 @@ def test_a_file_of_something_else_is_refused_by_name(tmp_path: Path) -> None:
     path.write_text("")
     with pytest.raises(ConfigError, match=r"holds no results: it is empty; `selfwire eval` writes such files"):
         read_results(path)
+
+
+@pytest.mark.parametrize("notes", [{"rounds": 3}, {"figures": "few"}, {"figures": {"judged": "yes"}}])
+def test_notes_of_an_authors_method_may_have_the_names_of_ours(notes: dict[str, Any]) -> None:
+    done = Trajectory(question=Question(id="t", input="q"), workflow="", answer="a", notes=notes)
+    row = make_task_row("mine", done.question, done, done.usage, "")
+    assert (row.rounds, row.judged) == (None, None)

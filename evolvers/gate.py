@@ -61,6 +61,7 @@ class GateDecision(FrozenModel):
         difference: mean of candidate - incumbent over the compared tasks; None if none could be compared.
         compared: tasks that were compared.
         left_out: tasks that ended as an error for either; of a proof, for the incumbent.
+        by_errors: whether only errors of the candidate have rejected it; not on record.
         evidence: for a gain, against "there is none", as a factor; None for a gate that needs no proof.
         error: chance of a false acceptance that this decision may take; None for such a gate.
         draft: whether it does no worse in the mean, though no gain is proved, so that the next rewiring builds on it.
@@ -77,6 +78,7 @@ class GateDecision(FrozenModel):
     difference: float | None
     compared: int = Field(ge=0)
     left_out: int = Field(ge=0)
+    by_errors: bool = Field(default=False, exclude=True)
     evidence: float | None = None
     error: float | None = None
     draft: bool = False
@@ -301,7 +303,7 @@ def decide_by_evidence(
     """Accept what is proved, reject what cannot be proved any more; None while neither is the case.
 
     A task that ends as an error for the candidate alone counts as wrong at the same cost: a change that turns wrong
-    answers into errors would seem better without them.
+    answers into errors would seem better without them. Where that alone rejects it, the decision says so.
 
     Args:
         incumbent_scores, candidate_scores: N scores in [0, 1], task by task; None for an error.
@@ -345,6 +347,11 @@ def decide_by_evidence(
     aim = f"a loss of at most {rule.margin:g}{after}" if saves else f"a gain above {rule.margin:g}"
     said = f"it saves no {rule.saves or 'calls'}" if dearer else f"{aim} is {'proved' if accepted else 'not proved'}"
     errors = f", {failed} of them ended as errors and count as wrong" if failed else ""
+    by_errors = False
+    if failed and not accepted:
+        told = [None if new is None else old for old, new in zip(incumbent_scores, candidate_scores, strict=True)]
+        without = decide_by_evidence(told, candidate_scores, incumbent_costs, candidate_costs, rule, left=left)
+        by_errors = without is None or without.accepted
     evidence = math.exp(min(log_evidence, 700))
     shown = f"{evidence:.2g}" if evidence < 10 or evidence > 1e6 else f"{evidence:,.0f}"
     return found.replace(
@@ -355,6 +362,7 @@ def decide_by_evidence(
         ),
         difference=difference,
         left_out=left_out,
+        by_errors=by_errors,
         evidence=evidence,
         draft=not accepted and not dearer and difference >= -TIE and not rule.simpler,
     )

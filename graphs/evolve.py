@@ -12,7 +12,7 @@ method propose a team, gate compares both teams on held-out tasks, save keeps a 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import count
+from itertools import count, filterfalse
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, cast
 
@@ -60,7 +60,7 @@ from selfwire.graphs.rollouts import (
     load_graded,
     load_trajectories,
 )
-from selfwire.models.budget import Ledger, Price
+from selfwire.models.budget import SHARE_USED_UP, Ledger, Price
 from selfwire.models.metered_chat import count_invalid_replies
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library
@@ -699,19 +699,31 @@ class EvolutionLoop:
     async def _prove(
         self, incumbent: Team, candidate: Team, state: EvolutionState
     ) -> tuple[list[Trajectory], list[Trajectory], GateDecision]:
-        """Run both on more and more gate tasks until the proof has succeeded or has no chance any more."""
+        """Run both on more and more gate tasks until the proof has succeeded or has no chance any more.
+
+        Tasks that ended as errors are asked again, once, before errors alone reject the candidate. What a model has
+        answered is not asked again, so that an error that the candidate itself causes comes back.
+        """
         tasks, rule = self.draw_proof(state)
         if "pruned_from" in state and list_model_changes(incumbent, candidate):
             rule = rule.replace(saves="dollars")
         before, after = list[Trajectory](), list[Trajectory]()
         why = f"no gate tasks are left that could prove a gain at an error of {rule.error:.2g}; raise --gate-size"
         verdict = None if tasks else _accept_without_gate(why, 0).replace(accepted=False, error=rule.error)
-        while verdict is None:
-            seen = tasks[: len(before) + self.config.gate_tasks]
+        seen, again = tasks[:0], False
+        while verdict is None or (verdict.by_errors and not again):
+            if again := verdict is not None:
+                before, after = (list(filterfalse(_may_end_otherwise, side)) for side in (before, after))
+            else:
+                seen = tasks[: len(seen) + self.config.gate_tasks]
             before = await self._continue(incumbent, seen, self._gate_scope(state, "incumbent"), before)
             after = await self._continue(candidate, seen, self._gate_scope(state, "candidate"), after, before)
             scores, costs = _list_pairs(before, after)
             verdict = decide_by_evidence(*scores, *costs, rule, left=len(tasks) - len(seen))
+        if verdict.by_errors:
+            errors = f"without these errors, such as {_sum_errors(after)['fault']}, it would not be rejected"
+            why = f"{verdict.why}; {errors}: a later iteration, or a further run, may prove it"
+            verdict = verdict.replace(why=why)
         return before, after, _count_raised(verdict.replace(patience_used=state["equals"]), after)
 
     async def _continue(
@@ -946,6 +958,11 @@ def _count_raised(verdict: GateDecision, after: Sequence[Trajectory]) -> GateDec
     return verdict.replace(why=why, accepted=verdict.accepted and is_better, draft=verdict.draft and is_better)
 
 
+def _may_end_otherwise(done: Trajectory) -> bool:
+    """Whether a task that ended as an error may end otherwise if it is asked again with as many calls."""
+    return done.feedback is None and not (done.error or "").startswith(SHARE_USED_UP)
+
+
 def _sum_errors(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
     faults = [trajectory.error for trajectory in trajectories if trajectory.error is not None]
     return {"errors": len(faults), "fault": faults[0] if faults else ""}
@@ -991,9 +1008,9 @@ def _keep_unchanged(evolved: Mapping[str, Any], equals: int) -> GateDecision:
 def _add_rejected(
     team: Team, runs: Sequence[Trajectory], verdict: GateDecision, state: EvolutionState
 ) -> dict[str, int]:
-    """Add a team to those that a comparison has rejected for good, unless it is a draft or no run was graded."""
+    """Add a team to those that a comparison has rejected for good, unless it is a draft or only errors reject it."""
     rejected = state.get("rejected", {})
-    if verdict.draft or verdict.keeps_draft or not any(done.feedback for done in runs):
+    if verdict.draft or verdict.keeps_draft or verdict.by_errors or not any(done.feedback for done in runs):
         return rejected
     return {get_structure(team): state["iteration"] + 1, **rejected}
 

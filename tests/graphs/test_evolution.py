@@ -188,6 +188,30 @@ async def test_a_question_that_repeats_is_one_task_of_a_proof() -> None:
     assert history.versions[-1].facts["gate"]["compared"] == 20
 
 
+@pytest.mark.parametrize("gate", ["better", "no-worse"])
+@pytest.mark.parametrize("lasts", [False, True])
+async def test_errors_of_a_provider_are_asked_again_before_they_reject_a_candidate(gate: str, lasts: bool) -> None:
+    asked = Counter[str]()
+
+    def fails(phase: str, task: str) -> bool:
+        asked[task] += phase == "gate"
+        right_before = phase == "gate" and int(task.removeprefix("gate")) % 10 in (0, 2, 4)
+        return right_before and (asked[task] == 2 or (lasts and asked[task] > 2))  # the first time the proved team asks
+
+    skill = {0: 0.5, 1: 0.8}
+    method = Scripted(skill=lambda number: skill[number], fails=fails)
+    made = context(method, gate=gate, gate_tasks=20, iterations=1, batch=8, margin=0.0, anyway=True)
+    made = replace(made, splits=made.splits.replace(gate=tasks("gate", 40)))
+    final = await run_evolution(made, InMemorySaver())
+    verdict = final["verdict"]
+    assert verdict["accepted"] is not lasts
+    assert not final.get("rejected")
+    if lasts:
+        assert "of them ended as errors and count as wrong" in verdict["why"]
+        assert "such as provider down, it would not be rejected: a later iteration, or a further run" in verdict["why"]
+    assert max(asked.values()) <= 3  # once by each team, and once again
+
+
 def test_a_pruning_has_no_question_of_the_rewritings() -> None:
     first = tasks("g", 3)
     again = tuple(task.replace(id=f"again{task.id}") for task in first)

@@ -491,7 +491,7 @@ def _explain(name: HubName, error: BaseException | None) -> ConfigError:
     )
 
 
-OWN = ("id", "input", "reference", "kind", "entities")
+OWN = ("id", "input", "reference", "kind", "entities", "group")
 """Fields of a task as selfwire writes it."""
 INPUTS = ("input", "question", "prompt", "problem", "query", "instruction", "inputs")
 REFERENCES = (

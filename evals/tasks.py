@@ -43,6 +43,7 @@ class TaskLine(FrozenModel):
         id: name of the task; by default `line-N`.
         reference: the gold answer, or whatever the grader needs.
         entities: subjects of the question; tasks that share one are never in two splits.
+        group: name that tasks share which lean the same way; never in two splits, and one observation of a proof.
     """
 
     id: str | int | None = None
@@ -50,6 +51,7 @@ class TaskLine(FrozenModel):
     reference: FrozenJson = None
     kind: str = ""
     entities: tuple[str, ...] = ()
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ def _make_task(row: DataRow, fields: TaskFields) -> Task:
         known = f"; fields are {', '.join(TaskLine.model_fields)}" if first["type"] == UNKNOWN else ""
         raise ConfigError(f"{row.where}: {format_validation_error(first)}{known}") from None
     name = row.id if parsed.id is None else str(parsed.id)
-    return Task(id=name, input=parsed.input, kind=parsed.kind, reference=parsed.reference, entities=parsed.entities)
+    return Task(**{**dict(parsed), "id": name})
 
 
 def _pick_values(row: DataRow, fields: TaskFields) -> dict[str, Any]:

@@ -30,6 +30,7 @@ run hands over what was proved.
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, Literal
 
 from pydantic import Field
@@ -299,6 +300,7 @@ def decide_by_evidence(
     rule: EvidenceRule,
     *,
     left: int = 0,
+    sizes: Sequence[int] = (),
 ) -> GateDecision | None:
     """Accept what is proved, reject what cannot be proved any more; None while neither is the case.
 
@@ -308,7 +310,8 @@ def decide_by_evidence(
     Args:
         incumbent_scores, candidate_scores: N scores in [0, 1], task by task; None for an error.
         incumbent_costs, candidate_costs: N costs, task by task.
-        left: tasks that may still be compared; without any there is a decision.
+        left: groups of tasks that may still be compared; without any there is a decision.
+        sizes: of the groups that count as one by their mean, N tasks in all; () where each task counts by itself.
 
     Raises:
         ValueError: dollars count, and a price is not known.
@@ -326,31 +329,38 @@ def decide_by_evidence(
     if not pairs:
         why = f"no task could be compared: all {left_out} ended as an error"
         return None if left else found.replace(left_out=left_out, why=why)
-    gains, objective = [gain for gain, _, _ in pairs], rule.objective
-    prices = [objective.compute_price(before, after) for _, before, after in pairs]
+    objective, groups = rule.objective, [number for number, size in enumerate(sizes) for _ in range(size)]
+    known = [group for group, old in zip(groups, incumbent_scores, strict=True) if old is not None] if groups else []
+    gains = _average([gain for gain, _, _ in pairs], known)
+    prices = _average([objective.compute_price(before, after) for _, before, after in pairs], known)
     counted = dict.fromkeys([*(objective.prices or ("calls",)), *filter(None, [rule.saves])])
     extra = {name: sum(subtract_cost(name, old, new) for _, old, new in pairs) / len(pairs) for name in counted}
     saved = extra[rule.saves] if rule.saves else sum(prices) if objective.prices else extra["calls"]
     cheaper = saved < 0
     saves = rule.gate == "no-worse" and (rule.proves_no_loss or cheaper)
     least, bound = rule.find_bounds(saves=saves)
-    paid = [0.0] * len(pairs) if saves and not rule.simpler else prices
-    net = [max(-bound, min(bound, gain - price)) for gain, price in zip(gains, paid, strict=True)]
+    paid = [0.0] * len(gains) if saves and not rule.simpler else prices
+    whole = [min(bound, gain - price) for gain, price in zip(gains, paid, strict=True)]
+    net = [max(-bound, gain) for gain in whole]
+    pays = whole == net or fmean(whole) - 2 * _estimate_deviation(whole) > least
     needed = -math.log(rule.error)
     log_evidence = compute_log_evidence(net, least=least, bound=bound, weights=rule.weights)
     dearer = not cheaper and (objective.cheapest or bool(rule.saves))
-    accepted = log_evidence >= needed and not dearer
+    accepted = log_evidence >= needed and not dearer and pays
     if not accepted and not dearer and left and _may_be_proved(net, left, rule, saves=saves):
         return None
     difference = sum(gains) / len(gains)
     after = ", calls paid for," if rule.simpler else " at a lower cost"
     aim = f"a loss of at most {rule.margin:g}{after}" if saves else f"a gain above {rule.margin:g}"
     said = f"it saves no {rule.saves or 'calls'}" if dearer else f"{aim} is {'proved' if accepted else 'not proved'}"
+    said += "" if pays else ", as a few tasks cost very much more"
     errors = f", {failed} of them ended as errors and count as wrong" if failed else ""
+    grouped = f" in {format_count(len(gains), 'group')}" if len(gains) < len(pairs) else ""
     by_errors = False
     if failed and not accepted:
         told = [None if new is None else old for old, new in zip(incumbent_scores, candidate_scores, strict=True)]
-        without = decide_by_evidence(told, candidate_scores, incumbent_costs, candidate_costs, rule, left=left)
+        sides = told, candidate_scores, incumbent_costs, candidate_costs
+        without = decide_by_evidence(*sides, rule, left=left, sizes=sizes)
         by_errors = without is None or without.accepted
     evidence = math.exp(min(log_evidence, 700))
     shown = f"{evidence:.2g}" if evidence < 10 or evidence > 1e6 else f"{evidence:,.0f}"
@@ -358,7 +368,7 @@ def decide_by_evidence(
         accepted=accepted,
         why=(
             f"{said}: mean difference {difference:+.3f} at {format_extra(extra)} per task over "
-            f"{format_count(len(pairs), 'task')}{errors}, evidence {shown} of {1 / rule.error:,.0f} needed"
+            f"{format_count(len(pairs), 'task')}{grouped}{errors}, evidence {shown} of {1 / rule.error:,.0f} needed"
         ),
         difference=difference,
         left_out=left_out,
@@ -366,6 +376,14 @@ def decide_by_evidence(
         evidence=evidence,
         draft=not accepted and not dearer and difference >= -TIE and not rule.simpler,
     )
+
+
+def _average(values: Sequence[float], groups: Sequence[int]) -> list[float]:
+    """Average values over groups, each value by itself where there are none."""
+    found = dict[int, list[float]]()
+    for value, group in zip(values, groups or range(len(values)), strict=True):
+        found.setdefault(group, []).append(value)
+    return [*map(fmean, found.values())]
 
 
 def keep_draft(
@@ -435,13 +453,17 @@ def format_extra(extra: Mapping[str, float]) -> str:
     return " and ".join(f"{amount:+,.{digits[name]}f} {name}" for name, amount in extra.items())
 
 
-def _may_be_proved(net: Sequence[float], left: int, rule: EvidenceRule, *, saves: bool) -> bool:
-    """Whether it would be if the tasks left went two standard errors better than those so far.
+def _estimate_deviation(gains: Sequence[float]) -> float:
+    """Estimate how far the mean gain lies off by chance, its standard error.
 
     A deviation of 1 is counted beside those seen, as a few equal tasks do not show that all are equal.
     """
-    mean = sum(net) / len(net)
-    spread = math.sqrt((sum((gain - mean) ** 2 for gain in net) + 1) / (len(net) + 1))
+    mean = fmean(gains)
+    return math.sqrt((math.fsum((gain - mean) ** 2 for gain in gains) + 1) / (len(gains) + 1) / len(gains))
+
+
+def _may_be_proved(net: Sequence[float], left: int, rule: EvidenceRule, *, saves: bool) -> bool:
+    """Whether it would be if the tasks left went two standard errors better than those so far."""
     _, bound = rule.find_bounds(saves=saves)
-    hoped = min(bound, mean + 2 * spread / math.sqrt(len(net)))
+    hoped = min(bound, fmean(net) + 2 * _estimate_deviation(net))
     return rule.is_proof([*net, *[hoped] * left], saves=saves)

@@ -179,14 +179,19 @@ class EvolutionConfig(FrozenModel):
         return tasks[:first], tasks[first:]
 
 
-def deal_questions(config: EvolutionConfig, gate: Sequence[Task]) -> tuple[list[Task], list[Task]]:
-    """Deal the gate tasks of proofs out, each question once, where it comes first.
+def deal_questions(config: EvolutionConfig, gate: Sequence[Task]) -> tuple[list[tuple[Task, ...]], ...]:
+    """Deal the gate tasks of proofs out in groups that count as one, where these come first, and each question once.
 
-    Its answers are alike, so that several would count a chance several times, or tell a pruning of earlier decisions.
+    Their answers are alike, so that several would count a chance several times, or tell a pruning of earlier decisions.
+
+    Returns:
+        The groups of the rewritings and those of the pruning; a task without a group is one by itself.
     """
-    firsts = {task.input: task for task in reversed(gate)}
-    rewriting, pruning = config.deal_gate_tasks([task if firsts[task.input] is task else None for task in gate])
-    return [*filter(None, rewriting)], [*filter(None, pruning)]
+    groups = dict[tuple[bool, str], dict[str, Task]]()
+    for task in gate:
+        groups.setdefault((bool(task.group), task.group or task.input), {}).setdefault(task.input, task)
+    found = {next(iter(group.values())).id: tuple(group.values()) for group in groups.values()}
+    return tuple([*filter(None, part)] for part in config.deal_gate_tasks([found.get(task.id) for task in gate]))
 
 
 UNDO = "UNDO"
@@ -313,10 +318,10 @@ class EvolutionLoop:
 
     def _make_pruned(self, state: EvolutionState, config: PruningConfig) -> Method[Any]:
         """Make the method that proposes to take parts out."""
-        tasks, rule = self.draw_proof(state)
+        groups, rule = self.draw_proof(state)
         made = make_pruned(self.method)
         made.model_prices, made.pruning = self.model_prices, config
-        made.gate_tasks, made.error = len(tasks), rule.error
+        made.gate_tasks, made.error = len(groups), rule.error
         return made
 
     def _choose_method(self, state: EvolutionState) -> Method[Any]:
@@ -643,10 +648,10 @@ class EvolutionLoop:
         tasks, _ = self.config.deal_gate_tasks(self.splits.gate)
         return _draw_batch(tasks, self.config.gate_tasks, iteration, self._scope("draw gate", 0))
 
-    def draw_proof(self, state: EvolutionState) -> tuple[tuple[Task, ...], EvidenceRule]:
-        """Draw the gate tasks of a proof, none if they could prove nothing, and its rule.
+    def draw_proof(self, state: EvolutionState) -> tuple[tuple[tuple[Task, ...], ...], EvidenceRule]:
+        """Draw the groups of gate tasks of a proof, none if they could prove nothing, and its rule.
 
-        The tasks begin a look further on with each decision, so that fresh ones come first. Where they begin depends on
+        They begin a look further on with each decision, so that fresh ones come first. Where they begin depends on
         no score, or a union bound would have to count it.
         """
         prunes, decided = "pruned_from" in state, state.get("decided", 0)
@@ -658,11 +663,11 @@ class EvolutionLoop:
             whole = self.config.rewriting_error * share
         rule = rule.replace(error=whole * state.get("weight", 1.0))
         split = deal_questions(self.config, self.splits.gate)[prunes]
-        tasks = _draw_batch(split, len(split), 0, self._scope("draw gate", 0))
-        first = decided * self.config.gate_tasks % max(len(tasks), 1)
-        if not rule.can_prove(len(tasks)) and not self.config.anyway:
+        groups = _draw_batch(split, len(split), 0, self._scope("draw gate", 0))
+        first = decided * self.config.gate_tasks % max(len(groups), 1)
+        if not rule.can_prove(len(groups)) and not self.config.anyway:
             return (), rule
-        return (*tasks[first:], *tasks[:first]), rule
+        return (*groups[first:], *groups[:first]), rule
 
     def is_finished(self, state: EvolutionState) -> bool:
         """Whether no iteration is left, or the method or the gate can do nothing in another one."""
@@ -692,8 +697,8 @@ class EvolutionLoop:
 
     def _may_be_proved(self, found: GateDecision, state: EvolutionState) -> bool:
         """Whether the gain is at least half of the least that can be proved, or no iteration is left to add to it."""
-        tasks, rule = self.draw_proof(state)
-        least = rule.find_least_gain(len(tasks)) or 0.0
+        groups, rule = self.draw_proof(state)
+        least = rule.find_least_gain(len(groups)) or 0.0
         return self._is_last(state) or (found.difference or 0.0) >= least / 2
 
     async def _prove(
@@ -704,22 +709,24 @@ class EvolutionLoop:
         Tasks that ended as errors are asked again, once, before errors alone reject the candidate. What a model has
         answered is not asked again, so that an error that the candidate itself causes comes back.
         """
-        tasks, rule = self.draw_proof(state)
+        groups, rule = self.draw_proof(state)
         if "pruned_from" in state and list_model_changes(incumbent, candidate):
             rule = rule.replace(saves="dollars")
         before, after = list[Trajectory](), list[Trajectory]()
         why = f"no gate tasks are left that could prove a gain at an error of {rule.error:.2g}; raise --gate-size"
-        verdict = None if tasks else _accept_without_gate(why, 0).replace(accepted=False, error=rule.error)
-        seen, again = tasks[:0], False
+        verdict = None if groups else _accept_without_gate(why, 0).replace(accepted=False, error=rule.error)
+        seen, again = groups[:0], False
         while verdict is None or (verdict.by_errors and not again):
             if again := verdict is not None:
                 before, after = (list(filterfalse(_may_end_otherwise, side)) for side in (before, after))
             else:
-                seen = tasks[: len(seen) + self.config.gate_tasks]
-            before = await self._continue(incumbent, seen, self._gate_scope(state, "incumbent"), before)
-            after = await self._continue(candidate, seen, self._gate_scope(state, "candidate"), after, before)
+                seen = groups[: len(seen) + self.config.gate_tasks]
+            tasks = [task for group in seen for task in group]
+            before = await self._continue(incumbent, tasks, self._gate_scope(state, "incumbent"), before)
+            after = await self._continue(candidate, tasks, self._gate_scope(state, "candidate"), after, before)
             scores, costs = _list_pairs(before, after)
-            verdict = decide_by_evidence(*scores, *costs, rule, left=len(tasks) - len(seen))
+            sizes, left = [*map(len, seen)], len(groups) - len(seen)
+            verdict = decide_by_evidence(*scores, *costs, rule, left=left, sizes=sizes)
         if verdict.by_errors:
             errors = f"without these errors, such as {_sum_errors(after)['fault']}, it would not be rejected"
             why = f"{verdict.why}; {errors}: a later iteration, or a further run, may prove it"
@@ -968,7 +975,7 @@ def _sum_errors(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
     return {"errors": len(faults), "fault": faults[0] if faults else ""}
 
 
-def _draw_batch(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) -> tuple[Task, ...]:
+def _draw_batch(tasks: Sequence[T], size: int, iteration: int, scope: Scope) -> tuple[T, ...]:
     if not tasks:
         return ()
     indices = _iterate_shuffled(len(tasks), scope)

@@ -121,13 +121,14 @@ def sample_tasks(benchmark: str, split: str, tasks: Sequence[Task], size: int, s
 
 
 def split_into_components(tasks: Sequence[Task]) -> list[list[Task]]:
-    """Group tasks so that no two groups share an entity or a text, in order of their first task."""
+    """Group tasks so that no two groups share an entity, a text or the user's group, in order of their first task."""
     import networkx
 
     first: dict[tuple[str, str], int] = {}
     shared = networkx.Graph()
     for index, task in enumerate(tasks):
-        keys = (("text", task.input), *(("entity", entity) for entity in task.entities))
+        keys = [("text", task.input), *(("entity", entity) for entity in task.entities)]
+        keys += [("group", task.group)] * bool(task.group)
         shared.add_edges_from((first.setdefault(key, index), index) for key in keys)
     return [[tasks[index] for index in sorted(group)] for group in networkx.connected_components(shared)]
 

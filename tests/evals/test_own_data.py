@@ -25,14 +25,15 @@ def test_tasks_are_read_in_order(tmp_path: Path) -> None:
     text = """\ufeff{"id": "q1", "input": "Who?", "reference": ["Ada", "Lovelace"], "kind": "bridge", "entities": ["e"]}
 
 {"input": "How\\u2028many?", "reference": 3}
-{"id": 7, "input": "Why?"}
+{"id": 7, "input": "Why?", "group": "page 3"}
 """
     read = read_tasks(written(tmp_path, text))
     assert read.tasks == (
         Task(id="q1", input="Who?", reference=["Ada", "Lovelace"], kind="bridge", entities=("e",)),
         Task(id="line-3", input="How\u2028many?", reference=3),
-        Task(id="7", input="Why?"),
+        Task(id="7", input="Why?", group="page 3"),
     )
+    assert ["group" in task.model_dump() for task in read.tasks] == [False, False, True]  # as in older runs
     assert read.notes == ()
 
 

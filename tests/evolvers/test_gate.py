@@ -190,6 +190,25 @@ def test_errors_of_the_incumbent_prove_nothing() -> None:
     assert decide_by_evidence([None], [1.0], [Usage()], [Usage()], EvidenceRule(), left=3) is None
 
 
+def test_tasks_of_a_group_count_as_one_by_their_mean() -> None:
+    rule, costs = EvidenceRule(), [Usage(calls=1)] * 40
+    alone = decide_by_evidence([0.0] * 40, [1.0, 0.0] * 20, costs, costs, rule)
+    pairs = decide_by_evidence([0.0] * 40, [1.0, 0.0] * 20, costs, costs, rule, sizes=[2] * 20)
+    halves = decide_by_evidence([0.0] * 20, [0.5] * 20, costs[:20], costs[:20], rule)
+    assert alone
+    assert pairs
+    assert halves
+    assert pairs.evidence == halves.evidence != alone.evidence
+    assert (pairs.compared, pairs.difference) == (40, 0.5)
+    assert "over 40 tasks in 20 groups, evidence" in pairs.why
+    failed: Scores = [None, 0.0, *[0.0] * 38]  # what is left out does not count in its group
+    some = decide_by_evidence(failed, [1.0, 0.0] * 20, costs, costs, rule, sizes=[2] * 20)
+    first = decide_by_evidence([0.0] * 20, [0.0, *[0.5] * 19], costs[:20], costs[:20], rule)
+    assert some
+    assert first
+    assert some.evidence == first.evidence
+
+
 @pytest.mark.parametrize("gate", ["better", "no-worse"])
 def test_a_change_that_turns_wrong_answers_into_errors_is_no_better(gate: Literal["better", "no-worse"]) -> None:
     rule, calls = EvidenceRule(gate=gate, objective=Objective.parse("score - 0.01*calls")), [Usage(calls=9)] * 100
@@ -239,16 +258,23 @@ def test_a_large_loss_that_does_not_count_is_ruled_out_by_few_tasks_which_cost_l
     assert [verdict is not None and verdict.accepted for verdict in found] == [False, True]
 
 
-def test_tokens_have_a_price_too_and_a_single_dear_task_counts_for_no_more_than_the_bound() -> None:
+def test_tokens_have_a_price_too_and_a_single_dear_task_counts_whole_against_the_change_alone() -> None:
     gains, cheap, dear = [0.0, 1.0] * 30, Usage(calls=1, input_tokens=100), Usage(calls=1, input_tokens=60_100)
     rule, old = EvidenceRule(objective=Objective.parse("score - tokens/100000")), [0.0] * 60
     kept = decide_by_evidence(old, gains, [cheap] * 60, [cheap] * 60, rule)
     paid = decide_by_evidence(old, gains, [cheap] * 60, [dear] * 60, rule)
-    outlier = decide_by_evidence(old, gains, [cheap] * 60, [cheap] * 59 + [Usage(input_tokens=10**9)], rule)
+    outlier = [cheap] * 59 + [Usage(input_tokens=10**9)]
+    spent = decide_by_evidence(old, gains, [cheap] * 60, outlier, rule)
+    saved = decide_by_evidence(old, gains, outlier, [cheap] * 60, rule)
+    chance = decide_by_evidence(old, [0.0, 0.1] * 30, outlier, [cheap] * 60, rule)
     assert kept
     assert paid
-    assert outlier
-    assert (kept.accepted, paid.accepted, outlier.accepted) == (True, False, True)
+    assert spent
+    assert saved
+    assert chance
+    assert (kept.accepted, paid.accepted, spent.accepted) == (True, False, False)
+    assert spent.why.startswith("a gain above 0 is not proved, as a few tasks cost very much more: ")
+    assert (saved.accepted, chance.accepted) == (True, False)
     assert "+60,000 tokens per task" in paid.why
     assert "calls" not in paid.why
 

@@ -212,12 +212,33 @@ async def test_errors_of_a_provider_are_asked_again_before_they_reject_a_candida
     assert max(asked.values()) <= 3  # once by each team, and once again
 
 
+async def test_tasks_of_a_group_are_asked_together_and_count_as_one_of_a_proof() -> None:
+    skill = {0: 0.5, 1: 0.7}
+    method = Scripted(skill=lambda number: skill[number])
+    made = context(method, gate="better", gate_tasks=4, iterations=1)
+    gate = tuple(
+        task.replace(group=f"page {number % 10}" * (number < 30)) for number, task in enumerate(tasks("gate", 40))
+    )
+    made = replace(made, splits=made.splits.replace(gate=gate))
+    groups = deal_questions(made.config, gate)[0]
+    assert [len(group) for group in groups] == [3] * 10 + [1] * 10
+    await evolved(made)
+    found = (await made.library.history("w")).versions[1].facts["gate"]
+    drawn, _ = made.draw_proof({"iteration": 0})
+    counted = next(number for number in range(20) if f"tasks in {number} groups, evidence" in found["why"])
+    seen = [task.id for group in drawn[:counted] for task in group]
+    asked = [task for phase, task in method.seen if phase == "gate"]
+    assert counted % 4 == 0, "whole groups at each look"
+    assert found["compared"] == len(seen) > counted
+    assert Counter(asked[: 2 * len(seen)]) == Counter(2 * seen)
+
+
 def test_a_pruning_has_no_question_of_the_rewritings() -> None:
     first = tasks("g", 3)
     again = tuple(task.replace(id=f"again{task.id}") for task in first)
     config = EvolutionConfig(name="w", pruning=PruningConfig(gate_size=4))
     gate = (*first, again[0], again[1], *tasks("h", 2), tasks("h", 1)[0].replace(id="h9"))
-    assert deal_questions(config, gate) == ([*first], [*tasks("h", 2)])
+    assert deal_questions(config, gate) == ([(task,) for task in first], [(task,) for task in tasks("h", 2)])
 
 
 async def test_what_does_worse_on_train_tasks_is_rejected_without_a_gate_task_and_costs_no_error() -> None:

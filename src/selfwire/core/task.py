@@ -1,6 +1,7 @@
 """Tasks, the questions that teams see of them, and feedback on answers."""
 
 from functools import cached_property
+from operator import not_
 
 from pydantic import Field
 
@@ -26,6 +27,8 @@ class Task(FrozenModel):
     Args:
         reference: the gold answer, or whatever the grader needs; JSON.
         entities: subjects of the question; tasks that share an entity are never in different splits.
+        group: name that tasks share which lean the same way, such as questions on one document: they are never in
+            different splits, and a proof counts them as one. Not written where there is none.
     """
 
     id: str
@@ -33,6 +36,7 @@ class Task(FrozenModel):
     kind: str = ""
     reference: FrozenJson = None
     entities: tuple[str, ...] = ()
+    group: str = Field(default="", exclude_if=not_)
 
     @cached_property
     def question(self) -> Question:

@@ -14,6 +14,8 @@ def made(number: int, *entities: str, text: str | None = None, kind: str = "") -
 def test_tasks_are_grouped_through_shared_entities_and_texts() -> None:
     tasks = [made(0, "a"), made(1, "b"), made(2, "a", "c"), made(3, "c"), made(4, text="question 1")]
     assert [[task.id for task in group] for group in split_into_components(tasks)] == [["t0", "t2", "t3"], ["t1", "t4"]]
+    tasks = [made(0, "a"), made(1).replace(group="a"), made(2), made(3).replace(group="a")]
+    assert [[task.id for task in group] for group in split_into_components(tasks)] == [["t0"], ["t1", "t3"], ["t2"]]
 
 
 @given(

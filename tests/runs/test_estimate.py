@@ -1,6 +1,7 @@
 """Dry runs: what they count, and that offline runs keep to them."""
 
 import sys
+from collections.abc import Sequence
 from math import isqrt
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import selfwire
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import method_names
+from selfwire.core.task import Task
 from selfwire.core.team import Team
+from selfwire.core.topology import make_chain
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.hiva import Hiva
 from selfwire.graphs.method import CallEstimate, estimate_calls
@@ -174,6 +177,20 @@ def test_what_the_models_of_ones_own_graph_cost_is_unknown(tmp_path: Path, monke
 def test_samples_of_train_questions_count() -> None:
     assert calls("hera", group=8) > 1.3 * calls("hera", group=4)
     assert calls("evomas", samples=8) > 1.3 * calls("evomas", samples=4)
+
+
+def test_a_question_that_repeats_is_counted_once_in_a_proof_and_tasks_of_a_group_each() -> None:
+    team = Team(method="hiva", agents=(Agent(id="s", prompt="Work."),), topology=make_chain("s"))
+    config = EvolutionConfig(name="w", iterations=1)
+    request = evolution("hiva").replace(sizes=Sizes(train=20, gate=100, test=4), evolution=config)
+    gate = tuple(Task(id=f"{number}", input=f"{number}") for number in range(request.sizes.gate))
+    twice = [task.replace(input=f"{number // 2}") for number, task in enumerate(gate)]
+    paged = [task.replace(group=f"{number // 2}") for number, task in enumerate(gate)]
+
+    def count(gate: Sequence[Task]) -> float:
+        return sum(estimate_evolution_calls(request, team, gate).values())
+
+    assert count(twice) < count(gate) == count(paged) == count(())
 
 
 # where fewer tasks are left for checks than measure the parts, none checks an agent by itself

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from selfwire.core.plugins import is_graph, method_names
+from selfwire.core.task import Task
 from selfwire.core.team import Team
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.values import format_count
@@ -14,6 +15,7 @@ from selfwire.evals.baselines import SingleAgent, make_baseline
 from selfwire.evals.benchmarks.benchmark import NeedsModel
 from selfwire.evolvers.router.config import TrainConfig
 from selfwire.extras.lab.ablation.plan import Study
+from selfwire.graphs.evolve import deal_questions
 from selfwire.graphs.method import LOOP, Calls, estimate_calls, find_method, scale_calls, sum_calls
 from selfwire.graphs.pruning import list_parts
 from selfwire.models.providers import refuse_unknown_model
@@ -206,20 +208,26 @@ def estimate_ablation(study: Study) -> CostEstimate:
     return sum(runs * study.seeds, CostEstimate()).explain(title, assumes)
 
 
-def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
-    """Estimate the calls of an evolution: its runs on train and gate tasks, its learning, and its tests."""
+def estimate_evolution_calls(request: EvolveSpec, team: Team, gate: Sequence[Task] = ()) -> Calls:
+    """Estimate the calls of an evolution: its runs on train and gate tasks, its learning, and its tests.
+
+    Args:
+        gate: its gate tasks; () where they are not loaded, which takes all questions for different ones.
+    """
     settings, sizes = request.evolution, request.sizes
     batch, iterations = min(settings.batch, sizes.train), settings.iterations
     begins, during, after = (
         estimate_calls(request.method, request.config, team, batch, added_agents)
         for added_agents in (0.0, iterations / 2, float(iterations))  # about an agent per iteration, where teams grow
     )
-    gate_tasks, pruning_tasks = map(len, settings.deal_gate_tasks(range(sizes.gate)))
-    compared = settings.gate_tasks if settings.rule is None else gate_tasks  # a proof may take all
-    gate = 2.0 * min(compared, gate_tasks) if settings.gate != "off" else 0.0
+    gate = gate or [Task(id=f"{number}", input=f"{number}") for number in range(sizes.gate)]
+    gate_tasks, pruning_tasks = (sum(map(len, groups)) for groups in deal_questions(settings, gate))
+    if settings.rule is None:  # a proof may take all
+        gate_tasks = min(settings.gate_tasks, len(settings.deal_gate_tasks(gate)[0]))
+    asked = 2.0 * gate_tasks if settings.gate != "off" else 0.0
     if settings.screens:  # of three teams on train tasks, and then half of the candidates are worth a proof
-        gate = 3 * batch + gate / 2
-    runs, pruned = iterations * (batch * during.samples + during.gate_share * gate), 0.0
+        asked = 3 * batch + asked / 2
+    runs, pruned = iterations * (batch * during.samples + during.gate_share * asked), 0.0
     if settings.pruning:  # half of its times, with proofs of half of the tasks
         models = 0 if "models" in settings.freeze else len(team.agents) * len(request.models.named)
         there = [part.kind for part in list_parts(team, settings.freeze).values()]
@@ -244,7 +252,7 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team) -> Calls:
 
 
 def _estimate_evolution(request: EvolveSpec, home: Path | None, plan: EvolutionPlan) -> CostEstimate:
-    calls = estimate_evolution_calls(request, plan.seed)
+    calls = estimate_evolution_calls(request, plan.seed, plan.tasks.gate)
     tokens = estimate_calls(request.method, request.config, plan.seed).tokens + _count_tokens(plan)
     return _leave_unpriced(_price_range(calls, tokens, request.models, home), request.method)
 

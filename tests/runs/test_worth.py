@@ -6,19 +6,21 @@ from typing import Any
 
 import pytest
 
+from selfwire.core.agent import Agent
 from selfwire.core.errors import ModelError
 from selfwire.core.task import Question
 from selfwire.core.team import Team
+from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, UsageAccumulator
-from selfwire.evals.table import SystemInfo, SystemSummary
+from selfwire.core.usage import Objective, Usage, UsageAccumulator
+from selfwire.evals.table import ResultTable, SystemInfo, SystemSummary
 from selfwire.extras.pages.reading import read_report
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
 from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import OpenEvolution, run_seed_with_votes, start_evolution
-from selfwire.runs.results import describe_worth
+from selfwire.runs.results import EVOLVED, SEED_TEAM, Evolution, describe_payback, describe_worth
 from selfwire.runs.spec import EvolveSpec, Sizes
 from tests.commands import call
 
@@ -52,6 +54,35 @@ def test_an_error_of_the_evolved_team_alone_counts_as_wrong() -> None:
     assert told.endswith(", 20 errors counted as wrong")
     evolved.scores |= {str(at): None for at in range(40)}
     assert describe_worth(evolved, [SEED, voted]) == ""
+
+
+SINGLE = Team(method="m", agents=(Agent(id="a", prompt="Work."),), topology=make_chain("a"))
+
+
+def pay(after: list[float], calls: int, objective: str = "score - 0.002*calls") -> str:
+    before = line(SEED_TEAM, [0.0] * 20 + [1.0] * 20, 3)
+    found = Evolution(
+        run="r", folder=Path(), cost=Usage(calls=5000), notices=(), table=ResultTable((), ()), name="w", team=SINGLE,
+        seed=SINGLE, versions=(), systems=(before, line(EVOLVED, after, calls)),
+    )  # fmt: skip
+    return describe_payback(found, Objective.parse(objective))
+
+
+def test_what_an_evolution_has_cost_is_set_against_what_its_team_gains_or_saves() -> None:
+    won = [1.0] * 20 + [0.0] * 10 + [1.0] * 10  # +0.25 in the mean, of 20 won and 10 lost
+    told = pay(won, 8)  # 5 further calls cost 0.01 of it
+    assert told.startswith("by the objective's price the 5,000 calls of this run count as 10.0 of score, and an answer")
+    assert told.endswith("is worth +0.24 on the seed team's: it pays after 42 questions (20 to never by its interval)")
+    assert "it pays after 21 questions (16 to 31 by its interval)" in pay([1.0] * 40, 8)
+    assert pay(won, 130).endswith("is worth -0.00 on the seed team's: it does not pay")
+    assert pay(won, 8, "score") == ""
+    same = [0.0, 1.0, *[0.0] * 18, 0.0, *[1.0] * 19]
+    for objective in ("score", "cheapest", "score - 0.002*calls"):
+        assert pay(same, 1, objective) == (
+            "the team saves 2.0 calls a question: it has saved the 5,000 calls of this run after 2,500 questions"
+        )
+    assert pay([0.0] * 40, 1).endswith("is worth -0.50 on the seed team's: it does not pay")
+    assert pay([0.0] * 20 + [1.0] * 20, 3) == ""
 
 
 REQUEST = EvolveSpec(

@@ -22,6 +22,7 @@ from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.team import Team
 from selfwire.core.text import MASK
 from selfwire.core.trajectory import sum_decisions
+from selfwire.core.usage import Objective
 from selfwire.core.values import format_count, mask_controls
 from selfwire.evals.table import TRIVIAL, format_difference
 from selfwire.evals.topology_metrics import build_metrics_table, compute_run_metrics
@@ -52,7 +53,7 @@ from selfwire.runs.evolution import (
 )
 from selfwire.runs.open import choose_graph_method, find_kind, find_team, load_to_ask, to_team_reference
 from selfwire.runs.record import ResumeChanges, shorten_method, shorten_name
-from selfwire.runs.results import Evolution
+from selfwire.runs.results import Evolution, describe_payback
 from selfwire.runs.spec import STAMP, TRAIN_TASKS, EvolveSpec, Sizes
 from selfwire.runs.systems import switch_off
 from selfwire.store.library import format_home_option
@@ -459,8 +460,10 @@ def show_result(result: Evolution, run: OpenEvolution) -> None:
     for what, estimate in (("evolved - seed", result.gain), ("evolved - single agent", result.over_single)):
         if estimate is not None:
             out.print(f"{what}, paired over {estimate.n} tasks: {format_difference(estimate)}")
-    if result.worth:
-        out.print(result.worth)
+    payback = describe_payback(result, Objective.parse(run.config.objective))
+    add_result(payback=payback)
+    for line in filter(None, (result.worth, payback)):
+        out.print(line)
     agreed, judged = result.critic
     if judged:
         out.print(f"the team's opinion of its own answers was the environment's in {agreed} of {judged} cases")

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 from pathlib import Path
 from statistics import fmean
 
 from selfwire.core.team import Team
 from selfwire.core.text import split_sentences
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Objective, Usage
 from selfwire.core.values import format_count
 from selfwire.evals.statistics import IntervalEstimate, compute_score_interval
 from selfwire.evals.table import ResultTable, SystemSummary, TaskRow, compute_difference, format_difference
@@ -167,6 +168,34 @@ def describe_worth(evolved: SystemSummary | None, others: Sequence[SystemSummary
     calls = f"at {evolved.calls_per_task:.1f} calls per task against {best.calls_per_task:.1f}"
     errors = f", {format_count(lost, 'error')} counted as wrong" if lost else ""
     return f"{said}: {format_difference(gain)} over the {best.name}, {calls}{errors}"
+
+
+def describe_payback(found: Evolution, objective: Objective) -> str:
+    """Say after how many questions the evolved team has earned what the whole run has cost; "" if nothing tells.
+
+    Where it makes fewer calls than the seed and the scores are not told apart, that is by calls alone; else by the
+    objective: what an answer gains on the seed's, the price of its further calls taken off.
+    """
+    before, after, gain = found.before, found.after, found.gain
+    if before is None or after is None or gain is None:
+        return ""
+    cost, saved = format_count(found.cost.calls, "call"), before.calls_per_task - after.calls_per_task
+    if saved > 0 and gain.low <= 0 <= gain.high:
+        questions = format_count(ceil(found.cost.calls / saved), "question")
+        return f"the team saves {saved:.1f} calls a question: it has saved the {cost} of this run after {questions}"
+    price = objective.compute_price(before.spend, after.spend) / before.tasks
+    if not objective.prices or (price == 0 and gain.value == 0):
+        return ""
+    spent = objective.compute_price(Usage(), found.cost)
+    net = [end - price for end in (gain.value, gain.high, gain.low)]
+    usual, soonest, latest = ("never" if end <= 0 else f"{ceil(spent / end):,}" for end in net)
+    pays = (
+        "it does not pay" if net[0] <= 0 else f"it pays after {usual} questions ({soonest} to {latest} by its interval)"
+    )
+    return (
+        f"by the objective's price the {cost} of this run count as {spent:.1f} of score, and an answer is worth "
+        f"{net[0]:+.2f} on the seed team's: {pays}"
+    )
 
 
 def describe_pruning(before: Team, after: Team, calls: Sequence[float], dollars: Sequence[float] = ()) -> str:

@@ -6,8 +6,8 @@ that differ by these. Each letter of a script without spaces between words, such
 such letters alone is a name only where it is as long as several words, or a Chinese family name with two letters. A
 reference is compared by its words and numbers, however they are spaced, with number words as digits, dates in one order
 and units by their signs. What code, pages and addresses write for a sign (`\\n`, `&nbsp;`, `%20`) is read as the sign.
-A run is `RUN` letters or more, about eight words. What a tenth of the tasks share, such as the wording of a benchmark, is
-no copy, and neither is what the team says already.
+A run is `RUN` letters or more, about eight words. What a tenth of the tasks share, such as the wording of a benchmark,
+is no copy, and neither is what the team says already.
 
 A short sentence of a task is no proof of a copy: `list_task_sentences` finds them for a person to read.
 """

@@ -223,5 +223,5 @@ def _drop_repeated_ids(
 def _find_repeats(tasks: Sequence[Task]) -> tuple[str, ...]:
     if repeats := len(tasks) - len(Counter(task.input for task in tasks)):
         of = f"{repeats} of {len(tasks)} tasks repeat the question of another"
-        return (f"{of}; these are never in two splits, and a gate's proof asks them once",)
+        return (f"{of}; these are never in two splits, and proofs and comparisons ask them once",)
     return ()

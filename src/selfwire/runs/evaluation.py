@@ -620,7 +620,8 @@ def load_request_tasks(
 ) -> tuple[Benchmark, tuple[Task, ...]]:
     """Load the benchmark, and the tasks of the split that no system has learned from, in their order.
 
-    A comparison in which nobody is evolved sets tasks aside for evolutions too, where there are enough, so that the
+    A comparison has a question that repeats once, as several would count one chance several times.
+    One in which nobody is evolved sets tasks aside for evolutions too, where there are enough, so that the
     tasks of a seed do not depend on who takes part.
 
     Raises:
@@ -646,6 +647,9 @@ def _tasks(
     fresh = [task for task in tasks if not known.has_task(task, request.benchmark)]
     if not fresh:
         raise ConfigError(f"a system has learned from all {len(tasks)} tasks; choose another --seed or --split")
+    if request.command == "compare":
+        firsts = {task.input: task.id for task in reversed(fresh)}
+        fresh = [task for task in fresh if firsts[task.input] == task.id]
     return bench, tuple(fresh[: request.tasks])
 
 

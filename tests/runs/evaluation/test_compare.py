@@ -81,6 +81,15 @@ def test_the_tasks_of_a_seed_do_not_depend_on_who_takes_part(benchmark: str) -> 
     assert deal() == deal(evolving=PreEvolutionSpec(names=("cot",))) == deal(evolving=PreEvolutionSpec())
 
 
+@pytest.mark.parametrize(("command", "measured"), [("compare", 4), ("eval", 8)])
+def test_a_question_that_repeats_is_measured_once_in_a_comparison(tmp_path: Path, command: str, measured: int) -> None:
+    path, singles = tmp_path / "mine.jsonl", (SystemSpec(name="cot", target="cot"),)
+    path.write_text("".join(json.dumps({"input": f"{at // 2}?", "reference": "1"}) + "\n" for at in range(8)))
+    request = EvaluateSpec.model_validate({"command": command, "benchmark": str(path), "tasks": 8, "entries": singles})
+    tasks = load_request_tasks(request, ContaminatedTasks())[1]
+    assert (len({task.input for task in tasks}), len(tasks)) == (4, measured)
+
+
 @pytest.mark.slow
 def test_who_is_evolved_first_is_measured_on_other_tasks_and_its_cost_stands_in_the_table(tmp_path: Path) -> None:
     given = ("hiva", "seed=hiva", "--evolve", "hiva", *SIZES)

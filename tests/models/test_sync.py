@@ -1,6 +1,8 @@
 import asyncio
 import contextvars
 import signal
+import subprocess
+import sys
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
@@ -43,6 +45,29 @@ def test_errors_and_cancellations_come_through(error: BaseException, seen: type[
     with pytest.raises(seen) as raised:
         run_sync(fail())
     assert raised.value.args == error.args
+
+
+FORKED = """
+import asyncio, os, signal
+from selfwire.models.sync import get_shared_loop, run_on_foreign_loop, run_sync
+
+async def ask():
+    return await run_on_foreign_loop(get_shared_loop(), None, asyncio.sleep, 0, "answered")
+
+print(run_sync(ask()), flush=True)
+if not os.fork():
+    signal.alarm(20)  # one that hangs
+    print(run_sync(ask()), "in the child", flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no fork")
+def test_a_forked_process_has_loops_of_its_own() -> None:
+    """As a worker of a server that has loaded its application, or of a pool of processes."""
+    ended = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=100, check=True)
+    assert ended.stdout.splitlines() == ["answered", "answered in the child"]
 
 
 async def _nested() -> None:

@@ -297,6 +297,15 @@ async def _finish_tasks() -> None:
     await asyncio.gather(*left, return_exceptions=True)
 
 
+def _forget_loops() -> None:
+    _get_background_loop.cache_clear()
+    _LOOPS.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forget_loops)  # the loops' threads are left in the parent
+
+
 async def _is_stuck(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether a loop does not answer; a blocked loop is no longer shared."""
     answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -117,7 +117,11 @@ def list_tasks(given: Sequence[Task | Mapping[str, Any]], name: str) -> OwnTasks
         ConfigError: there is none, an entry is no task, or an id occurs twice.
     """
     if not isinstance(given, Sequence):
-        raise ConfigError(f"{name}: tasks are a list of dicts or of Tasks, a file or a name, not {given!r:.60}")
+        way = {"generator": "; give list(...) of it", "DataFrame": '; give its to_dict("records")'}
+        raise ConfigError(
+            f"{name}: tasks are a list of dicts or of Tasks, a file or a name, not {given!r:.60}"
+            + way.get(type(given).__name__, "")
+        )
     if not given:
         raise ConfigError(f'{name} holds no task; give {{"input": ..., "reference": ...}} for each')
     if ready := [task for task in given if isinstance(task, Task)]:

@@ -253,6 +253,21 @@ def test_an_evaluation_counts_errors_apart_and_repeats_tasks() -> None:
     )
 
 
+def test_a_grader_that_changes_the_directory_leaves_the_run_in_its_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def go_elsewhere(task: Task, answer: str) -> float:
+        monkeypatch.chdir(elsewhere)
+        return 1.0
+
+    found = selfwire.evaluate("cot", SUMS[:2], go_elsewhere, home="mine")
+    assert [*elsewhere.iterdir()] == []
+    assert found.folder == tmp_path / "mine" / "runs" / found.run
+
+
 def test_teams_are_compared_under_one_cap_of_calls() -> None:
     better = Team.model_validate(selfwire.load("cot").model_dump())
     found = selfwire.compare({"mine": better, "single": "single", "hiva": "hiva"}, SUMS[:4], grade, calls_per_task=3)
@@ -489,6 +504,7 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
         (lambda: UNTYPED.run("hiva", "Who?", model=3), "a model is a name such as .* or a chat model, not 3"),
         (lambda: UNTYPED.run("hiva", "Who?", models=["a"]), r"models are given by name, as .* not as \['a'\]"),
         (lambda: UNTYPED.run("hiva", "Who?", tools=3), "tools are given in a list, not as 3"),
+        (lambda: UNTYPED.evaluate("single", (task for task in SUMS)), r"; give list\(\.\.\.\) of it$"),
         (lambda: UNTYPED.evaluate("single", 3), "tasks are a list of dicts or of Tasks, a file or a name, not 3"),
         (
             lambda: UNTYPED.evaluate("single", SUMS, None),

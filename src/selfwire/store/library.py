@@ -17,7 +17,7 @@ import re
 import shlex
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cache
@@ -120,12 +120,14 @@ _WAY_OUT = "it is left as it is; move it away or choose another home with --home
 
 
 def home_folder(home: Path | str | None = None) -> Path:
-    """Return the folder of library and runs: the argument, else SELFWIRE_HOME, else `.selfwire` here.
+    """Return the folder of library and runs, absolute: the argument, else SELFWIRE_HOME, else `.selfwire` here.
 
     Raises:
         ConfigError: it is a file.
     """
     folder = Path(home or os.environ.get("SELFWIRE_HOME") or ".selfwire").expanduser()
+    with suppress(FileNotFoundError):  # the working directory is gone
+        folder = folder.absolute()
     if folder.is_file():
         raise ConfigError(f"{folder} is a file, and teams and runs lie in a folder; choose another with --home")
     return folder

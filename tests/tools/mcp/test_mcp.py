@@ -350,8 +350,11 @@ def hold_tools() -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
 def test_no_server_is_left_when_its_run_is_killed(tmp_path: Path, number: signal.Signals) -> None:
     pids = tmp_path / "pids"
-    deaf = tmp_path / "deaf.sh"  # which hears neither the end of its input nor a signal, and has started another
-    deaf.write_text(f"trap '' TERM HUP INT\n{sys.executable} {SCRIPT}\nsleep 600\n")
+    own = tmp_path / "own"  # the process of a session of its own, as that of a browser is
+    deaf = tmp_path / "deaf.sh"  # which hears neither the end of its input nor a signal, and has started others
+    deaf.write_text(
+        f"trap '' TERM HUP INT\nsetsid sleep 600 2>/dev/null & echo $! > {own}\n{sys.executable} {SCRIPT}\nsleep 600\n"
+    )
     path = write_servers(tmp_path, deaf={"command": "sh", "args": [str(deaf)], "env": {PIDS: str(pids)}})
     process = processes.start("tests.tools.mcp.test_mcp:hold_tools", str(path))
     wait_until(lambda: process.out.read_text() != "" or process.poll() is not None)
@@ -359,7 +362,7 @@ def test_no_server_is_left_when_its_run_is_killed(tmp_path: Path, number: signal
     group = os.getpgid(int(pid))
     process.send_signal(number)
     process.communicate()
-    wait_until(lambda: not is_running(pid) and not list_group(group))
+    wait_until(lambda: not is_running(pid) and not list_group(group) and not is_running(own.read_text().strip()))
 
 
 def list_group(group: int) -> list[str]:

@@ -1,10 +1,10 @@
 """The process that starts an MCP server and ends with selfwire; run as a script, and never imported.
 
 The server, and what it starts in turn, stands in this process's group. On Linux what leaves the group, as a browser
-does, becomes a child of this process when its parent ends. The kernel tells this process when selfwire has ended, however
-that was, and all of them are killed then. They are killed too when the server ends, or stays `GRACE` seconds after its
-standard input was closed. The last lines of the server's standard error are kept in this process's
-own, which is a file.
+does, becomes a child of this process when its parent ends. The kernel tells this process when selfwire has ended,
+however that was, and all of them are killed then. They are killed too when the server ends, or stays `GRACE` seconds
+after its standard input was closed. The last lines of the server's standard error are kept in this process's own, which
+is a file.
 
     python mcp_start.py PID COMMAND [ARGUMENT ...]        PID is selfwire's process
 """

@@ -1,15 +1,19 @@
 """What a provider's error says about another try."""
 
 import asyncio
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.outputs import ChatGenerationChunk
 
 from selfwire.models import openai_chat
 from selfwire.models.openai_chat import ClientPerLoop
-from selfwire.models.providers import ErrorCatcher, get_retry_after
+from selfwire.models.providers import ErrorCatcher, format_provider_error, get_retry_after
 
 
 def asked_to_wait(until: str) -> float | None:
@@ -30,6 +34,22 @@ def test_a_provider_names_seconds_or_a_time() -> None:
 @pytest.mark.parametrize("nonsense", ["soon", "", "Wed, 99 Nov 2026 99:00:00 GMT", "Wed, 25 Nov 2026 12:00:00"])
 def test_a_time_that_is_none_is_no_wish(nonsense: str) -> None:
     assert asked_to_wait(nonsense) is None
+
+
+class Unstreamed(GenericFakeChatModel):
+    """A model of a server that answers the request of a stream with one JSON."""
+
+    def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
+        return iter(())
+
+
+def test_a_stream_without_a_piece_is_told_with_the_way_out() -> None:
+    model = Unstreamed(messages=iter(()))
+    with pytest.raises(ValueError, match="No generation") as raised:
+        [*model.stream("Who?")]
+    assert "sent no stream; if it cannot, give the model disable_streaming=True" in format_provider_error(
+        raised.value, model
+    )
 
 
 async def test_a_client_that_could_not_be_made_is_made_by_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:

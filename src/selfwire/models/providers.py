@@ -216,7 +216,10 @@ def format_provider_error(error: BaseException, model: BaseChatModel) -> str:
             register_secret(value.get_secret_value())
     text = redact_error(error)
     if isinstance(error, MALFORMED) and get_status(error) is None:
-        return f"a reply that is no answer: {text.partition(': ')[2]}"
+        said = text.partition(": ")[2]
+        if said == "No generation chunks were returned":  # LangChain's words
+            said = "the server sent no stream; if it cannot, give the model disable_streaming=True"
+        return f"a reply that is no answer: {said}"
     return text
 
 

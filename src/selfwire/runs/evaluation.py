@@ -14,7 +14,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import CUT, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
+from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel, TooFewTasksError
 from selfwire.evals.graders import GradedEnvironment
 from selfwire.evals.table import TRIVIAL, Header, ResultsFile, SystemSummary, TaskRow, make_task_row
 from selfwire.extras.cluster.shards import merge_leftover_shards
@@ -48,7 +48,7 @@ from selfwire.runs.record import (
     track_status,
     with_changes,
 )
-from selfwire.runs.spec import LEAST, EvaluateSpec, GivenSizes, PreEvolutionSpec, fit_sizes
+from selfwire.runs.spec import LEAST, EvaluateSpec, GivenSizes, PreEvolutionSpec, find_most, fit_sizes
 from selfwire.runs.systems import (
     LoadedTeam,
     MeasuredSystem,
@@ -630,20 +630,20 @@ def load_request_tasks(
     if request.command == "compare" and request.evolving is None:
         with suppress(ConfigError):
             return _tasks(request.replace(evolving=PreEvolutionSpec()), known, known.tasks, given)
-    with suppress(ConfigError):
-        return _tasks(request, known, known.tasks, given)
-    return _tasks(request, known, 0, given)
+
+    def fits(more: int) -> bool:
+        with suppress(TooFewTasksError):
+            _deal(request, more, given)
+            return True
+        return False
+
+    return _tasks(request, known, known.tasks if fits(known.tasks) else find_most(known.tasks, fits), given)
 
 
 def _tasks(
     request: EvaluateSpec, known: ContaminatedTasks, more: int, given: Given
 ) -> tuple[Benchmark, tuple[Task, ...]]:
-    evolving = request.evolving
-    others = {"train": evolving.train, "gate": evolving.gate_size} if evolving else {"train": 0, "gate": 0}
-    sizes = {**others, "test": 0, request.split: request.tasks + more}
-    wanted = 4 * sum(sizes.values())  # generated tasks share entities, so some are left over
-    bench = given.load_benchmark(request, request.seed, wanted)
-    tasks: tuple[Task, ...] = getattr(bench.splits(request.seed, **sizes), request.split)
+    bench, tasks = _deal(request, more, given)
     fresh = [task for task in tasks if not known.has_task(task, request.benchmark)]
     if not fresh:
         raise ConfigError(f"a system has learned from all {len(tasks)} tasks; choose another --seed or --split")
@@ -651,6 +651,16 @@ def _tasks(
         firsts = {task.input: task.id for task in reversed(fresh)}
         fresh = [task for task in fresh if firsts[task.input] == task.id]
     return bench, tuple(fresh[: request.tasks])
+
+
+def _deal(request: EvaluateSpec, more: int, given: Given) -> tuple[Benchmark, tuple[Task, ...]]:
+    """Deal out the tasks of a split, and so many more of them."""
+    evolving = request.evolving
+    others = {"train": evolving.train, "gate": evolving.gate_size} if evolving else {"train": 0, "gate": 0}
+    sizes = {**others, "test": 0, request.split: request.tasks + more}
+    wanted = 4 * sum(sizes.values())  # generated tasks share entities, so some are left over
+    bench = given.load_benchmark(request, request.seed, wanted)
+    return bench, getattr(bench.splits(request.seed, **sizes), request.split)
 
 
 def get_start_notes(path: Path) -> tuple[dict[str, LoadedTeam], ContaminatedTasks]:

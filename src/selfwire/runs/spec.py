@@ -337,12 +337,12 @@ def fit_sizes(
     whole = cut(max(usual.values()))
     if benchmark in GENERATED or _fits(deal, whole):
         return whole, ""
-    if (most := _find_most(max(usual.values()), lambda size: _fits(deal, cut(size)))) >= least:
+    if (most := find_most(max(usual.values()), lambda size: _fits(deal, cut(size)))) >= least:
         return cut(most), _describe(cut(most), usual, given, names_interval)
     raise _explain(given, cut(least), deal)
 
 
-def _find_most(high: int, fits: Callable[[int], bool]) -> int:
+def find_most(high: int, fits: Callable[[int], bool]) -> int:
     """Find the largest number from 1 to `high` that fits, by bisection; 0 if none does."""
     low = 0
     while low < high:
@@ -375,7 +375,7 @@ def _fits(deal: Deal, sizes: Mapping[str, int]) -> bool:
 def _explain(given: GivenSizes, least: Mapping[str, int], deal: Deal) -> ConfigError:
     asked = {name: size for name, size in given.items() if size}
     for name, size in sorted(asked.items(), key=lambda entry: -entry[1]):
-        if most := _find_most(size, lambda fewer, name=name: _fits(deal, {**least, name: fewer})):  # type: ignore[misc]
+        if most := find_most(size, lambda fewer, name=name: _fits(deal, {**least, name: fewer})):  # type: ignore[misc]
             others = ", ".join(f"{other} {count}" for other, count in least.items() if other != name)
             return ConfigError(
                 f"{name} {size}: there are not so many tasks; it can be {most} at most{others and f' beside {others}'}"

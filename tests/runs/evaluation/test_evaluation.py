@@ -352,3 +352,12 @@ def test_a_test_of_ones_own_asks_questions_of_its_benchmark_only(tmp_path: Path)
     under_test = make_system_under_test("cot", benchmark="archive", tasks=1, home=tmp_path)
     with pytest.raises(ConfigError, match="there is no question 'other'; ask one of `questions`"):
         under_test.answer(Question(id="other", input="What is this?"))
+
+
+def test_fewer_tasks_than_there_are_leave_out_those_that_a_system_has_learned_from(tmp_path: Path) -> None:
+    asked = own(tmp_path, *["fine"] * 12).replace(tasks=3)
+    _, everything = load_request_tasks(asked.replace(tasks=12), ContaminatedTasks())
+    learned = ContaminatedTasks.of(everything[:8], asked.benchmark)
+    twice = learned._replace(tasks=2 * learned.tasks)  # by two runs on the same tasks
+    _, found = load_request_tasks(asked, twice)
+    assert found == everything[8:11]

@@ -246,6 +246,14 @@ def test_a_graph_is_measured_as_it_is_and_its_calls_are_counted(home: Path, serv
     assert found["spend"]["calls"] == CALLS[name]
 
 
+def test_its_table_has_dollars_and_seconds_of_a_task_though_selfwire_asks_no_model(
+    home: Path, server: WireServer
+) -> None:
+    Path("prices.json").write_text('{"openai:mine": {"input": 1000, "output": 1000}}')
+    found = evaluate(home, f"own_app.py:{next(iter(CALLS))}", "--prices", "prices.json")
+    assert re.search(r"\$ per .* s per ", found.output)
+
+
 def test_without_context_and_store_a_graph_is_asked_as_plain_langgraph_asks_it(home: Path, server: WireServer) -> None:
     evaluate(home, "own_app.py:mannered")
     assert [asked.body["messages"][0]["content"][:23] for asked in server.asked] == ["You multiply. No notes."] * 4

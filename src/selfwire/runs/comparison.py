@@ -138,7 +138,9 @@ def build_results_table(run: OpenEvaluation, lines: Sequence[SystemSummary]) -> 
     """Make the table of an evaluation, without columns that say nothing here, such as the price of offline calls."""
     against = choose_comparison(lines, run.request.against)
     columns = list_columns(against)
-    if run.request.models.calls_no_server:
+    if run.request.models.calls_no_server and not any(
+        is_graph(line.info.method) for line in lines if line.info.workflow
+    ):
         columns = tuple(column for column in columns if column.name not in ("$/task", "s/task"))
     if all({*line.graded} <= {0, 1} and line.solved == sum(line.graded) for line in lines):
         columns = tuple(column for column in columns if column is not SOLVED)

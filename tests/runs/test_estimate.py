@@ -174,6 +174,26 @@ def test_what_the_models_of_ones_own_graph_cost_is_unknown(tmp_path: Path, monke
     assert f"to ${alone.high.dollars:,.2f}), without {left}" in found.text
 
 
+def test_a_dry_run_of_ones_own_graph_counts_its_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = "".join(
+        f"""def step{n}(state: dict) -> dict:
+    asked = [("system", "You take step {n} of five."), ("user", state["question"])]
+    return {{"answer": ChatOpenAI(model="gpt-4o-mini").invoke(asked).text}}
+
+
+builder.add_node("step{n}", step{n})
+builder.add_edge({f'"step{n - 1}"' if n else "START"}, "step{n}")
+"""
+        for n in range(5)
+    )
+    head = APP.partition("PROMPT")[0] + "builder = StateGraph(dict)\n"
+    (tmp_path / "long_app.py").write_text(f'{head}{steps}builder.add_edge("step4", END)\ngraph = builder.compile()\n')
+    monkeypatch.chdir(tmp_path)
+    graph = SystemSpec(name="mine", target="long_app.py:graph")
+    found = estimate_evaluation(EvaluateSpec(benchmark="archive", entries=(graph,), tasks=3), tmp_path)
+    assert (found.low.calls, found.high.calls) == (3, 3 * 5 * 3)  # five calls a task lie between
+
+
 def test_samples_of_train_questions_count() -> None:
     assert calls("hera", group=8) > 1.3 * calls("hera", group=4)
     assert calls("evomas", samples=8) > 1.3 * calls("evomas", samples=4)

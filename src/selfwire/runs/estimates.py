@@ -17,6 +17,7 @@ from selfwire.evolvers.router.config import TrainConfig
 from selfwire.extras.lab.ablation.plan import Study
 from selfwire.graphs.evolve import deal_questions
 from selfwire.graphs.method import LOOP, Calls, estimate_calls, find_method, scale_calls, sum_calls
+from selfwire.graphs.own_graph import read_texts
 from selfwire.graphs.pruning import list_parts
 from selfwire.models.providers import refuse_unknown_model
 from selfwire.runs.evaluation import validate_request as validate_evaluation
@@ -160,7 +161,8 @@ def estimate_evaluation(
     title = f"dry run of {', '.join(names)} on {request.benchmark}{f', {seeds} seeds' if seeds > 1 else ''}"
     assumes = (
         f"{format_count(len(plan.tasks), 'task')}, of methods what they take offline, {WITHIN}, or all their rounds, "
-        f"of baselines 1 to {2 * LOOP:g} calls per agent with tools; set --calls-per-task, {BINDING}"
+        f"of baselines 1 to {2 * LOOP:g} calls per agent with tools, of a graph of your own up to {2 * LOOP:g} per "
+        f"prompt; set --calls-per-task, {BINDING}"
     )
     return sum([found] * seeds, CostEstimate()).explain(title, assumes, plan.notices)
 
@@ -311,7 +313,8 @@ def _estimate_baseline(entry: SystemSpec, team: Team, cap: int | None) -> tuple[
     """Estimate the fewest and most calls: every node once, or with a tool loop; a vote spends its whole cap."""
     most = sum(2 * LOOP if team.agents_by_id[agent].tools else 1 for agent in team.topology.agents.values())
     if is_graph(team.method):
-        return 1, cap or 2 * LOOP
+        prompts = sum(text.is_prompt for text in read_texts(team.method)[0].values())
+        return 1, cap or 2 * LOOP * max(prompts, 1)
     baseline = make_baseline(team.method, entry.config)
     if not isinstance(baseline, SingleAgent):
         return len(team.topology.nodes), most

@@ -765,6 +765,9 @@ def test_too_few_tasks_of_ones_own_are_told_by_what_the_gate_needs(tmp_path: Pat
     tasks.write_text("".join(f'{{"input": "What is {n} + 1?", "reference": "{n + 1}"}}\n' for n in range(12)))
     few = call(tmp_path, "prune", "desk", "--benchmark", str(tasks), code=2)
     assert "error: with 4 gate tasks a loss of 0.05 cannot be ruled out, even if no answer changes; give " in few.stderr
+    assert "(--gate-size), or a larger --margin (with these tasks 0.75 or more)" in few.stderr
+    call(tmp_path, "prune", "desk", "--benchmark", str(tasks), "--margin", "0.74", "--dry-run", code=2)
+    call(tmp_path, "prune", "desk", "--benchmark", str(tasks), "--margin", "0.75", "--dry-run")
     assert "there are fewer tasks than usual: train tasks 4 (not 20), --gate-size 4 (not 240)" in few.stderr
     tasks.write_text("".join(f'{{"input": "What is {n} + 1?", "reference": "{n + 1}"}}\n' for n in range(5)))
     told = call(tmp_path, "prune", "desk", "--benchmark", str(tasks), code=2).stderr

@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -570,9 +571,13 @@ def _refuse_few(tasks: int, rule: EvidenceRule, instead: str, *, beside: int = 0
     """Refuse gate tasks that cannot rule out a loss; there are so many beside them."""
     needed = rule.find_least_tasks()
     more = ", and no number of them is enough; give a larger --margin"
+    told = f"; give {needed + beside} or more (--gate-size), {instead}" if needed else more
+    larger = bisect_left(range(100), True, key=lambda hundredth: rule.replace(margin=hundredth / 100).can_prove(tasks))
+    if "--margin" in told and larger < 100:
+        told = told.replace("a larger --margin", f"a larger --margin (with these tasks {larger / 100:g} or more)")
     raise ConfigError(
         f"with {format_count(tasks, 'gate task')} a loss of {rule.margin:g} cannot be ruled out{when}, even if no "
-        f"answer changes" + (f"; give {needed + beside} or more (--gate-size), {instead}" if needed else more)
+        f"answer changes{told}"
     )
 
 

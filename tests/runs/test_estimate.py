@@ -190,8 +190,10 @@ builder.add_edge({f'"step{n - 1}"' if n else "START"}, "step{n}")
     (tmp_path / "long_app.py").write_text(f'{head}{steps}builder.add_edge("step4", END)\ngraph = builder.compile()\n')
     monkeypatch.chdir(tmp_path)
     graph = SystemSpec(name="mine", target="long_app.py:graph")
-    found = estimate_evaluation(EvaluateSpec(benchmark="archive", entries=(graph,), tasks=3), tmp_path)
-    assert (found.low.calls, found.high.calls) == (3, 3 * 5 * 3)  # five calls a task lie between
+    for cap, most in ((None, 15), (64, 15), (8, 8)):  # five calls a task lie between
+        asked = EvaluateSpec(benchmark="archive", entries=(graph,), tasks=3, calls_per_task=cap)
+        found = estimate_evaluation(asked, tmp_path)
+        assert (found.low.calls, found.high.calls) == (3, 3 * most)
 
 
 def test_samples_of_train_questions_count() -> None:

@@ -314,7 +314,7 @@ def _estimate_baseline(entry: SystemSpec, team: Team, cap: int | None) -> tuple[
     most = sum(2 * LOOP if team.agents_by_id[agent].tools else 1 for agent in team.topology.agents.values())
     if is_graph(team.method):
         prompts = sum(text.is_prompt for text in read_texts(team.method)[0].values())
-        return 1, cap or 2 * LOOP * max(prompts, 1)
+        return 1, 2 * LOOP * prompts or cap or 2 * LOOP
     baseline = make_baseline(team.method, entry.config)
     if not isinstance(baseline, SingleAgent):
         return len(team.topology.nodes), most

@@ -338,7 +338,7 @@ def compile_graph(
     team: Team,
     model: str | BaseChatModel = "offline",
     *,
-    method: str | None = None,
+    method: "str | Method[Any] | None" = None,
     tools: Sequence[BaseTool | Tool | Callable[..., Any]] | str = (),
     checkpointer: Checkpointer = None,
     **options: Any,
@@ -346,7 +346,8 @@ def compile_graph(
     """A team as a compiled graph of its method, or of the user's own with what has evolved.
 
     Args:
-        method: that runs it, if that is another than the team's: what it has learned is left out then.
+        method: that runs it, by name or as an instance with its config; what the team has learned by another is left
+            out then.
         tools: functions, LangChain tools and others, or names as for `load_tools`.
         options: of `build_graph`.
 
@@ -354,8 +355,12 @@ def compile_graph(
         ConfigError: there is no such method, or an option cannot be used.
     """
     from selfwire.core.plugins import is_graph
-    from selfwire.graphs.method import find_method, make_method
+    from selfwire.graphs.method import add_method, find_method, make_method
 
+    if not isinstance(method, str | None):
+        add_method(method)
+        options = {"config": method.config, **options}
+        method = method.name
     if is_graph(team.method):
         models = options.pop("models", None) or {}
         if unused := [

@@ -208,7 +208,6 @@ figure.add_node(conclude)
 figure.add_conditional_edges("deliver", manager_or_next, ["manager", "workers", "conclude"])
 figure.add_conditional_edges("manager", workers_or_conclude, ["workers", "conclude"])
 figure.add_edge("conclude", END)
-DYTOPO = figure.compile("dytopo")
 USUAL_ROUNDS = 4
 """Rounds of a question that may take ten: the manager ends most runs earlier."""
 
@@ -448,7 +447,9 @@ class Dytopo(Method[DytopoConfig]):
             stopped = state.after(state.update(answer=answer, error=None, stopped="stopped"))
             return Report.of(stopped.channels).trajectory(question, team.fingerprint, ctx.scope.sample)
 
-        final = await run_graph(DYTOPO, DytopoState, ctx.with_question(team, question), so_far=build_partial_result)
+        final = await run_graph(
+            self.compiled, DytopoState, ctx.with_question(team, question), so_far=build_partial_result
+        )
         return Report.of(final.channels)
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[DytopoConfig]) -> EvolveResult:
@@ -469,9 +470,9 @@ class Dytopo(Method[DytopoConfig]):
     def serve(self, start: RunStart, factory: CtxFactory) -> Graph:
         """Build the graph that users run; the workers' graph is drawn inside `workers`."""
         drawn = compile_workers(get_workers(start.initial_team))
-        return figure.serve(start, factory, drawn, agent_nodes={MANAGER: "manager"})
+        return self.figure.serve(start, factory, drawn, agent_nodes={MANAGER: "manager"})
 
 
 build, graph = make_build(Dytopo), make_server(Dytopo)
 
-__all__ = ["DYTOPO", "Dytopo", "DytopoContext", "Report", "build", "graph"]
+__all__ = ["Dytopo", "DytopoContext", "Report", "build", "graph"]

@@ -286,7 +286,6 @@ figure.add_sequence([layers, evaluate, update_state])
 figure.add_conditional_edges("update_state", plan_or_conclude, ["plan", "conclude"])
 figure.add_node(conclude)
 figure.add_edge("conclude", END)
-EVOMAS = figure.compile(METHOD)
 
 
 async def load_router(state: EvomasState, ctx: Ctx[EvomasConfig]) -> Team:
@@ -426,7 +425,7 @@ class Evomas(Method[EvomasConfig]):
             BudgetError, OutageError: the run must stop; the error holds the best answer so far.
         """
         final = await run_graph(
-            EVOMAS,
+            self.compiled,
             EvomasState,
             ctx.with_question(team, question),
             so_far=lambda state: build_partial_result(state, question),
@@ -470,7 +469,7 @@ class Evomas(Method[EvomasConfig]):
         pool = start.initial_team
         depth = get_sampling(pool, self.config.routing).layers
         drawn, placed = make_whole_topology(pool, depth), place_agents(pool, depth)
-        return figure.serve(start, factory, drawn, agents=placed, agent_nodes={EARLY_EXIT: "adapt"})
+        return self.figure.serve(start, factory, drawn, agents=placed, agent_nodes={EARLY_EXIT: "adapt"})
 
 
 def build_partial_result(state: EvomasState, question: Question) -> Trajectory | None:

@@ -438,7 +438,6 @@ figure.add_sequence([reflect, consolidate_experience])
 figure.add_conditional_edges("consolidate_experience", choose_prompts, ["identify_failed_agent", "keep"])
 figure.add_sequence([identify_failed_agent, rope, consolidate_prompt, keep])
 figure.add_edge("keep", END)
-HERA = figure.compile(METHOD)
 
 
 def get_orchestrator(ctx: Ctx[HeraConfig]) -> PromptedModel:
@@ -708,7 +707,7 @@ class Hera(Method[HeraConfig]):
 
     def serve(self, start: RunStart, factory: CtxFactory) -> Graph:
         """Build the figure for users, around the default chain; every agent of the pool may work in it."""
-        return figure.serve(start, factory, agent_nodes=dict.fromkeys(start.initial_team.agents_by_id, "rollout"))
+        return self.figure.serve(start, factory, agent_nodes=dict.fromkeys(start.initial_team.agents_by_id, "rollout"))
 
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """The pool around the default chain, without insights; its retriever and calculator hold the tools."""
@@ -725,7 +724,7 @@ class Hera(Method[HeraConfig]):
             ModelError: the question could not be characterised or planned for.
             BudgetError: the run must stop.
         """
-        final = await run_graph(HERA, HeraState, ctx.with_question(team, question), aim="answer")
+        final = await run_graph(self.compiled, HeraState, ctx.with_question(team, question), aim="answer")
         return final.trajectories[0]
 
     @property
@@ -740,13 +739,13 @@ class Hera(Method[HeraConfig]):
         `repairs` and `default`. Where a model fails to plan, only that member ends
         as an error.
         """
-        final = await run_graph(HERA, HeraState, ctx.with_question(team, question), aim="explore")
+        final = await run_graph(self.compiled, HeraState, ctx.with_question(team, question), aim="explore")
         return final.trajectories
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[HeraConfig]) -> EvolveResult:
         """Learn from the graded groups of a batch in a pass from rank to keep; `note_learning` says what is noted."""
         given: dict[str, Any] = {"scope": ctx.scope, "ran": team, "workflow": team, "trajectories": runs}
-        final = await run_graph(HERA, HeraState, ctx, aim="learn", **given)
+        final = await run_graph(self.compiled, HeraState, ctx, aim="learn", **given)
         return EvolveResult(workflow=final.workflow, applied=final.applied, notes=note_learning(final, len(runs)))
 
     def keep_memory(self, kept: Team, rejected: Team) -> Team:

@@ -376,7 +376,6 @@ figure.add_conditional_edges("begin", characterize_or_forward, ["characterize", 
 figure.add_conditional_edges("forward", learn_or_end, ["environment", END])
 figure.add_conditional_edges("loss", rewrite_or_keep, ["backward", "update_beliefs"])
 figure.add_conditional_edges("repair", again_or_end, ["characterize", "forward", END])
-HIVA = figure.compile(METHOD)
 
 
 def plan_router(hiva: "Hiva", team: Team) -> RouterPlan:
@@ -509,7 +508,7 @@ class Hiva(Method[HivaConfig]):
             ModelError: the task could not be characterised.
             BudgetError: the run must stop.
         """
-        [done] = (await run_graph(HIVA, HivaState, ctx.with_question(team, question))).trajectories
+        [done] = (await run_graph(self.compiled, HivaState, ctx.with_question(team, question))).trajectories
         return done
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[HivaConfig]) -> EvolveResult:
@@ -521,7 +520,7 @@ class Hiva(Method[HivaConfig]):
         steps = {"edges": "topology_evolution", "tools": "tool_evolution"}
         fixed = {step: False for part, step in steps.items() if part in ctx.frozen}
         ctx = replace(ctx, options=ctx.options.replace(**fixed))
-        final = await run_graph(HIVA, HivaState, ctx, workflow=team, trajectories=runs, scope=ctx.scope)
+        final = await run_graph(self.compiled, HivaState, ctx, workflow=team, trajectories=runs, scope=ctx.scope)
         notes = {
             "declined": final.channels["declined"],
             "gradients": note_passes(final.trajectories, final.passes),

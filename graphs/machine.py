@@ -7,6 +7,7 @@ encoder. Checkpoints, streams and traces hold plain JSON. Everything else that a
 
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -567,6 +568,18 @@ class MethodGraph(Generic[StateT]):
     def add_conditional_edges(self, source: str, decide: Decision, targets: Sequence[str]) -> None:
         """Have a decision choose which of the targets follows a step."""
         self._choices.append((source, decide, targets))
+
+    def with_steps(self, **steps: Step) -> "MethodGraph[StateT]":
+        """Make a figure in which other steps take the place of those of these names, as a variant of a method does.
+
+        Raises:
+            ValueError: it has no such step.
+        """
+        if unknown := steps.keys() - self.steps.keys():
+            raise ValueError(f"the figure has no step {min(unknown)!r}; its steps are {', '.join(self.steps)}")
+        changed = copy(self)
+        changed.steps = {**self.steps, **steps}
+        return changed
 
     def compile(self, name: str) -> Compiled:
         """Compile the figure for runs with a ready `Ctx`."""

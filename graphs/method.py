@@ -50,6 +50,7 @@ from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.machine import (
     END,
     START,
+    Compiled,
     Ctx,
     CtxFactory,
     Graph,
@@ -393,6 +394,11 @@ class Method(Generic[Config]):
         """Make the context of a run; `more` are fields of `Ctx`, such as `scope`."""
         return Ctx(model, tools, embed, self.config, self.prompts, **more)
 
+    @property
+    def compiled(self) -> Compiled:
+        """The figure as runs enter it, compiled once."""
+        return _compile(self.figure, self.name)
+
     def serve(self, start: RunStart, factory: CtxFactory) -> Graph:
         """Build the graph that users run, by default the figure with the initial team drawn in it."""
         return self.figure.serve(start, factory)
@@ -633,6 +639,11 @@ async def team(state: OneRunState, ctx: Ctx[Any]) -> Update:
     done = await run_team(state.workflow.topology, run, config=ctx.team_config)
     ctx.require_answer(done)
     return state.update(trajectory=done, answer=done.answer, usage=state.usage + done.usage)
+
+
+@cache
+def _compile(figure: MethodGraph[Any], name: str) -> Compiled:
+    return figure.compile(name)
 
 
 figure = MethodGraph(OneRunState, first="begin", team="team")

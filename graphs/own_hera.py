@@ -20,7 +20,7 @@ from selfwire.core.trajectory import Message, Trajectory
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.rules import PRINCIPLES, RULES, Prompt
 from selfwire.evolvers.trajectory_text import shorten
-from selfwire.graphs.hera import HERA, LEARNED, Hera, HeraState, note_learning
+from selfwire.graphs.hera import LEARNED, Hera, HeraState, note_learning
 from selfwire.graphs.machine import Ctx, GraphRunner, run_graph
 from selfwire.graphs.method import parse_config
 from selfwire.models.text_layer import LayerText
@@ -92,7 +92,7 @@ async def learn_by_hera(
     known = made.prompts.texts
     worded = Prompts(texts={**known, **{name: known[f"{name}_own_graph"] for name in WORDED}})
     given: dict[str, Any] = {"scope": ctx.scope, "ran": shown, "workflow": shown, "trajectories": [*map(line_up, runs)]}
-    final = await run_graph(HERA, HeraState, replace(made, prompts=worded), aim="learn", **given)
+    final = await run_graph(hera.compiled, HeraState, replace(made, prompts=worded), aim="learn", **given)
     rewirings = list[Rewiring]()
     for rewiring in final.applied:
         [edit] = rewiring.edits

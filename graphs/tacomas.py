@@ -332,7 +332,6 @@ figure.add_node(birth_death)
 figure.add_conditional_edges("judge", rewire_or_refine, ["birth_death", "refine", END])
 figure.add_conditional_edges("birth_death", refine_or_end, ["refine", END])
 figure.add_conditional_edges("refine", round_or_end, ["round", END])
-TACOMAS = figure.compile(METHOD)
 USUAL_ROUNDS = 3
 """Rounds of a question that may take ten, offline: between 1 and 2 on archive, 4 or more on plancraft."""
 
@@ -421,7 +420,7 @@ class Tacomas(Method[TacomasConfig]):
         options = ctx.options
         try:
             final = await run_graph(
-                TACOMAS,
+                self.compiled,
                 TacomasState,
                 ctx.with_question(team, question),
                 so_far=lambda state: build_partial_result(state, team, options),

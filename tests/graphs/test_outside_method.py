@@ -154,6 +154,28 @@ print(len(run.steps), run.notes["tries"], run.usage.calls - spent, run.question.
     assert run_python(package, code) == "8 2 1 What is 2 plus 2?\n"
 
 
+def test_another_step_takes_the_place_of_an_equation_in_runs_and_in_the_served_graph(package: Path) -> None:
+    [rising] = [block for block in BLOCK.findall(PAGE) if "class RisingTau(" in block]
+    code = f"""
+import selfwire
+{rising}
+
+for method in (Dytopo(halting=False, rounds=3), RisingTau(halting=False, rounds=3)):
+    found = [selfwire.run(method, "Who founded it?", model="offline").notes]
+    found.append(selfwire.load(method.name).graph("offline", method=method).invoke({{"question": "Who founded it?"}}))
+    print(method.name, [[round_["graph"]["threshold"] for round_ in notes["rounds"]] for notes in found])
+try:
+    Dytopo.figure.with_steps(induce=raise_threshold)
+except ValueError as error:
+    print(error)
+"""
+    assert run_python(package, code).splitlines() == [
+        "dytopo [[0.3, 0.3, 0.3], [0.3, 0.3, 0.3]]",
+        "rising-tau [[0.3, 0.4, 0.5], [0.3, 0.4, 0.5]]",
+        "the figure has no step 'induce'; its steps are begin, workers, induce_topology, deliver, manager, conclude",
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_takes_it(package: Path, line: str) -> None:

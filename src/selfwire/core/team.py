@@ -196,7 +196,8 @@ class Team(FrozenModel):
 
         Args:
             model: the agents' model: a name such as "openai:gpt-4o-mini", or a chat model of LangChain's.
-            checkpointer: LangGraph's checkpointer; None inside a graph that has one.
+            checkpointer: LangGraph's checkpointer; None inside a graph that has one. A graph of the user's own has its
+                program's in place of None, and none with False.
             options: arguments of the method's `build`, such as meta, judge, tools (functions, too), budget and config.
 
         Raises:

@@ -25,6 +25,7 @@ from selfwire.core.topology import Edge, Node, Topology, find_dead_nodes, find_r
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, FrozenModel
+from selfwire.evals.table import ResultTable
 from selfwire.evolvers.gate import EvidenceRule, compute_row_weight, decide_by_evidence
 from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.extras.offline.model import OfflineChat
@@ -781,6 +782,20 @@ def test_the_table_of_worth_cuts_long_sentences_and_says_which_have_gone() -> No
     assert [row[0].endswith("(taken out)") for row in rows[:2]] == [True, False]
     assert rows[1][0] == there
     assert len(rows[0][0]) < 100 < len(gone)
+
+
+def test_the_table_of_worth_has_dollars_where_prices_are_known_and_says_what_of_a_graph_cannot_go() -> None:
+    def table(dollars: float | None, method: str) -> ResultTable:
+        costs = {"a": Usage(calls=4, input_tokens=8, dollars=dollars)}
+        return build_worth_table(PruningRecord(run="r", runs=2, costs=costs).save_to(PAIR.replace(method=method)))
+
+    priced = table(0.5, "shop_app.py:graph")
+    assert priced.head == ("part", "worth", "calls/task", "tokens/task", "$/task")
+    assert priced.rows[0] == ("a", "", "2.0", "4", "0.2500")
+    assert "nodes only those can be left out to which one edge leads" in priced.notes[1]
+    for unknown in (0.0, None):  # offline, and without a price
+        assert table(unknown, PAIR.method).head == ("part", "worth", "calls/task", "tokens/task")
+    assert table(0.0, PAIR.method).notes[1] == "entry and sink stay"
 
 
 def test_evolve_prune_says_what_it_took_out_and_needs_gate_tasks(tmp_path: Path) -> None:

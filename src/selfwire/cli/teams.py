@@ -124,8 +124,18 @@ def build_worth_table(team: Team, prune: str = "NAME --benchmark B") -> ResultTa
     there = {agent.id for agent in team.agents} | list_parts(team).keys() | {OWN_CALLS}
     there |= {part.name for part in record.parts if part.kind == "model"}  # which says what was compared
 
-    def format_costs(cost: Usage | None) -> tuple[str, str]:
-        return (f"{cost.calls / record.runs:.1f}", f"{cost.tokens / record.runs:,.0f}") if cost else ("", "")
+    whole = sum_usages(costs.values())
+    head = ("part", "worth", "calls/task", "tokens/task", *["$/task"] * bool(whole.dollars))
+
+    def format_costs(cost: Usage | None) -> tuple[str, ...]:
+        if cost is None:
+            return ("",) * (len(head) - 2)
+        told = (
+            f"{cost.calls / record.runs:.1f}",
+            f"{cost.tokens / record.runs:,.0f}",
+            format_dollars(cost.dollars, record.runs),
+        )
+        return told[: len(head) - 2]
 
     def format_value(part: PartWorth | None) -> str:
         return "" if part is None or part.value is None else f"{part.value:+.2f} ± {part.deviation or 0:.2f}"
@@ -138,10 +148,13 @@ def build_worth_table(team: Team, prune: str = "NAME --benchmark B") -> ResultTa
         )
         for name in dict.fromkeys([*costs, *worth])
     ]
-    rows.append(("all together", "", *format_costs(sum_usages(costs.values()))))
+    rows.append(("all together", "", *format_costs(whole)))
     tasks = format_count(max((part.tasks for part in record.parts), default=0), "train task")
-    notes = (f"worth: mean score with a part minus without it, over {tasks}, ± standard error", "entry and sink stay")
-    return ResultTable(("part", "worth", "calls/task", "tokens/task"), tuple(rows), notes)
+    stay = "entry and sink stay"
+    if is_graph(team.method):
+        stay = "of the program's nodes only those can be left out to which one edge leads and from which one edge leads"
+    notes = (f"worth: mean score with a part minus without it, over {tasks}, ± standard error", stay)
+    return ResultTable(head, tuple(rows), notes)
 
 
 def diff(before: Ref, after: Ref, home: Home = None) -> None:

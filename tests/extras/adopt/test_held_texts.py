@@ -96,6 +96,9 @@ def read(folder: Path, asked: str, before: str) -> tuple[Inventory, int]:
         ("check(state)", "class Deed(BaseModel):\n    name: str\n\n    @field_validator('name')\n"
          "    def look(cls, name):\n        raise ValueError(TEXT)\n\ndef check(state):\n    try:\n"
          "        Deed.model_validate(state)\n    except ValidationError as error:\n        return f'Mend: {error}'"),
+        ("check(state)", "import langchain.messages\n\ndef fail():\n    raise ValueError(TEXT)\n\ndef check(state):\n"
+         "    try:\n        fail()\n    except ValueError as error:\n"
+         "        return langchain.messages.HumanMessage(f'Mend: {error}')"),
         ("check(state)", "def fail():\n    raise RuntimeError(TEXT)\n\ndef check(state):\n    try:\n        fail()\n"
          "    except Exception as error:\n        return f'Mend this: {error}'"),
         ("check(state)", "@tool\ndef look(text: str) -> str:\n    'Look.'\n    raise KeyError(TEXT)\n\n"
@@ -269,6 +272,123 @@ def test_a_text_in_a_collection_that_a_node_writes_is_named_with_its_line(
     found, line = read(tmp_path, asked, f"{start}FIRST = StateGraph(State).add_node(start)\n")
     named = [text for text in found.texts if text.line == line]
     assert named or [f"how the text at app.py:{line} " in thing.reason for thing in found.opaque] == [True]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "' '.join(f'* {part}' for part in sorted(state['question']))",
+        "' '.join(f'{number}. {part}' for number, part in enumerate(state['question'], 1))",
+        "' '.join(f'{part} {other}' for other, part in zip(state['answer'], state['question']))",
+        "' '.join(f'* {part}' for part in state.get('question', []))",
+        "' '.join(f'* {part}' for part in state['question'] or [])",
+        "' '.join(f'* {part}' for part in state['question'][-3:])",
+        "state['question'][0]",
+        "say(state)",
+    ],
+)
+def test_what_a_loop_or_an_index_takes_from_a_list_of_the_state_is_a_text_of_the_node(
+    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    start = "def start(state: State):\n    return {'question': [TEXT]}\n\nFIRST = StateGraph(State).add_node(start)\n"
+    say = "def say(state):\n    parts = state['question']\n    return ' '.join(f'* {part}' for part in set(parts))\n"
+    found, line = read(tmp_path, asked, start + say)
+    assert [(text.line, text.used_by) for text in found.texts if text.line == line] == [(line, ("node node",))]
+    assert found.opaque == ()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "def hint(text):\n    def wrap(function):\n        @functools.wraps(function)\n        def inner(state):\n"
+        "            return function(state, text=text)\n        return inner\n    return wrap\n\n@hint(TEXT)\n",
+        "def hint(function, say=lambda: TEXT):\n    async def inner(*args, **rest):\n"
+        "        return await function(*args, **rest, text=say())\n    return inner\n\n@hint\n",
+    ],
+    ids=["with an argument", "with a default"],
+)
+def test_what_the_wrapper_of_a_decorator_passes_to_a_node_is_a_text(
+    before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = "def start(state, text=''):\n    return {'answer': llm.invoke(text).text}\n\nFIRST = StateGraph(State)\n"
+    found, line = read(tmp_path, "state['question']", f"{before}{first}FIRST.add_node('start', start)")
+    assert [(text.line, text.used_by) for text in found.texts] == [(line, ("node start",))]
+    assert found.opaque == ()
+
+
+def test_what_new_gives_the_one_object_of_a_class_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = """
+class Step:
+    made = None
+
+    def __new__(cls):
+        cls.made = super().__new__(cls)
+        cls.made.model, cls.made.text = ChatOpenAI(model="my-model"), TEXT
+        return cls.made
+"""
+    found, line = read(tmp_path, "Step().model.invoke(Step().text).text", one)
+    assert [text.line for text in found.texts] == [line]
+    assert ("my-model",) in [model.names for model in found.models]
+
+
+def test_the_rows_of_a_file_are_what_objects_with_an_init_are_made_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.json").write_text('[{"name": "a", "text": "Mark every error."}]')
+    row = "class Row:\n    def __init__(self, name, text):\n        self.name, self.text = name, text\n\n"
+    found, _ = read(
+        tmp_path,
+        "' '.join(row.text for row in ROWS)",
+        f"{row}ROWS = [Row(**part) for part in json.load(open('rows.json'))]",
+    )
+    assert [(text.file, text.line) for text in found.texts] == [("rows.json", 1)]
+
+
+def test_what_a_tool_says_in_place_of_an_error_is_listed_and_its_artifacts_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tools = """
+from langchain_core.tools import BaseTool, StructuredTool
+
+class Look(BaseTool):
+    name: str = "look"
+    description: str = "Look at it."
+    handle_tool_error: str | bool = "Look elsewhere."
+    handle_validation_error: bool = True
+    response_format: str = "content_and_artifact"
+
+    def _run(self, thing: str):
+        return f"There is {thing} here.", "The whole of the shelf."
+
+def take(thing: str) -> str:
+    "Take it."
+    return "It is taken."
+
+def say(error):
+    return f"The words were wrong: {error}"
+
+kit = [Look(), StructuredTool.from_function(take, handle_validation_error=say)]
+"""
+    found, _ = read(tmp_path, "state['question']", f"{tools}\nllm = llm.bind_tools(kit)")
+    said = [text.pieces[0] for text in found.texts if text.role == "tool result"]
+    assert said == ["Look elsewhere.", "There is ", "It is taken.", "The words were wrong: "]
+
+
+@pytest.mark.parametrize(
+    "returned", ["TEXT", "TEXT + state", 'f"{TEXT} {state}"', "' '.join([TEXT, state])", "[TEXT]", "{'a': TEXT}"]
+)
+def test_what_a_class_method_with_the_name_of_a_maker_returns_is_followed(
+    returned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    maker = f"class Texts:\n    @classmethod\n    def load_system(cls, state):\n        return {returned}\n"
+    found, line = read(tmp_path, "str(Texts.load_system(state['question']))", maker)
+    assert line in [text.line for text in found.texts]
 
 
 @pytest.mark.parametrize("asked", ["state['question'].tell()", "state['question'].text", "say(state)"])

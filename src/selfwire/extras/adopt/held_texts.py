@@ -23,7 +23,7 @@ from selfwire.extras.adopt.syntax import (
     list_positional,
     show_path,
 )
-from selfwire.extras.adopt.texts import TextFinder, count_characters, get_outside_maker, shorten_source
+from selfwire.extras.adopt.texts import MESSAGE_MODULES, TextFinder, count_characters, get_outside_maker, shorten_source
 
 HOLDING = frozenset(
     "collections contextlib copy dataclasses dict enum functools heapq html inspect itertools jinja2 langchain_core "
@@ -182,12 +182,7 @@ def open_fields(of: ast.ClassDef, at: Surroundings, keys: Keys) -> list[tuple[Tr
 
 def list_fields(texts: TextFinder, node: ast.expr, at: Surroundings) -> Iterator[Traced]:
     """List what nodes write into a field of the state that an expression reads."""
-    owner, key = getattr(node, "value", None), getattr(node, "slice", None)
-    if isinstance(node, ast.Call) and get_last_name(node.func) == "get" and node.args:
-        owner, key = getattr(node.func, "value", None), node.args[0]
-    name = node.attr if isinstance(node, ast.Attribute) else key.value if is_text(key) else ""
-    if name in texts.writes and isinstance(owner, ast.expr) and texts.is_state(owner, at):
-        yield from texts.writes[name]
+    yield from texts.writes.get(texts.read_field(node, at), ())
 
 
 def list_members(texts: TextFinder, node: ast.expr, at: Surroundings) -> Iterator[Traced]:
@@ -209,7 +204,7 @@ def list_taken_in(texts: TextFinder, call: ast.Call, at: Surroundings, keys: Key
         bound = (value for values in at.names.bound.values() for value in values if isinstance(value, ast.expr))
         return [(Traced(value, at), keys) for value in bound]
     makers = {*filter(None, (get_outside_maker(texts.program, found) for found in called))}
-    packages = {maker.partition(".")[0] for maker in makers if "." in maker}
+    packages = {maker.partition(".")[0] for maker in makers if "." in maker and not maker.startswith(MESSAGE_MODULES)}
     if packages - HOLDING or makers & DEVICES or name in SCHEMAS or texts.is_reply(call, at):
         return []
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None

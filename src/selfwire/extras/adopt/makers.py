@@ -719,13 +719,16 @@ class MakerReader:
         draft.description = read_made_text(self.program, kept[1])
         for value in schemas[:1]:
             self._read_args_schema(value.node, value.at, draft)
+        forms = [member.node for member in self.program.get_member(found, "response_format")]
         for method in ("_run", "_arun"):
             for member in self.program.get_member(found, method):
                 if isinstance(member.node, BoundMethod):
                     draft.body = self.reader.get_found_code(member)
                     if not schemas:
                         self._read_argument_texts(member.node.function, member.at, draft)
-                    self._read_results(member.node.function, member.at, draft)
+                    self._read_results(member.node.function, member.at, draft, next(iter(forms), None))
+        for handler in (member for name in HANDLERS for member in self.program.get_member(found, name)):
+            self.reader.ask(handler.node, handler.at, draft.body, role="tool result")
         return draft
 
     def _read_made_tool(self, node: ast.Call, at: Surroundings) -> ToolDraft | None:
@@ -752,6 +755,8 @@ class MakerReader:
             if "args_schema" not in named:
                 self._read_argument_texts(found.node, found.at, draft)
             self._read_results(found.node, found.at, draft, named.get("response_format"))
+        for handler in (named[name] for name in HANDLERS if name in named):
+            self.reader.ask(handler, at, draft.body, role="tool result")
         return draft
 
     def _find_function(self, node: ast.expr | None, at: Surroundings) -> Traced | None:
@@ -828,6 +833,8 @@ def list_elements(program: Program, node: Any, at: Surroundings) -> list[Traced]
     return elements
 
 
+HANDLERS = ("handle_tool_error", "handle_validation_error")
+"""Fields of a tool whose text is sent back in place of an error."""
 MAKING = ("__init__", "__post_init__", "model_post_init")
 """Methods that make an object."""
 

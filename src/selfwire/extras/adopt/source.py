@@ -1095,10 +1095,23 @@ class Program(ProgramFiles):
         for name in names:
             for found in filter(self.is_live, self._list_callers(function, name)):
                 yield from self._list_passed_by(found, argument, name, is_method=is_method)
+        for call in self._list_wrapped_calls(function, at.outer) if at.outer else ():
+            yield self._pick(function, argument.name, call.node, call.at, skip_first=is_method), call.node
         if isinstance(owner, ast.ClassDef) and name == "__init__":
             for found in self.calls.get("__init__", ()):
                 if self._is_super(found, owner):
                     yield self._pick(function, argument.name, found.node, found.at, skip_first=True), found.node
+
+    def _list_wrapped_calls(self, function: Any, at: Surroundings) -> Iterator[Traced]:
+        """List the calls of a function in what its decorators put in its place."""
+        for decorator in getattr(function, "decorator_list", ()):
+            for made in self.list_decorated(decorator, at, Traced(function, at)):
+                if isinstance(made.node, ast.FunctionDef | ast.AsyncFunctionDef) and made.node is not function:
+                    inside = self.enter(made.node, made.at)
+                    calls = (part for part in ast.walk(made.node) if isinstance(part, ast.Call))
+                    for call in calls:
+                        if any(found.node is function for found in self.trace(call.func, inside)):
+                            yield Traced(call, inside)
 
     def _list_passed_by(
         self, found: Traced, argument: Argument, name: str, *, is_method: bool
@@ -2257,8 +2270,7 @@ class Program(ProgramFiles):
             made_of = owner.node.of if isinstance(owner.node, Instance) else owner.node
             passed = self.list_passed(function, node, at, skip_first=True)
             returned = self._trace_all(self.list_returned(function, called.at, passed, node, owner))
-            made = [found for found in returned if isinstance(found.node, Instance) and found.node.call is not None]
-            known = [found for found in made if is_complete(found.node.call) or self._is_loaded(found.node)]
+            known = [found for found in returned if not isinstance(found.node, Instance) or self._is_known(found.node)]
             yield from known or [Traced(Instance(made_of, None), owner.at)]
             return
         yield from self._call_function(called._replace(node=function), node, at, owner)
@@ -2285,8 +2297,10 @@ class Program(ProgramFiles):
         for found in self.list_returned(called.node, called.at, given, node, owner):
             yield from (part for part in self.iterate(found) if isinstance(part, Traced))
 
-    def _is_loaded(self, made: Instance) -> bool:
-        """Whether an object is made of all that a file or a dict with known keys holds, as `cls(**json.load(file))`."""
+    def _is_known(self, made: Instance) -> bool:
+        """Whether the source shows all that an object is made of, a file or a dict with known keys by `**` too."""
+        if made.call is not None and is_complete(made.call):
+            return True
         rest = [part.value for part in made.call.keywords if part.arg is None] if made.call else []
         if not rest or made.made_in is None:
             return False
@@ -2323,7 +2337,7 @@ class Program(ProgramFiles):
         dicts = [keyword.value for keyword in call.keywords if keyword.arg is None]
         for part in dicts:
             pairs = [pair for found in self.trace(part, at) for pair in self.list_pairs(found)]
-            if any(is_text(key.node) and key.node.value == name for key, _ in pairs):
+            if name in [*self.list_loaded(part, at), *(getattr(key.node, "value", None) for key, _ in pairs)]:
                 return Traced(self.make_item(part, name), at)
         return None
 

@@ -189,7 +189,8 @@ def read_own_assignments(owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.e
             me = list_positional(method)[:1]
             for statement in ast.walk(method):
                 for target, value in [*list_assignments(statement), *list_additions(statement)]:
-                    if isinstance(target, ast.Attribute) and getattr(target.value, "id", "") in me:
+                    is_own = method.name == "__new__" or getattr(getattr(target, "value", None), "id", "") in me
+                    if isinstance(target, ast.Attribute) and is_own:
                         found.setdefault(target.attr, []).append((method, value))
     return found
 

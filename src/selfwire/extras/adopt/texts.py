@@ -332,14 +332,18 @@ class TextFinder:
         self._note_opaque(node.source if isinstance(node, Element) else node, at, reach, known)
 
     def _follow_element(self, node: Any, at: Surroundings, reach: Reach) -> bool:
-        """Follow what a loop takes from a field of the state; whether it is such."""
-        is_whole = isinstance(node, Element) and node.loop and not node.path
-        if not is_whole or not isinstance(node.source, ast.Subscript | ast.Attribute):
-            return False
-        if any(isinstance(found.node, Outside) for found in self.program.trace(node.source, at)):
-            return False
-        self.follow(node.source, at, reach._replace(whole=False))
-        return True
+        """Follow what a loop, an index or a slice takes from a field of the state; whether it is such."""
+        taken = find_collection(node)
+        found = self.program.trace(taken, at) if isinstance(taken, ast.Name) else [Traced(taken, at)]
+        fields = [(find_collection(part.node) or part.node, part.at) for part in found]
+        for value, inner in fields:
+            is_part = isinstance(node, Element) and isinstance(value, ast.Subscript | ast.Attribute)
+            shown = self.program.trace(value, inner) if is_part and not self.read_field(value, inner) else []
+            if not (is_part or self.read_field(value, inner)) or any(isinstance(part.node, Outside) for part in shown):
+                return False
+        for value, inner in fields:
+            self.follow(value, inner, reach._replace(whole=False))
+        return bool(fields)
 
     def _follow_contents(self, node: Any, at: Surroundings, reach: Reach) -> bool:
         """Follow the text of a message, a prompt, a member or a document; whether it is one."""
@@ -386,10 +390,17 @@ class TextFinder:
 
     def _follow_written_item(self, owner: ast.expr, key: str, at: Surroundings, reach: Reach) -> None:
         """Follow `state["field"]["key"]`, or `state.field["key"]`, to the items that nodes write into the field."""
-        name = getattr(getattr(owner, "slice", None), "value", getattr(owner, "attr", ""))
-        inner = getattr(owner, "value", None)
-        if name in self.writes and isinstance(inner, ast.expr) and self.is_state(inner, at):
+        if name := self.read_field(owner, at):
             self._note_read(name, key, reach)
+
+    def read_field(self, node: Any, at: Surroundings) -> str:
+        """Read the name of the field of the state that an expression is, as `state["notes"]`; "" for another."""
+        owner, key = getattr(node, "value", None), getattr(node, "slice", None)
+        if isinstance(node, ast.Call) and get_last_name(node.func) == "get" and node.args:
+            owner, key = getattr(node.func, "value", None), node.args[0]
+        name = node.attr if isinstance(node, ast.Attribute) else key.value if is_text(key) else ""
+        is_field = name in self.writes and isinstance(owner, ast.expr) and self.is_state(owner, at)
+        return name if is_field else ""
 
     def _note_read(self, name: str, key: str | None, reach: Reach) -> None:
         """Note that a field of the state, or an item of it, is read."""
@@ -1368,6 +1379,26 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "lower": str.lower,
     "upper": str.upper,
 }
+
+
+def find_collection(node: Any) -> ast.expr | None:
+    """Find the collection that a loop, an index or a slice takes from, as `items` in `enumerate(sorted(items))`."""
+    taken, path = (node.source, node.path) if isinstance(node, Element) and node.loop else (node, ())
+    while taken is not None:
+        given = taken.args if isinstance(taken, ast.Call) else []
+        name = get_last_name(taken.func) if given else ""
+        if name in ("zip", "enumerate") and path:
+            number, path = path[0] - (name == "enumerate"), path[1:]
+            taken = given[number] if 0 <= number < len(given) else None
+        elif name in LISTS and name != "chain":
+            taken = given[0]
+        elif isinstance(taken, ast.BoolOp):
+            taken = taken.values[0]
+        elif isinstance(taken, ast.Subscript) and not is_text(taken.slice) and not isinstance(taken.slice, ast.Name):
+            taken = taken.value
+        else:
+            break
+    return None if path or taken is node else taken
 
 
 def join_constants(node: ast.expr) -> str | None:

@@ -334,6 +334,43 @@ class Step:
     assert ("my-model",) in [model.names for model in found.models]
 
 
+def test_the_init_of_a_builder_makes_nodes_whose_texts_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    school = """
+def ask(text):
+    return llm.invoke(text).text
+
+class Checker:
+    def __init__(self, text):
+        self.text = text
+
+    def __call__(self, state):
+        return {"answer": ask(self.text)}
+
+class School:
+    def __init__(self):
+        self.checkers = [Checker(TEXT)]
+
+    def build(self):
+        graph = StateGraph(State)
+        for checker in self.checkers:
+            graph.add_node("start", checker)
+        return graph
+
+FIRST = School().build()
+"""
+    found, line = read(tmp_path, "state['question']", school)
+    assert [(text.line, text.used_by) for text in found.texts] == [(line, ("node start",))]
+
+
+def test_a_text_of_holes_alone_is_not_opaque(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = "textwrap.shorten('{poem} -> {note}'.format(**state), 20)"
+    assert read(tmp_path, asked, "")[0].opaque == ()
+
+
 def test_the_rows_of_a_file_are_what_objects_with_an_init_are_made_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ MOST_KEYS = 4
 """Most keys that are known of what is taken of a value."""
 SHOWN = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Dict, ast.List, ast.Tuple, ast.ClassDef, Instance)
 """Expressions whose methods may return what they are made of or given."""
+HOLE = re.compile(r"\{\w+\}")
 SEVERAL = re.compile(r"[^\W\d_]{2}\W*\s\W*[^\W\d_]{2}")
 """Two words side by side, as no name, number or format has."""
 
@@ -111,7 +112,7 @@ def list_held(
             seen.add(key)
             pending += [(value, keys) for value in added.get(node, ())]
             pending += open_whole(texts, *found[:2], keys)
-            if isinstance(node, ast.Constant) and hasattr(node, "lineno") and SEVERAL.search(str(node.value)):
+            if isinstance(node, ast.Constant) and hasattr(node, "lineno") and SEVERAL.search(HOLE.sub("{}", str(node.value))):
                 yield found
 
 

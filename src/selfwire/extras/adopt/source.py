@@ -1206,7 +1206,15 @@ class Program(ProgramFiles):
         at: Surroundings | None = found.at
         while at is not None and isinstance(at.owner, ast.Lambda | ast.ClassDef):
             at = at.outer
-        return self.live is None or at is None or isinstance(at.owner, ast.Module) or at.owner in self.live
+        is_known = self.live is None or at is None or isinstance(at.owner, ast.Module) or at.owner in self.live
+        return is_known or self._is_made(at.owner, at)  # type: ignore[union-attr]
+
+    @end_circles(False)
+    def _is_made(self, node: Any, at: Surroundings) -> bool:
+        """Whether a function is the `__init__` of a class of which live code makes objects."""
+        of: Any = at.outer.owner if at.outer is not None and getattr(node, "name", "") == "__init__" else None
+        names = [of.name, *(below.node.name for below in self.list_below(of))] if isinstance(of, ast.ClassDef) else []
+        return any(self.is_live(call) for name in names for call in self.calls.get(name, ()))
 
     def _trace_attribute(self, node: ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         found = False

@@ -337,10 +337,10 @@ class TextFinder:
         found = self.program.trace(taken, at) if isinstance(taken, ast.Name) else [Traced(taken, at)]
         fields = [(find_collection(part.node) or part.node, part.at) for part in found]
         for value, inner in fields:
-            is_part = isinstance(node, Element) and isinstance(value, ast.Subscript | ast.Attribute)
-            shown = self.program.trace(value, inner) if is_part and not self.read_field(value, inner) else []
-            if not (is_part or self.read_field(value, inner)) or any(isinstance(part.node, Outside) for part in shown):
-                return False
+            if not self.read_field(value, inner):
+                is_part = isinstance(node, Element) and isinstance(value, ast.Subscript | ast.Attribute)
+                if not is_part or any(isinstance(part.node, Outside) for part in self.program.trace(value, inner)):
+                    return False
         for value, inner in fields:
             self.follow(value, inner, reach._replace(whole=False))
         return bool(fields)
@@ -1383,15 +1383,15 @@ CHANGES: dict[str, Callable[[str], str]] = {
 
 def find_collection(node: Any) -> ast.expr | None:
     """Find the collection that a loop, an index or a slice takes from, as `items` in `enumerate(sorted(items))`."""
+    taken: Any
     taken, path = (node.source, node.path) if isinstance(node, Element) and node.loop else (node, ())
     while taken is not None:
-        given = taken.args if isinstance(taken, ast.Call) else []
-        name = get_last_name(taken.func) if given else ""
+        name = get_last_name(taken.func) if isinstance(taken, ast.Call) and taken.args else ""
         if name in ("zip", "enumerate") and path:
             number, path = path[0] - (name == "enumerate"), path[1:]
-            taken = given[number] if 0 <= number < len(given) else None
+            taken = taken.args[number] if 0 <= number < len(taken.args) else None
         elif name in LISTS and name != "chain":
-            taken = given[0]
+            taken = taken.args[0]
         elif isinstance(taken, ast.BoolOp):
             taken = taken.values[0]
         elif isinstance(taken, ast.Subscript) and not is_text(taken.slice) and not isinstance(taken.slice, ast.Name):

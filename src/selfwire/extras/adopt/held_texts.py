@@ -112,7 +112,11 @@ def list_held(
             seen.add(key)
             pending += [(value, keys) for value in added.get(node, ())]
             pending += open_whole(texts, *found[:2], keys)
-            if isinstance(node, ast.Constant) and hasattr(node, "lineno") and SEVERAL.search(HOLE.sub("{}", str(node.value))):
+            if (
+                isinstance(node, ast.Constant)
+                and hasattr(node, "lineno")
+                and SEVERAL.search(HOLE.sub("{}", str(node.value)))
+            ):
                 yield found
 
 

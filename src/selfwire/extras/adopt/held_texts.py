@@ -55,6 +55,7 @@ MOST_KEYS = 4
 SHOWN = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Dict, ast.List, ast.Tuple, ast.ClassDef, Instance)
 """Expressions whose methods may return what they are made of or given."""
 HOLE = re.compile(r"\{\w+\}")
+"""A hole of a template; its name is no word."""
 SEVERAL = re.compile(r"[^\W\d_]{2}\W*\s\W*[^\W\d_]{2}")
 """Two words side by side, as no name, number or format has."""
 
@@ -112,11 +113,8 @@ def list_held(
             seen.add(key)
             pending += [(value, keys) for value in added.get(node, ())]
             pending += open_whole(texts, *found[:2], keys)
-            if (
-                isinstance(node, ast.Constant)
-                and hasattr(node, "lineno")
-                and SEVERAL.search(HOLE.sub("{}", str(node.value)))
-            ):
+            is_written = isinstance(node, ast.Constant) and hasattr(node, "lineno")
+            if is_written and SEVERAL.search(HOLE.sub("{}", str(node.value))):
                 yield found
 
 

@@ -161,7 +161,8 @@ def test_what_is_left_out_or_repeated_is_noted(tmp_path: Path) -> None:
     assert read.notes[0].endswith("; not used: source")
     assert read.notes[1:] == (
         "'question_id' repeats itself, so tasks are called by their rows",
-        "1 of 3 tasks repeat the question of another; these are never in two splits, and proofs and comparisons ask them once",
+        "1 of 3 tasks repeat the question of another; these are never in two splits, "
+        "and proofs and comparisons ask them once",
     )
 
 

@@ -70,7 +70,7 @@ async def propose_rewrites(
             "rewrite",
             scope=scope,
             length=config.prompt_length,
-            why=" ".join(g.system_prompt or g.tool for g in some),
+            why=" ".join(dict.fromkeys(g.system_prompt or g.tool for g in some)),
             gradients=render_gradients(some, _weigh),
             tools=describe_tools(agent.tools, team, toolbox),
             placeholders=placeholders.get(agent.id, ""),

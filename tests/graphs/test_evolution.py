@@ -850,6 +850,22 @@ async def test_runs_that_all_need_more_than_their_share_stop_the_run_and_name_th
     assert len(await load_trajectories(made.journal, Scope(run="r", iteration=0, phase="rollout"))) == 8
 
 
+@pytest.mark.parametrize(
+    ("unsolved", "told"),
+    [(0, "all tasks of this iteration were solved"), (3, "the critics named no agent for 3 tasks not solved")],
+)
+async def test_an_iteration_that_changes_nothing_says_why(unsolved: int, told: str) -> None:
+    class Contented(Scripted):
+        async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+            return EvolveResult(workflow=team, notes={"unsolved": unsolved})
+
+    made = context(Contented(), iterations=1)
+    await evolved(made)
+    gate = (await made.library.history("w")).versions[-1].facts["gate"]
+    assert gate["why"] == f"agents, tools and topology are as they were; {told}"
+    assert name_outcome(gate) == "no change"
+
+
 PASSAGE = "The locksmith of Arlsund sold his workshop beside the old harbour to a glazier"
 
 

@@ -244,5 +244,17 @@ def test_versions_of_a_run_on_other_tasks_are_left_out(tmp_path: Path) -> None:
     told = call(tmp_path, "front", "mine")
     names = re.findall(r"mine@\S+", told.stdout)
     assert names
-    assert "are left out: other tasks or another model" in told.stdout
+    assert "are left out: other tasks; see" in told.stdout
     assert not any("archive" in name for name in names)
+
+
+def test_a_run_that_names_a_model_more_is_on_the_same_front(tmp_path: Path) -> None:
+    sizes = ("--iterations", "1", "--train", "4", "--batch", "4", "--gate-size", "4", "--test", "4")
+    given = (*"evolve hera --benchmark archive --name mine --no-baselines --gate mean --model offline".split(), *sizes)
+    call(tmp_path, *given)
+    call(tmp_path, *given, "--models", "cheap=offline")
+    found = call(tmp_path, "front", "mine", "--json").stdout
+    assert "are left out" not in found
+    lines = [FrontLine.model_validate(line) for line in json.loads(found)["front"]]
+    names = [name for line in lines for name in (line.name, *line.also)]
+    assert len({name.rpartition(".")[0] for name in names}) == 2, names

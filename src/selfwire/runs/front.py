@@ -263,12 +263,13 @@ def read_front(
     here = [] if "://" in str(home or "") else list_run_names(home)
     requests = {run: found for run in by_run if run in here and (found := _load_request(home, run))}
     head = history.head.rpartition(".")[0]
-    settings = {run: _get_setting(request) for run, request in requests.items()}
-    like = {run for run in requests if settings[run] == settings.get(head, next(iter(settings.values())))}
+    first = requests.get(head, next(iter(requests.values()), None))
+    unlike = {run: found for run, request in requests.items() if first and (found := _list_differences(request, first))}
+    like = requests.keys() - unlike.keys()
     entries, notes = dict[str, FrontEntry](), list[str]()
     for run, versions in by_run.items():
-        if run in requests and run not in like:
-            notes.append(f"versions of {run} are left out: other tasks or another model; see `selfwire report {run}`")
+        if run in unlike:
+            notes.append(f"versions of {run} are left out: {' and '.join(unlike[run])}; see `selfwire report {run}`")
             continue
         if run not in like:
             notes.append(f"versions of {run} have no price here: it is no evolution, or has been removed")
@@ -287,18 +288,17 @@ def _load_request(home: Path | str | None, run: str) -> EvolveSpec | None:
     return load_request(path, EvolveSpec) if command == "evolve" else None
 
 
-def _get_setting(request: EvolveSpec) -> tuple[Any, ...]:
-    """The tasks of a run, how they are graded, and by which model they are answered."""
-    models = request.models
-    return (
-        request.benchmark,
-        request.grader,
-        request.rubric,
-        request.own_data,
-        models.agent,
-        models.named,
-        models.base_url,
-    )
+def _list_differences(request: EvolveSpec, other: EvolveSpec) -> list[str]:
+    """Why scores and prices of two runs are not to be compared; a model that only one of them names does not count."""
+    ours, theirs = request.models, other.models
+    both = ours.named.keys() & theirs.named.keys()
+    unlike = {
+        "other tasks": (request.benchmark, request.own_data) != (other.benchmark, other.own_data),
+        "another grader": (request.grader, request.rubric) != (other.grader, other.rubric),
+        "another model": (ours.agent, ours.base_url) != (theirs.agent, theirs.base_url)
+        or any(ours.named[name] != theirs.named[name] for name in both),
+    }
+    return [what for what, is_unlike in unlike.items() if is_unlike]
 
 
 def read_phases(

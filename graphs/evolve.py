@@ -1007,11 +1007,11 @@ def _keep_unchanged(evolved: Mapping[str, Any], equals: int) -> GateDecision:
         were = "was" if len(declined) == 1 else "were"
         told = f"{format_count(len(declined), 'proposal')} did not fit or {were} refused"
         reasons.append(f"{told}, such as: {declined[0]['reason']}")
-    told = reasons
-    if not reasons and (unsolved := evolved["notes"].get("unsolved")) is not None:
-        told = [f"the critics named no agent for {format_count(unsolved, 'task')} not solved"] if unsolved else []
-        told = told or ["all tasks of this iteration were solved"]
-    why = "; ".join(("agents, tools and topology are as they were", *told))
+    unsolved = None if reasons else evolved["notes"].get("unsolved")
+    grounds = [f"the critics named no agent for {format_count(unsolved, 'task')} not solved"] if unsolved else reasons
+    if unsolved == 0:
+        grounds = ["all tasks of this iteration were solved"]
+    why = "; ".join(("agents, tools and topology are as they were", *grounds))
     decision = _accept_without_gate(why, equals)
     return decision.replace(unchanged="unusable reply" if reasons else "no change")
 

@@ -36,4 +36,4 @@ def test_a_folder_without_an_evolution_is_told_in_a_sentence(
 ) -> None:
     with pytest.raises(SystemExit):
         main([str(tmp_path / "rows.jsonl"), "nowhere"])
-    assert "there is no run 'evolution' in nowhere" in capsys.readouterr().err
+    assert f"there is no run 'evolution' in {Path('nowhere').absolute()}" in capsys.readouterr().err

@@ -21,7 +21,7 @@ LEARNING = {
     "hera": {"FailedAgent", "Mutation", "Reflection", "LibraryOperations", "PromptVariant", "Contrast"},
 }
 """Kinds of replies that learning asks for in these runs."""
-WORKING = {"hiva": {""}, "hera": {"", "QueryProfile", "TopologyPlan"}}
+WORKING = {"hiva": {"", "TaskProfile"}, "hera": {"", "QueryProfile", "TopologyPlan"}}
 """Kinds of replies that the work on a task asks for; agents reply with plain text."""
 
 

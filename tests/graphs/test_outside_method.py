@@ -94,7 +94,7 @@ def run_command(package: Path, line: str) -> str:
 
 
 def test_the_page_is_short() -> None:
-    assert sum(len(block.strip().splitlines()) for block in BLOCK.findall(PAGE)) < 220
+    assert sum(len(block.strip().splitlines()) for block in BLOCK.findall(PAGE)) < 240
     method = next(block for block in BLOCK.findall(PAGE) if "(Method[" in block)
     assert len(re.findall(r"^(?:from|import) selfwire", method, re.MULTILINE)) < 8
 

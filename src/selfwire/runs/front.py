@@ -264,7 +264,7 @@ def read_front(
     requests = {run: found for run in by_run if run in here and (found := _load_request(home, run))}
     head = history.head.rpartition(".")[0]
     first = requests.get(head, next(iter(requests.values()), None))
-    unlike = {run: found for run, request in requests.items() if first and (found := _list_differences(request, first))}
+    unlike = {run: why for run, request in requests.items() if first and (why := _list_differences(request, first))}
     like = requests.keys() - unlike.keys()
     entries, notes = dict[str, FrontEntry](), list[str]()
     for run, versions in by_run.items():

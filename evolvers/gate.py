@@ -316,23 +316,43 @@ def decide_by_evidence(
     Raises:
         ValueError: dollars count, and a price is not known.
     """
-    rows = zip(incumbent_scores, candidate_scores, incumbent_costs, candidate_costs, strict=True)
-    pairs = [
-        (-old, before, before) if new is None else (new - old, before, after)
-        for old, new, before, after in rows
+    groups = [number for number, size in enumerate(sizes) for _ in range(size)] or range(len(incumbent_scores))
+    rows = [
+        (group, old, new, before, after)
+        for group, old, new, before, after in zip(
+            groups, incumbent_scores, candidate_scores, incumbent_costs, candidate_costs, strict=True
+        )
         if old is not None
     ]
-    failed = sum(new is None for old, new in zip(incumbent_scores, candidate_scores, strict=True) if old is not None)
-    left_out, found = len(incumbent_scores) - len(pairs), GateDecision(
-        accepted=False, why="", difference=None, compared=len(pairs), left_out=0, patience_used=0, error=rule.error
-    )  # fmt: skip
-    if not pairs:
-        why = f"no task could be compared: all {left_out} ended as an error"
-        return None if left else found.replace(left_out=left_out, why=why)
-    objective, groups = rule.objective, [number for number, size in enumerate(sizes) for _ in range(size)]
-    known = [group for group, old in zip(groups, incumbent_scores, strict=True) if old is not None] if groups else []
-    gains = _average([gain for gain, _, _ in pairs], known)
-    prices = _average([objective.compute_price(before, after) for _, before, after in pairs], known)
+    left_out = len(incumbent_scores) - len(rows)
+    if not rows:
+        none = GateDecision(
+            accepted=False,
+            why=f"no task could be compared: all {left_out} ended as an error",
+            difference=None,
+            compared=0,
+            left_out=left_out,
+            error=rule.error,
+            patience_used=0,
+        )
+        return None if left else none
+    found, finished = _weigh(rows, rule, left, left_out), [row for row in rows if row[2] is not None]
+    if found is None or found.accepted or len(finished) == len(rows):
+        return found
+    without = _weigh(finished, rule, left, left_out) if finished else None
+    return found.replace(by_errors=without is None or without.accepted)
+
+
+def _weigh(
+    rows: Sequence[tuple[int, float, float | None, Usage, Usage]], rule: EvidenceRule, left: int, left_out: int
+) -> GateDecision | None:
+    """Decide on tasks that the incumbent finished, each with its group, both scores and both costs."""
+    pairs = [
+        (-old, before, before) if new is None else (new - old, before, after) for _, old, new, before, after in rows
+    ]
+    objective, groups = rule.objective, [group for group, *_ in rows]
+    gains = _average([gain for gain, _, _ in pairs], groups)
+    prices = _average([objective.compute_price(before, after) for _, before, after in pairs], groups)
     counted = dict.fromkeys([*(objective.prices or ("calls",)), *filter(None, [rule.saves])])
     extra = {name: sum(subtract_cost(name, old, new) for _, old, new in pairs) / len(pairs) for name in counted}
     saved = extra[rule.saves] if rule.saves else sum(prices) if objective.prices else extra["calls"]
@@ -342,46 +362,43 @@ def decide_by_evidence(
     paid = [0.0] * len(gains) if saves and not rule.simpler else prices
     whole = [min(bound, gain - price) for gain, price in zip(gains, paid, strict=True)]
     net = [max(-bound, gain) for gain in whole]
-    pays = whole == net or fmean(whole) - 2 * _estimate_deviation(whole) > least
-    needed = -math.log(rule.error)
     log_evidence = compute_log_evidence(net, least=least, bound=bound, weights=rule.weights)
+    is_proof = log_evidence >= -math.log(rule.error)
+    pays = whole == net or fmean(whole) - 2 * _estimate_deviation(whole) > least
     dearer = not cheaper and (objective.cheapest or bool(rule.saves))
-    accepted = log_evidence >= needed and not dearer and pays
+    accepted = is_proof and pays and not dearer
     if not accepted and not dearer and left and _may_be_proved(net, left, rule, saves=saves):
         return None
     difference = sum(gains) / len(gains)
     after = ", calls paid for," if rule.simpler else " at a lower cost"
     aim = f"a loss of at most {rule.margin:g}{after}" if saves else f"a gain above {rule.margin:g}"
     said = f"it saves no {rule.saves or 'calls'}" if dearer else f"{aim} is {'proved' if accepted else 'not proved'}"
-    said += "" if pays else ", as a few tasks cost very much more"
+    said += ", as a few tasks cost very much more" if is_proof and not (pays or dearer) else ""
+    failed = sum(new is None for _, _, new, _, _ in rows)
     errors = f", {failed} of them ended as errors and count as wrong" if failed else ""
     grouped = f" in {format_count(len(gains), 'group')}" if len(gains) < len(pairs) else ""
-    by_errors = False
-    if failed and not accepted:
-        told = [None if new is None else old for old, new in zip(incumbent_scores, candidate_scores, strict=True)]
-        sides = told, candidate_scores, incumbent_costs, candidate_costs
-        without = decide_by_evidence(*sides, rule, left=left, sizes=sizes)
-        by_errors = without is None or without.accepted
     evidence = math.exp(min(log_evidence, 700))
     shown = f"{evidence:.2g}" if evidence < 10 or evidence > 1e6 else f"{evidence:,.0f}"
-    return found.replace(
+    return GateDecision(
         accepted=accepted,
         why=(
             f"{said}: mean difference {difference:+.3f} at {format_extra(extra)} per task over "
             f"{format_count(len(pairs), 'task')}{grouped}{errors}, evidence {shown} of {1 / rule.error:,.0f} needed"
         ),
         difference=difference,
+        compared=len(pairs),
         left_out=left_out,
-        by_errors=by_errors,
         evidence=evidence,
+        error=rule.error,
         draft=not accepted and not dearer and difference >= -TIE and not rule.simpler,
+        patience_used=0,
     )
 
 
 def _average(values: Sequence[float], groups: Sequence[int]) -> list[float]:
-    """Average values over groups, each value by itself where there are none."""
+    """Average values over groups."""
     found = dict[int, list[float]]()
-    for value, group in zip(values, groups or range(len(values)), strict=True):
+    for value, group in zip(values, groups, strict=True):
         found.setdefault(group, []).append(value)
     return [*map(fmean, found.values())]
 

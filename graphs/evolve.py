@@ -180,17 +180,18 @@ class EvolutionConfig(FrozenModel):
 
 
 def deal_questions(config: EvolutionConfig, gate: Sequence[Task]) -> tuple[list[tuple[Task, ...]], ...]:
-    """Deal the gate tasks of proofs out in groups that count as one, where these come first, and each question once.
+    """Deal the gate tasks of proofs out, in groups that count as one, and each question where it comes first.
 
     Their answers are alike, so that several would count a chance several times, or tell a pruning of earlier decisions.
 
     Returns:
         The groups of the rewritings and those of the pruning; a task without a group is one by itself.
     """
-    groups = dict[tuple[bool, str], dict[str, Task]]()
+    firsts, groups = {task.input: task for task in reversed(gate)}, dict[tuple[bool, str], list[Task]]()
     for task in gate:
-        groups.setdefault((bool(task.group), task.group or task.input), {}).setdefault(task.input, task)
-    found = {next(iter(group.values())).id: tuple(group.values()) for group in groups.values()}
+        if firsts[task.input] is task:
+            groups.setdefault((bool(task.group), task.group or task.id), []).append(task)
+    found = {group[0].id: tuple(group) for group in groups.values()}
     return tuple([*filter(None, part)] for part in config.deal_gate_tasks([found.get(task.id) for task in gate]))
 
 

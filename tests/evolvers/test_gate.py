@@ -275,6 +275,9 @@ def test_tokens_have_a_price_too_and_a_single_dear_task_counts_whole_against_the
     assert (kept.accepted, paid.accepted, spent.accepted) == (True, False, False)
     assert spent.why.startswith("a gain above 0 is not proved, as a few tasks cost very much more: ")
     assert (saved.accepted, chance.accepted) == (True, False)
+    idle = decide_by_evidence(old, old, [cheap] * 60, outlier, rule)
+    assert idle
+    assert "cost very much more" not in idle.why, "it would not be proved without them either"
     assert "+60,000 tokens per task" in paid.why
     assert "calls" not in paid.why
 

@@ -241,6 +241,13 @@ def test_a_pruning_has_no_question_of_the_rewritings() -> None:
     assert deal_questions(config, gate) == ([(task,) for task in first], [(task,) for task in tasks("h", 2)])
 
 
+def test_a_question_that_two_groups_ask_counts_in_the_first_alone() -> None:
+    one, two, three = (task.replace(group="page 1") for task in tasks("g", 3))
+    alike = (one.replace(id="again1", group="page 2"), two.replace(id="again2", group=""))
+    config = EvolutionConfig(name="w")
+    assert deal_questions(config, (one, two, *alike, three)) == ([(one, two, three)], [])
+
+
 async def test_what_does_worse_on_train_tasks_is_rejected_without_a_gate_task_and_costs_no_error() -> None:
     skill = {0: 0.5, 1: 0.0, 2: 1.0}
     method = Scripted(skill=lambda number: skill[number])

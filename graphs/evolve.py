@@ -195,6 +195,11 @@ def deal_questions(config: EvolutionConfig, gate: Sequence[Task]) -> tuple[list[
     return tuple([*filter(None, part)] for part in config.deal_gate_tasks([found.get(task.id) for task in gate]))
 
 
+def count_groups(groups: Sequence[Sequence[Task]]) -> str:
+    """Count what a proof counts: gate tasks, or the groups that these are in."""
+    return format_count(len(groups), "task group" if any(len(group) > 1 for group in groups) else "gate task")
+
+
 UNDO = "UNDO"
 """The operation that gives an agent its old prompt back."""
 ELAPSED = "elapsed"

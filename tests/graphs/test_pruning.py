@@ -551,6 +551,9 @@ def test_evolve_prunes_what_it_hands_over(tmp_path: Path) -> None:
     assert "pruning: 5 -> 2 agents" in str(found)
     with pytest.raises(ConfigError, match=r"a loss of 0\.05 cannot be ruled out"):
         selfwire.evolve(Passengers(), **{**splits, "valset": tasks[20:80]}, **options, name="thin")
+    pages = [task.replace(group=f"page {int(task.id[1:]) // 5}") for task in tasks[20:130]]
+    with pytest.raises(ConfigError, match=r"with 22 task groups a loss of 0\.05 cannot be ruled out"):
+        selfwire.evolve(Passengers(), **{**splits, "valset": pages}, **options, name="thin")
     with pytest.raises(ConfigError, match="none is left for the rewritings, as the pruning has 110 for itself"):
         selfwire.evolve(Passengers(), **splits, **{**options, "gate": "mean"}, name="thin")
 

@@ -32,6 +32,7 @@ from selfwire.graphs.evolve import (
     EvolutionConfig,
     EvolutionState,
     count_failed_tests,
+    count_groups,
     deal_questions,
     find_question,
     get_structure,
@@ -433,8 +434,8 @@ def _explain_end(run: OpenEvolution, final: EvolutionState) -> str:
     assert run.config.pruning is not None
     if final["iteration"] - final["pruned_from"] >= run.config.pruning.iterations:
         return f"parts were tried {format_count(run.config.pruning.iterations, 'time')}, the most that they may be"
-    tasks = len(deal_questions(run.config, run.splits.gate)[1])
-    return f"after the rejections {tasks} gate tasks are too few to prove anything more; give --gate-size"
+    tasks = count_groups(deal_questions(run.config, run.splits.gate)[1])
+    return f"after the rejections {tasks} are too few to prove anything more; give --gate-size"
 
 
 def _add_result(result: Evolution) -> None:

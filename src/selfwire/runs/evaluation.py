@@ -607,10 +607,10 @@ def validate_request(request: EvaluateSpec, home: Path | None, given: Given = Gi
 
 def _cautions(request: EvaluateSpec, tasks: Sequence[Task], known: ContaminatedTasks) -> Iterator[str]:
     if len(tasks) < request.tasks:
-        yield (
-            f"{request.tasks - len(tasks)} of {request.tasks} tasks are left out: a system has learned from them, "
-            f"and there are no others"
-        )
+        learned = ["a system has learned from them, and there are no others"] if known.marks else []
+        repeated = ["they repeat the question of another; a larger --tasks may have more questions"]
+        why = [*learned, *(repeated if request.command == "compare" else [])]
+        yield f"{request.tasks - len(tasks)} of {request.tasks} tasks are left out: {', or '.join(why)}"
     for run in known.unknown:
         yield f"run {run} is gone, so nobody knows whether these tasks are among those that it has learned from"
 

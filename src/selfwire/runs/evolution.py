@@ -46,6 +46,7 @@ from selfwire.graphs.evolve import (
     EvolutionConfig,
     EvolutionLoop,
     EvolutionState,
+    count_groups,
     deal_questions,
     find_question,
     refuse_other_code,
@@ -531,21 +532,22 @@ def refuse_hopeless_gate(request: EvolveSpec, gate: Sequence[Task]) -> None:
         ConfigError: so many gate tasks prove nothing there, or a pruning leaves none for the rewritings.
     """
     settings, rule, pruning = request.evolution, request.evolution.rule, request.evolution.pruning_rule
-    tasks, kept = map(len, deal_questions(settings, gate))
+    groups, pruned = deal_questions(settings, gate)
+    tasks, kept = len(groups), len(pruned)
     if settings.iterations and settings.gate != "off" and pruning and not tasks:
         raise ConfigError(
-            f"of {format_count(kept, 'gate task')} none is left for the rewritings, as the pruning has {kept} for "
+            f"of {count_groups(pruned)} none is left for the rewritings, as the pruning has {kept} for "
             f"itself; give {kept + Sizes().gate} or more (--gate-size), or leave --prune out"
         )
     if settings.anyway:
         return
     if pruning and not pruning.can_prove(kept):
-        _refuse_few(kept, pruning, "or leave --prune out" if settings.iterations else "or a larger --margin")
+        _refuse_few(pruned, pruning, "or leave --prune out" if settings.iterations else "or a larger --margin")
     if rule is None or not settings.iterations or rule.can_prove(tasks):
         return
     when = _name_hopeless_part(settings, rule, tasks)
     if rule.proves_no_loss:
-        _refuse_few(tasks, rule, "a larger --margin, or fewer --iterations", beside=kept, when=when)
+        _refuse_few(groups, rule, "a larger --margin, or fewer --iterations", beside=kept, when=when)
     needed = rule.find_least_tasks()
     if needed is None:
         raise ConfigError(
@@ -555,7 +557,7 @@ def refuse_hopeless_gate(request: EvolveSpec, gate: Sequence[Task]) -> None:
     beside = f", the {kept} of the pruning among them," if kept else ""
     anyway = f"--anyway runs and accepts nothing{when}" if request.tested else "--evolve none evolves nothing first"
     raise ConfigError(
-        f"--gate {rule.gate} cannot accept anything{when} with {format_count(tasks, 'gate task')}: at an error of "
+        f"--gate {rule.gate} cannot accept anything{when} with {count_groups(groups)}: at an error of "
         f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof{when} needs at least "
         f"{needed}, all of them won; give {5 * needed + kept} or more{beside} (--gate-size), fewer --iterations, or "
         f"--gate mean, which takes chance for a gain; {anyway}"
@@ -567,16 +569,18 @@ def _name_hopeless_part(settings: EvolutionConfig, rule: EvidenceRule, tasks: in
     return " before the last iteration" if rule.replace(error=settings.rewriting_error).can_prove(tasks) else ""
 
 
-def _refuse_few(tasks: int, rule: EvidenceRule, instead: str, *, beside: int = 0, when: str = "") -> NoReturn:
+def _refuse_few(
+    groups: Sequence[Sequence[Task]], rule: EvidenceRule, instead: str, *, beside: int = 0, when: str = ""
+) -> NoReturn:
     """Refuse gate tasks that cannot rule out a loss; there are so many beside them."""
-    needed = rule.find_least_tasks()
+    tasks, needed = len(groups), rule.find_least_tasks()
     more = ", and no number of them is enough; give a larger --margin"
     told = f"; give {needed + beside} or more (--gate-size), {instead}" if needed else more
     larger = bisect_left(range(100), True, key=lambda hundredth: rule.replace(margin=hundredth / 100).can_prove(tasks))
     if "--margin" in told and larger < 100:
         told = told.replace("a larger --margin", f"a larger --margin (with these tasks {larger / 100:g} or more)")
     raise ConfigError(
-        f"with {format_count(tasks, 'gate task')} a loss of {rule.margin:g} cannot be ruled out{when}, even if no "
+        f"with {count_groups(groups)} a loss of {rule.margin:g} cannot be ruled out{when}, even if no "
         f"answer changes{told}"
     )
 
@@ -584,16 +588,17 @@ def _refuse_few(tasks: int, rule: EvidenceRule, instead: str, *, beside: int = 0
 def describe_gate(request: EvolveSpec, gate: Sequence[Task]) -> tuple[str, ...]:
     """Describe the least gain that the gate can tell from chance, and the loss that a pruning rules out."""
     settings = request.evolution
-    tasks, kept = map(len, deal_questions(settings, gate))
-    found = [_describe_proof(settings, settings.rule, tasks)] if settings.rule and settings.iterations else []
+    groups, pruned = deal_questions(settings, gate)
+    found = [_describe_proof(settings, settings.rule, groups)] if settings.rule and settings.iterations else []
     if rule := settings.pruning_rule:
-        of = f"with {format_count(kept, 'gate task')}"
+        of = f"with {count_groups(pruned)}"
         found.append(f"what goes is shown, {of}, to lose at most {rule.margin:g} of the score")
     return tuple(found)
 
 
-def _describe_proof(settings: EvolutionConfig, rule: EvidenceRule, tasks: int) -> str:
-    least, of = rule.find_least_gain(tasks), f"with {format_count(tasks, 'gate task')}"
+def _describe_proof(settings: EvolutionConfig, rule: EvidenceRule, groups: Sequence[Sequence[Task]]) -> str:
+    tasks, of = len(groups), f"with {count_groups(groups)}"
+    least = rule.find_least_gain(tasks)
     if rule.objective.cheapest:
         return f"what saves calls is kept where it is shown, {of}, to lose at most {rule.margin:g} of the score"
     if least is None:

@@ -88,6 +88,9 @@ def test_a_question_that_repeats_is_measured_once_in_a_comparison(tmp_path: Path
     request = EvaluateSpec.model_validate({"command": command, "benchmark": str(path), "tasks": 8, "entries": singles})
     tasks = load_request_tasks(request, ContaminatedTasks())[1]
     assert (len({task.input for task in tasks}), len(tasks)) == (4, measured)
+    told = [note for note in validate_request(request, tmp_path).notices if "tasks are left out" in note]
+    assert all("they repeat the question of another" in note and "learned" not in note for note in told)
+    assert len(told) == (command == "compare")
 
 
 @pytest.mark.slow

@@ -86,6 +86,24 @@ async def test_a_graph_hands_views_to_steps_and_decisions_and_keeps_json() -> No
     assert [usage.calls for usage in final.spent] == [2, 2, 2]
 
 
+async def test_what_is_added_to_a_figure_with_other_steps_is_not_added_to_the_one_that_it_comes_from() -> None:
+    async def begin(state: Counted, ctx: Ctx[Any]) -> Update:
+        return state.update(answer="a", scope=ctx.scope.at(phase="run"))
+
+    async def add(state: Counted, ctx: Ctx[Any]) -> Update:
+        return state.update(answer=f"{state.answer}b")
+
+    figure = MethodGraph(Counted, first="begin", team="begin")
+    figure.add_edge(START, "begin")
+    figure.add_node(begin)
+    longer = figure.with_steps(begin=begin)
+    longer.add_node(add)
+    longer.add_edge("begin", "add")
+    ctx: Ctx[Any] = Ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder(), FrozenModel(), Prompts(texts={}))
+    ends = [await run_graph(graph.compile("ends"), Counted, ctx, question="Who?") for graph in (longer, figure)]
+    assert [final.answer for final in ends] == ["ab", "a"]
+
+
 @pytest.mark.parametrize(
     ("method", "option"),
     [(tacomas, "embedder"), (tacomas, "grader"), (hiva, "judge"), (hera, "corpus"), (dytopo, "judge")],

@@ -1428,7 +1428,7 @@ async def compute_gradients(
     first = {step.output: step.node for step in reversed(run.steps)}
     told = [
         step.replace(output=f"(the same as [{first[step.output]}])")
-        if step.output.strip() and first[step.output] != step.node
+        if step.output.strip() and step.output != UNSEEN and first[step.output] != step.node
         else step
         for step in run.steps[:-1]
     ]

@@ -20,7 +20,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient
 from selfwire.extras.adopt.patch import make_patch
-from selfwire.graphs.own_graph import OwnGraph, compute_gradients
+from selfwire.graphs.own_graph import UNSEEN, OwnGraph, compute_gradients
 from selfwire.runs.record import list_run_names
 from tests.commands import call
 from tests.evolvers.hiva.doubles import LINE, meta_model, run
@@ -142,17 +142,29 @@ def home(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield folder
 
 
+SHARE = AgentGradient(
+    system_prompt_feedback="", tool_feedback="", overall_feedback="", concerns="none", sentiment="neutral"
+)
+
+
 async def test_what_is_said_of_the_program_itself_is_heard_by_the_texts_whose_replies_it_returns() -> None:
     diagnosis = GlobalGradient(feedback="The year is right.", own_feedback="Give the year alone.", sentiment="critical")
-    share = AgentGradient(
-        system_prompt_feedback="", tool_feedback="", overall_feedback="", concerns="none", sentiment="neutral"
-    )
-    model = ScriptedModel(GlobalGradient=diagnosis, AgentGradient=share)
+    model = ScriptedModel(GlobalGradient=diagnosis, AgentGradient=SHARE)
     failed = run(LINE).with_feedback(Feedback(score=0.0, solved=False, text="No."))
     found = await compute_gradients(failed, LINE, meta_model(model), Scope(), {})
     assert found.gradients[0].text == "team: The year is right.\nGive the year alone."
     last = model.shown("AgentGradient")[0]
     assert section(last, "successor_feedback") == "[end] The year is right.\nGive the year alone."
+
+
+async def test_replies_that_nobody_has_seen_are_not_told_as_the_same() -> None:
+    diagnosis = GlobalGradient(feedback="", own_feedback="", sentiment="neutral")
+    failed = run(LINE).with_feedback(Feedback(score=0.0, solved=False, text="No."))
+    for output, told in (("Ends with the year.", 1), (UNSEEN, 0)):
+        model = ScriptedModel(GlobalGradient=diagnosis, AgentGradient=SHARE)
+        steps = (*(step.replace(output=output) for step in failed.steps[:-1]), failed.steps[-1])
+        await compute_gradients(failed.replace(steps=steps), LINE, meta_model(model), Scope(), {})
+        assert section(model.shown("GlobalGradient")[0], "trace").count("(the same as [s])") == told
 
 
 def test_a_prompt_is_mended_and_taken_home(home: Path, shop: Shop) -> None:

@@ -74,8 +74,8 @@ _HAN_NAME = re.compile(
     "[王李张刘陈杨黄赵周吴徐孙马朱胡林郭何高罗郑梁谢宋唐许韩冯邓曹彭曾萧肖田董潘袁于蒋蔡余杜叶程苏魏吕丁任沈姚卢姜崔钟谭陆汪范金石廖贾"
     "夏韦付傅方白邹孟熊秦邱江尹薛闫段雷侯龙史陶黎贺顾毛郝龚邵万钱严武戴莫孔向汤張劉陳楊黃趙吳孫馬鄭謝許韓馮鄧蕭蔣葉蘇魏盧鍾譚陸]"
     "[\u3400-\u9fff]"
-    "[^的地得了着过是为在到去说看做用吗呢吧啊人员工者家师们式性率价表件书路库词型化类量数值度里上下内外前后时间层级页面线点题法证历机器具物品水油酒"
-    "头子塔薯错中你我他走天热高低多少大小次种个条张只岸庄会队组部局店馆室区国]"
+    "(?![的地得了着过是为在到去说看做用吗呢吧啊人员工者家师们式性率价表件书路库词型化类量数值度里上下内外前后时间层级页面线点题法证历机器具物品水油酒"
+    "头子塔薯错中你我他走天热高低多少大小次种个条张只岸庄会队组部局店馆室区国])[\u3400-\u9fff]"
 )
 """A Chinese name of three letters: a common family name, a letter, and one that does not end everyday words."""
 _HIDDEN = {"Cf", "Me", "Mn"}
@@ -277,7 +277,7 @@ def _list_references(reference: Any, ordinary: Set[str]) -> Iterator[tuple[str, 
             is_size = _is_count(words) and words[-1].removesuffix("s") in _SIZES
             is_several = len(words) > 1 and not _is_short_word(bare, words)
             is_name = letters > 3 and (is_several or has_capital) and " ".join(words) not in _COMMON_NAMES
-            is_name = is_name or bool(_HAN_NAME.fullmatch(bare.strip()))
+            is_name = is_name or bool(_HAN_NAME.fullmatch("".join(words)))
             if has_number or (words and is_name and not is_size):
                 yield (article[1].lower(), *words) if article and len(words) == 1 and not has_number else words
                 if len(words) == 2 and bare.istitle() and all(map(str.isalpha, words)):

@@ -188,6 +188,8 @@ def test_what_a_tenth_of_the_tasks_share_is_no_copy(text: str) -> None:
             "\u039a\u0391\u0396\u0391\u039d\u03a4\u0396\u0391\u039a\u0397\u03a3",
         ),  # a Greek name
         ("石家庄铁道大学", "是石家庄铁道大学的"),  # Chinese has no spaces
+        ("张伟明", "他叫张伟明"),
+        ("张伟明。", "他叫张伟明"),
         ("국립중앙박물관도서관", "국립중앙박물관도서관은"),  # Korean, with a particle
     ],
 )
@@ -229,6 +231,8 @@ def test_a_reference_is_found_however_its_words_and_numbers_are_written(referenc
         ("Twelve lit rooms", "Fill 12 l rooms."),
         ("20 boxes", "Of 30 parcels 20 boxes are left."),
         ("20 tokens", "Write at most 20 tokens."),
+        ("周五。", "他周五来"),  # Friday, no name of three letters
+        ("方法A", "方法A和B"),
     ],
 )
 def test_what_chance_or_a_list_makes_of_words_is_no_copy(reference: str, text: str) -> None:

@@ -748,7 +748,7 @@ class ContaminatedTasks(NamedTuple):
     """The tasks that systems have learned from.
 
     Attributes:
-        marks: fingerprints of the tasks' texts, and of their entities beside the name of the benchmark.
+        marks: fingerprints of the tasks' texts, and of their entities and groups beside the name of the benchmark.
         tasks: how many.
         unknown: runs that evolved a system and were removed, so that their tasks are not known.
     """
@@ -764,7 +764,7 @@ class ContaminatedTasks(NamedTuple):
         return cls(frozenset().union(*marked), len(marked))
 
     def has_task(self, task: Task, benchmark: str) -> bool:
-        """Whether a system has learned from a task, or from one of the same benchmark about the same entities."""
+        """Whether a system has learned from a task, or from one of the same benchmark that shares its group or an entity."""
         return bool(self.marks) and not self.marks.isdisjoint(mark_task(task, benchmark))
 
     async def note(self, journal: Journal) -> None:
@@ -800,5 +800,5 @@ def find_contaminated_tasks(runs: Iterable[str], home: Path | None) -> Contamina
 
 def mark_task(task: Task, benchmark: str) -> set[str]:
     """Make the fingerprints by which a task is recognised."""
-    entities = (fingerprint(["entity", benchmark, entity]) for entity in task.entities)
-    return {fingerprint(["text", task.input]), *entities}
+    shared = [*(("entity", entity) for entity in task.entities), *([("group", task.group)] if task.group else [])]
+    return {fingerprint(["text", task.input]), *(fingerprint([kind, benchmark, name]) for kind, name in shared)}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from selfwire.core.errors import BudgetError, ConfigError, JournalError, LibraryError
-from selfwire.core.task import Question
+from selfwire.core.task import Question, Task
 from selfwire.core.usage import Budget
 from selfwire.evals.table import Header, TaskRow, read_results
 from selfwire.graphs.evolve import ELAPSED
@@ -361,3 +361,10 @@ def test_fewer_tasks_than_there_are_leave_out_those_that_a_system_has_learned_fr
     twice = learned._replace(tasks=2 * learned.tasks)  # by two runs on the same tasks
     _, found = load_request_tasks(asked, twice)
     assert found == everything[8:11]
+
+
+def test_a_task_of_a_group_that_a_system_has_learned_from_is_known() -> None:
+    tasks = [Task(id=f"{at}", input=f"{at}?", group="page 1" * (at < 2)) for at in range(4)]
+    learned = ContaminatedTasks.of([tasks[0], tasks[2]], "mine")
+    assert [learned.has_task(task, "mine") for task in tasks] == [True, True, True, False]
+    assert not learned.has_task(tasks[1], "another")

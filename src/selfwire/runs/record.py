@@ -764,7 +764,7 @@ class ContaminatedTasks(NamedTuple):
         return cls(frozenset().union(*marked), len(marked))
 
     def has_task(self, task: Task, benchmark: str) -> bool:
-        """Whether a system has learned from a task, or from one of the same benchmark that shares its group or an entity."""
+        """Whether a system has learned from a task, or from one of its benchmark that shares its group or an entity."""
         return bool(self.marks) and not self.marks.isdisjoint(mark_task(task, benchmark))
 
     async def note(self, journal: Journal) -> None:

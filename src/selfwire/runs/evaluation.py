@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError, LibraryError, SelfwireError
 from selfwire.core.scope import Scope
-from selfwire.core.task import Task
+from selfwire.core.task import Splits, Task
 from selfwire.core.trajectory import CUT, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel, TooFewTasksError
@@ -629,7 +629,8 @@ def load_request_tasks(
     """
     if request.command == "compare" and request.evolving is None:
         with suppress(ConfigError):
-            return _tasks(request.replace(evolving=PreEvolutionSpec()), known, known.tasks, given)
+            evolving = request.replace(evolving=PreEvolutionSpec())
+            return _tasks(evolving, known, _count_more(evolving, known), given)
 
     def fits(more: int) -> bool:
         with suppress(TooFewTasksError):
@@ -637,13 +638,25 @@ def load_request_tasks(
             return True
         return False
 
-    return _tasks(request, known, known.tasks if fits(known.tasks) else find_most(known.tasks, fits), given)
+    more = _count_more(request, known)
+    return _tasks(request, known, more if fits(more) else find_most(more, fits), given)
+
+
+def _count_more(request: EvaluateSpec, known: ContaminatedTasks) -> int:
+    """Count the tasks that may have to be left out: those of saved systems, and then those of evolutions inside."""
+    evolving = request.evolving
+    return known.tasks + (evolving.train + evolving.gate_size if evolving and known.tasks else 0)
 
 
 def _tasks(
     request: EvaluateSpec, known: ContaminatedTasks, more: int, given: Given
 ) -> tuple[Benchmark, tuple[Task, ...]]:
-    bench, tasks = _deal(request, more, given)
+    bench, splits = _deal(request, more, given)
+    tasks: tuple[Task, ...] = getattr(splits, request.split)
+    if request.evolving and more:  # an evolution inside deals its tasks out without these
+        _, inside = _deal(request, 0, given)
+        learned = ContaminatedTasks.of((*inside.train, *inside.gate), request.benchmark)
+        known = known._replace(marks=known.marks | learned.marks)
     fresh = [task for task in tasks if not known.has_task(task, request.benchmark)]
     if not fresh:
         raise ConfigError(f"a system has learned from all {len(tasks)} tasks; choose another --seed or --split")
@@ -653,14 +666,14 @@ def _tasks(
     return bench, tuple(fresh[: request.tasks])
 
 
-def _deal(request: EvaluateSpec, more: int, given: Given) -> tuple[Benchmark, tuple[Task, ...]]:
-    """Deal out the tasks of a split, and so many more of them."""
+def _deal(request: EvaluateSpec, more: int, given: Given) -> tuple[Benchmark, Splits]:
+    """Deal tasks out, and so many more of those that are measured."""
     evolving = request.evolving
     others = {"train": evolving.train, "gate": evolving.gate_size} if evolving else {"train": 0, "gate": 0}
     sizes = {**others, "test": 0, request.split: request.tasks + more}
     wanted = 4 * sum(sizes.values())  # generated tasks share entities, so some are left over
     bench = given.load_benchmark(request, request.seed, wanted)
-    return bench, getattr(bench.splits(request.seed, **sizes), request.split)
+    return bench, bench.splits(request.seed, **sizes)
 
 
 def get_start_notes(path: Path) -> tuple[dict[str, LoadedTeam], ContaminatedTasks]:

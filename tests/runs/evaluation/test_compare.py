@@ -18,7 +18,8 @@ from selfwire.evals.baselines import ANSWERS
 from selfwire.evals.statistics import compute_paired_interval
 from selfwire.evals.table import Column, SystemInfo, SystemSummary, build_table, compute_difference, read_results
 from selfwire.runs.evaluation import OpenEvaluation, load_request_tasks, validate_request
-from selfwire.runs.pre_evolution import compute_left
+from selfwire.runs.evolution import load_tasks
+from selfwire.runs.pre_evolution import PreEvolution, compute_left
 from selfwire.runs.record import JOURNAL, ContaminatedTasks, find_contaminated_tasks, list_run_names
 from selfwire.runs.spec import STAMP, EvaluateSpec, PreEvolutionSpec, SystemSpec
 from selfwire.runs.systems import LoadedTeam, describe_origin, make_seed_team
@@ -79,6 +80,19 @@ def test_the_tasks_of_a_seed_do_not_depend_on_who_takes_part(benchmark: str) -> 
         return [task.id for task in load_request_tasks(request, ContaminatedTasks())[1]]
 
     assert deal() == deal(evolving=PreEvolutionSpec(names=("cot",))) == deal(evolving=PreEvolutionSpec())
+
+
+def test_who_is_evolved_inside_is_not_measured_on_its_own_tasks_beside_a_team_that_has_learned(tmp_path: Path) -> None:
+    path, hiva = tmp_path / "mine.jsonl", SystemSpec(name="hiva", target="hiva")
+    path.write_text("".join(json.dumps({"input": f"{at}?", "reference": "1"}) + "\n" for at in range(200)))
+    sizes = PreEvolutionSpec(names=("hiva",), train=12, gate_size=12)
+    request = EvaluateSpec(command="compare", benchmark=str(path), tasks=10, entries=(hiva,), evolving=sizes)
+    inside = load_tasks(PreEvolution(request, sizes, hiva, tmp_path, None).evolve_request)[1]
+    known = ContaminatedTasks.of(inside.test[:10], request.benchmark)._replace(tasks=24)
+    _, found = load_request_tasks(request, known)
+    assert len(found) == 10
+    assert not {*found} & {*inside.train, *inside.gate}
+    assert not any(known.has_task(task, request.benchmark) for task in found)
 
 
 @pytest.mark.parametrize(("command", "measured"), [("compare", 4), ("eval", 8)])

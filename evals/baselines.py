@@ -123,14 +123,19 @@ class BaselineConfig(FrozenModel):
     temperature: float = Field(default=1.0, ge=0, le=2)
 
 
+MOST_ANSWERS = 1000
+"""Most answers on a task that an agent votes on, however many calls it may make."""
+
+
 class VotingConfig(BaselineConfig):
     """Config of an agent that votes on its own answers.
 
     Args:
-        samples: answers per task; None for as many as the cap of calls allows, or a single one without a cap.
+        samples: answers per task; None for as many as the cap of calls allows, `MOST_ANSWERS` at most, or a single one
+            without a cap.
     """
 
-    samples: int | None = Field(default=None, ge=1, le=1000)
+    samples: int | None = Field(default=None, ge=1, le=MOST_ANSWERS)
 
 
 ANSWERS = 15
@@ -140,13 +145,13 @@ ANSWERS = 15
 class OneCallConfig(VotingConfig):
     """Config of an agent that is asked once by default."""
 
-    samples: int | None = Field(default=1, ge=1, le=1000)
+    samples: int | None = Field(default=1, ge=1, le=MOST_ANSWERS)
 
 
 class SelfConsistencyConfig(VotingConfig):
     """Config of self-consistency. Wang et al. and ours: 5 samples."""
 
-    samples: int | None = Field(default=5, ge=1, le=1000)
+    samples: int | None = Field(default=5, ge=1, le=MOST_ANSWERS)
 
 
 class RefineConfig(BaselineConfig):
@@ -358,7 +363,8 @@ class Baseline(Method[Config]):
 class SingleAgent(Baseline[VotingConfig]):
     """A single agent that may spend its calls on samples; the most frequent answer is given.
 
-    It samples until the next sample would exceed its calls, or until it has as many samples as its config wants.
+    It samples until the next sample would exceed its calls, or until it has as many samples as its config wants, or
+    `MOST_ANSWERS` where that sets no number.
     """
 
     prompt_name: ClassVar[str]
@@ -377,14 +383,14 @@ class SingleAgent(Baseline[VotingConfig]):
         Raises:
             TaskBudgetError: the calls were not enough for the first answer.
         """
-        samples = self.config.samples
-        most = float("inf") if samples and self.calls is None else float(self.calls or 1)
+        samples, enough = self.config.samples, self.config.samples or MOST_ANSWERS
+        most = float("inf") if samples and self.calls is None else self.calls or 1
         found = [await self._sample(team, question, ctx.where(sample=0))]
         spent = each = max(found[0].usage.calls, 1)  # a failed sample counts too, so that sampling ends
         cut = False
-        while not cut and len(found) < (samples or len(found) + 1):
+        while not cut and len(found) < enough:
             decides = samples or len(found) > 1 or found[0].answer is None
-            left = min((samples or most) - len(found), most - spent - each + 1)  # a sample takes a call at least
+            left = min(enough - len(found), most - spent - each + 1)  # a sample takes a call at least
             if spent + (each if decides else 2 * each) > most or is_decided(_list_answers(found), left):
                 break
             try:

@@ -16,6 +16,7 @@ from selfwire.core.trajectory import CUT, Message, Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evals.baselines import (
     BASELINES,
+    MOST_ANSWERS,
     VOTE,
     Baseline,
     Single,
@@ -94,6 +95,12 @@ async def test_it_samples_until_its_calls_are_spent_and_asks_no_second_time_alon
     assert acts.samples == list(range(samples))
     assert done.usage.calls == 2 * samples
     assert done.answer == ("b" if samples > 2 else "a")
+
+
+async def test_a_vote_ends_however_many_calls_it_may_make() -> None:
+    acts = Acts(*["a"] * MOST_ANSWERS)
+    await sampled(acts, calls=10**400)
+    assert len(acts.samples) == MOST_ANSWERS / 2  # the others cannot outvote these
 
 
 async def test_a_failed_sample_has_no_vote_and_only_failures_are_an_error() -> None:

@@ -80,6 +80,7 @@ def main() -> None:
     if os.getppid() != int(sys.argv[1]):
         return  # selfwire ended before this process could be told
     server = subprocess.Popen(sys.argv[2:], stderr=subprocess.PIPE)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children that were left to this process and end are no zombies
     os.close(1)  # it is the server's alone
     assert server.stderr is not None
     watch(server.stderr.fileno())

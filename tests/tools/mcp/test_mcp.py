@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 from typing import Any, cast
@@ -24,6 +25,7 @@ from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.values import FrozenMap, to_plain_json
 from selfwire.runs.record import list_run_names
+from selfwire.tools import mcp
 from selfwire.tools.mcp import McpTool, read_servers
 from selfwire.tools.ready import end_servers, load_tools
 from tests import processes
@@ -363,6 +365,21 @@ def test_no_server_is_left_when_its_run_is_killed(tmp_path: Path, number: signal
     process.send_signal(number)
     process.communicate()
     wait_until(lambda: not is_running(pid) and not list_group(group) and not is_running(own.read_text().strip()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="elsewhere what a server leaves is not this process's")
+def test_what_a_server_has_left_and_has_ended_is_no_zombie() -> None:
+    said = "for n in 1 2 3; do (setsid true &) ; done; sleep 1; echo done; cat"
+    starter = Path(mcp.__file__).with_name("mcp_start.py")
+    line = [sys.executable, str(starter), str(os.getpid()), "sh", "-c", said]
+    with subprocess.Popen(line, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL, start_new_session=True) as started:
+        assert started.stdin is not None
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"done\n"
+        for place in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has ended meanwhile
+                assert place.read_bytes().rpartition(b")")[2].split()[:2] != [b"Z", b"%d" % started.pid]
+        started.stdin.close()
 
 
 def list_group(group: int) -> list[str]:

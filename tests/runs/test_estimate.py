@@ -162,7 +162,7 @@ def test_what_the_models_of_ones_own_graph_cost_is_unknown(tmp_path: Path, monke
         estimate_evolution(evolution("priced_app:graph"), tmp_path),
         estimate_evaluation(measured, tmp_path),
     ):
-        assert "dollars: unknown, as of priced_app:graph: models of a graph are known when it runs" in found.text
+        assert "dollars: unknown for priced_app:graph: models of a graph are known when it runs" in found.text
     models = Models(agent="openai:gpt-4o-mini")
     both = measured.replace(entries=(SystemSpec(name="single", target="single"), graph), models=models)
     found = estimate_evaluation(both, tmp_path, votes=True)
@@ -172,6 +172,9 @@ def test_what_the_models_of_ones_own_graph_cost_is_unknown(tmp_path: Path, monke
     assert alone.high.dollars > 0
     left = "priced_app:graph and votes at the price of priced_app:graph: models of a graph are known when it runs"
     assert f"to ${alone.high.dollars:,.2f}), without {left}" in found.text
+    evolved = estimate_evolution(evolution("priced_app:graph").replace(models=models), tmp_path)  # its critics cost
+    assert (evolved.high.dollars or 0) > 0
+    assert "), without priced_app:graph: models of a graph are known when it runs" in evolved.text
 
 
 def test_a_dry_run_of_ones_own_graph_counts_its_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

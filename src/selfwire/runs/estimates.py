@@ -81,7 +81,7 @@ class CostEstimate:
             dollars = f"about ${likely.dollars or 0:,.2f} (${low.dollars or 0:,.2f} to ${high.dollars:,.2f})"
         if self.unpriced:
             left = f"{' and '.join(sorted(self.unpriced))}: models of a graph are known when it runs"
-            dollars = f"{dollars}, without {left}" if high.dollars else f"unknown, as of {left}"
+            dollars = f"{dollars}, without {left}" if high.dollars else f"unknown for {left}"
         return (
             f"{self.title}: nothing was sent\n"
             f"calls:   about {likely.calls:,} ({low.calls:,} to {high.calls:,})\n"
@@ -147,7 +147,7 @@ def estimate_evaluation(
     for entry in request.entries:
         low, high, tokens = _estimate_system(entry, plan.workflows[entry.name].workflow, request.calls_per_task)
         few, many = scale_calls(low, len(plan.tasks)), scale_calls(high, len(plan.tasks))
-        found += _leave_unpriced(_price(few, many, tokens + asked, models, home), entry.target)
+        found += _price(few, many, tokens + asked, models, home, entry.target)
     if isinstance(plan.benchmark.environment, NeedsModel):  # the trivial baseline's answers too, unless blank
         trivial = sum(bool(plan.benchmark.baseline.answer(task.input).strip()) for task in plan.tasks)
         judged = {"judge": len(plan.tasks) * len(request.entries) + trivial}
@@ -256,15 +256,7 @@ def estimate_evolution_calls(request: EvolveSpec, team: Team, gate: Sequence[Tas
 def _estimate_evolution(request: EvolveSpec, home: Path | None, plan: EvolutionPlan) -> CostEstimate:
     calls = estimate_evolution_calls(request, plan.seed, plan.tasks.gate)
     tokens = estimate_calls(request.method, request.config, plan.seed).tokens + _count_tokens(plan)
-    return _leave_unpriced(_price_range(calls, tokens, request.models, home), request.method)
-
-
-def _leave_unpriced(found: CostEstimate, target: str) -> CostEstimate:
-    """Leave the dollars of a graph of the user's own out: it asks models of its own."""
-    if not is_graph(target):
-        return found
-    low, likely, high = (usage.replace(dollars=0.0) for usage in (found.low, found.likely, found.high))
-    return replace(found, low=low, likely=likely, high=high, unpriced=frozenset({target}))
+    return _price_range(calls, tokens, request.models, home, request.method)
 
 
 def _without_key(request: AnyRequest, home: Path | None) -> AnyRequest:
@@ -324,12 +316,18 @@ def _estimate_baseline(entry: SystemSpec, team: Team, cap: int | None) -> tuple[
     return samples or 1, (samples or 1) * most
 
 
-def _price_range(calls: Calls, tokens: float, models: Models, home: Path | None) -> CostEstimate:
-    return _price(scale_calls(calls, 1 / FACTOR), scale_calls(calls, FACTOR), tokens, models, home)
+def _price_range(calls: Calls, tokens: float, models: Models, home: Path | None, target: str = "") -> CostEstimate:
+    return _price(scale_calls(calls, 1 / FACTOR), scale_calls(calls, FACTOR), tokens, models, home, target)
 
 
-def _price(low: Calls, high: Calls, tokens: float, models: Models, home: Path | None) -> CostEstimate:
-    prices = load_prices(models, home)
+def _price(
+    low: Calls, high: Calls, tokens: float, models: Models, home: Path | None, target: str = ""
+) -> CostEstimate:
+    """Price calls by role; a target that is a graph of the user's own asks models of its own, which are left out."""
+    prices, roles = load_prices(models, home), models.roles
+    unpriced = frozenset({target} if is_graph(target) else ())
+    if unpriced:
+        roles = {**roles, "agent": "offline"}
     likely = {role: sqrt(few * high[role]) for role, few in low.items()}
 
     def price(calls: Calls, factor: float) -> Usage:
@@ -337,8 +335,9 @@ def _price(low: Calls, high: Calls, tokens: float, models: Models, home: Path | 
         for role, count in calls.items():
             both = likely[role] * tokens * factor
             sent, received = round(both * (1 - RECEIVED)), round(both * RECEIVED)
-            dollars = prices.cost(models.roles[role], sent, received)
+            dollars = prices.cost(roles[role], sent, received)
             found.append(Usage(calls=round(count), input_tokens=sent, output_tokens=received, dollars=dollars))
         return sum_usages(found)
 
-    return CostEstimate(price(low, 1 / TOKEN_FACTOR), price(likely, 1), price(high, TOKEN_FACTOR))
+    ends = price(low, 1 / TOKEN_FACTOR), price(likely, 1), price(high, TOKEN_FACTOR)
+    return CostEstimate(*ends, unpriced=unpriced)

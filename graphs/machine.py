@@ -578,8 +578,7 @@ class MethodGraph(Generic[StateT]):
         if unknown := steps.keys() - self.steps.keys():
             raise ValueError(f"the figure has no step {min(unknown)!r}; its steps are {', '.join(self.steps)}")
         changed = copy(self)
-        changed.steps = {**self.steps, **steps}
-        changed._edges, changed._choices = [*self._edges], [*self._choices]
+        changed.steps, changed._edges, changed._choices = {**self.steps, **steps}, [*self._edges], [*self._choices]
         return changed
 
     def compile(self, name: str) -> Compiled:

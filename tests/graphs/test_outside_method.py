@@ -165,6 +165,8 @@ for method in (Dytopo(halting=False, rounds=3), RisingTau(halting=False, rounds=
     found.append(selfwire.load(method.name).graph("offline", method=method).invoke({{"question": "Who founded it?"}}))
     print(method.name, [[round_["graph"]["threshold"] for round_ in notes["rounds"]] for notes in found])
 try:
+    RisingTau.figure.add_edge("begin", "deliver")  # of the variant alone
+    print(Dytopo.figure.compile("dytopo").get_graph().edges == Dytopo().compiled.get_graph().edges)
     Dytopo.figure.with_steps(induce=raise_threshold)
 except ValueError as error:
     print(error)
@@ -172,6 +174,7 @@ except ValueError as error:
     assert run_python(package, code).splitlines() == [
         "dytopo [[0.3, 0.3, 0.3], [0.3, 0.3, 0.3]]",
         "rising-tau [[0.3, 0.4, 0.5], [0.3, 0.4, 0.5]]",
+        "True",
         "the figure has no step 'induce'; its steps are begin, workers, induce_topology, deliver, manager, conclude",
     ]
 

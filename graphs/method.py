@@ -699,8 +699,11 @@ def add_method(method: Method[Any]) -> None:
     """Make the class of a method known under its name in this process, in place of another class of this name.
 
     Raises:
-        ConfigError: its declaration cannot be used, or a method of selfwire has its name.
+        ConfigError: it is no method, its declaration cannot be used, or a method of selfwire has its name.
     """
+    if not isinstance(method, Method):
+        way_out = f"; give an instance: {method.__name__}()" if isclass(method) else ""
+        raise ConfigError(f"method is the name of a method or an instance of one, not {method!r}{way_out}")
     given = check_declaration(type(method))
     if not is_id(given.name):
         raise ConfigError(f"{given.__name__}.name is a text of up to 64 letters, digits, _ and -")

@@ -24,6 +24,7 @@ import selfwire
 from selfwire import Feedback, Rewiring, Task, Team
 from selfwire.extras.contestants.aflow.method import Aflow
 from selfwire.graphs import hiva
+from selfwire.graphs.dytopo import Dytopo
 from selfwire.runs.open import CallOptions, find_team
 
 VERBS = ("run", "evolve", "prune", "evaluate", "compare", "load", "save")
@@ -520,6 +521,10 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
         (
             lambda: UNTYPED.load("hiva").apply(selfwire.edits.RemoveEdge("x", "y")),
             r'changed by Rewiring\(edit, why="..."\), not by RemoveEdge\(source=.x',
+        ),
+        (
+            lambda: UNTYPED.load("dytopo").graph(method=Dytopo),
+            r"^method is the name of a method or an instance of one, not <.*Dytopo'>; give an instance: Dytopo\(\)$",
         ),
         (lambda: UNTYPED.adopt(selfwire.load("hiva")), "^give a graph, .{1,90}, not Team.{1,200}$"),
         (

@@ -126,13 +126,13 @@ def find_team(
             saved a team of a graph.
         LibraryError: there is no such team.
     """
-    _refuse_other_kinds(wanted, method)
+    _refuse_other_kinds(wanted)
     if isinstance(wanted, Runnable | StateGraph):
         return find_team(give_graph(wanted), home, method=method, evolves=evolves)
     if isinstance(wanted, Method):
         add_method(wanted)
         return find_team(wanted.name, home, method=method)._replace(config=_list_options(wanted))
-    if isinstance(method, Method):
+    if not isinstance(method, str | None):
         add_method(method)
         found, options = find_team(wanted, home, method=method.name, evolves=evolves), _list_options(method)
         graph = is_graph(found.method)
@@ -197,13 +197,10 @@ def find_shared_model(models: Iterable[str], other: str | None) -> str:
     return known[0] if len(known) == 1 else ""
 
 
-def _refuse_other_kinds(wanted: object, method: object) -> None:
+def _refuse_other_kinds(wanted: object) -> None:
     if not isinstance(wanted, Team | Method | Runnable | StateGraph | str | Path):
         way_out = f"; give an instance: {wanted.__name__}()" if isclass(wanted) and issubclass(wanted, Method) else ""
         raise ConfigError(f"a team is a Team, a method, a graph, a name or a file, not {wanted!r}{way_out}")
-    if not isinstance(method, str | Method | None):
-        way_out = f"; give an instance: {method.__name__}()" if isclass(method) else ""
-        raise ConfigError(f"method is the name of a method or an instance of one, not {method!r}{way_out}")
 
 
 def _list_options(method: Method[Any]) -> dict[str, Any]:

@@ -50,6 +50,10 @@ def test_a_limit_in_dollars_refuses_calls_without_a_price() -> None:
     Ledger(Budget(calls=1)).reserve(Usage(calls=1, dollars=None), "a")
 
 
+def test_no_limit_is_too_large() -> None:
+    Ledger(Budget(calls=10**400)).reserve(CALL, "a").settle(CALL)
+
+
 def test_what_was_spent_before_a_resume_counts() -> None:
     ledger = Ledger(Budget(calls=3), spent=Usage(calls=2, seconds=1e6))
     ledger.reserve(CALL, "a").settle(CALL)

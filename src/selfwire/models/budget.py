@@ -478,7 +478,7 @@ def refuse_beyond(budget: Budget, spent: Usage, wanted: Usage, where: str, reser
         if (limit := getattr(budget, name)) is None:
             continue
         have, more, kept = (getattr(usage, name) or 0 for usage in (spent, wanted, reserved))
-        if have + kept + more > limit + NOTHING:
+        if have + kept + more - limit > NOTHING:
             under_way = f", {_format(name, kept)} held by calls and tasks under way," if kept > NOTHING else ""
             option = f"--budget-{'usd' if name == 'dollars' else name}"
             raise BudgetError(

@@ -81,7 +81,7 @@ class CostEstimate:
             dollars = f"about ${likely.dollars or 0:,.2f} (${low.dollars or 0:,.2f} to ${high.dollars:,.2f})"
         if self.unpriced:
             left = f"{' and '.join(sorted(self.unpriced))}: models of a graph are known when it runs"
-            dollars = f"{dollars}, without {left}" if high.dollars else f"unknown for {left}"
+            dollars = f"unknown for {left}" if high.dollars == 0 else f"{dollars}, without {left}"
         return (
             f"{self.title}: nothing was sent\n"
             f"calls:   about {likely.calls:,} ({low.calls:,} to {high.calls:,})\n"
@@ -320,9 +320,7 @@ def _price_range(calls: Calls, tokens: float, models: Models, home: Path | None,
     return _price(scale_calls(calls, 1 / FACTOR), scale_calls(calls, FACTOR), tokens, models, home, target)
 
 
-def _price(
-    low: Calls, high: Calls, tokens: float, models: Models, home: Path | None, target: str = ""
-) -> CostEstimate:
+def _price(low: Calls, high: Calls, tokens: float, models: Models, home: Path | None, target: str = "") -> CostEstimate:
     """Price calls by role; a target that is a graph of the user's own asks models of its own, which are left out."""
     prices, roles = load_prices(models, home), models.roles
     unpriced = frozenset({target} if is_graph(target) else ())

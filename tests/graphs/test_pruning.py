@@ -788,8 +788,8 @@ def test_the_table_of_worth_cuts_long_sentences_and_says_which_have_gone() -> No
 
 
 def test_the_table_of_worth_has_dollars_where_prices_are_known_and_says_what_of_a_graph_cannot_go() -> None:
-    def table(dollars: float | None, method: str) -> ResultTable:
-        costs = {"a": Usage(calls=4, input_tokens=8, dollars=dollars)}
+    def table(dollars: float | None, method: str, **others: Usage) -> ResultTable:
+        costs = {"a": Usage(calls=4, input_tokens=8, dollars=dollars), **others}
         return build_worth_table(PruningRecord(run="r", runs=2, costs=costs).save_to(PAIR.replace(method=method)))
 
     priced = table(0.5, "shop_app.py:graph")
@@ -799,6 +799,8 @@ def test_the_table_of_worth_has_dollars_where_prices_are_known_and_says_what_of_
     for unknown in (0.0, None):  # offline, and without a price
         assert table(unknown, PAIR.method).head == ("part", "worth", "calls/task", "tokens/task")
     assert table(0.0, PAIR.method).notes[1] == "entry and sink stay"
+    half = table(0.5, PAIR.method, b=Usage(calls=4, dollars=None))
+    assert [row[-1] for row in half.rows] == ["0.2500", "unknown", "unknown"]
 
 
 def test_evolve_prune_says_what_it_took_out_and_needs_gate_tasks(tmp_path: Path) -> None:

@@ -125,7 +125,8 @@ def build_worth_table(team: Team, prune: str = "NAME --benchmark B") -> ResultTa
     there |= {part.name for part in record.parts if part.kind == "model"}  # which says what was compared
 
     whole = sum_usages(costs.values())
-    head = ("part", "worth", "calls/task", "tokens/task", *["$/task"] * bool(whole.dollars))
+    priced = any(cost.dollars for cost in costs.values())
+    head = ("part", "worth", "calls/task", "tokens/task", *["$/task"] * priced)
 
     def format_costs(cost: Usage | None) -> tuple[str, ...]:
         if cost is None:

@@ -327,6 +327,8 @@ class Step:
     def __new__(cls):
         cls.made = super().__new__(cls)
         cls.made.model, cls.made.text = ChatOpenAI(model="my-model"), TEXT
+        client = cls.made.client = connect()
+        client.text = "Another one."
         return cls.made
 """
     found, line = read(tmp_path, "Step().model.invoke(Step().text).text", one)
@@ -369,6 +371,7 @@ def test_a_text_of_holes_alone_is_not_opaque(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     asked = "textwrap.shorten('{poem} -> {note}'.format(**state), 20)"
     assert read(tmp_path, asked, "")[0].opaque == ()
+    assert [thing.line for thing in read(tmp_path, asked.replace("->", "as"), "")[0].opaque]
 
 
 def test_the_rows_of_a_file_are_what_objects_with_an_init_are_made_of(
@@ -414,6 +417,9 @@ kit = [Look(), StructuredTool.from_function(take, handle_validation_error=say)]
     found, _ = read(tmp_path, "state['question']", f"{tools}\nllm = llm.bind_tools(kit)")
     said = [text.pieces[0] for text in found.texts if text.role == "tool result"]
     assert said == ["Look elsewhere.", "There is ", "It is taken.", "The words were wrong: "]
+    outside = "StructuredTool.from_function(json.dumps, name='dump', description='Dump it.', handle_tool_error='No.')"
+    found, _ = read(tmp_path, "state['question']", f"{tools}\nllm = llm.bind_tools([{outside}])")
+    assert [text.used_by for text in found.texts if text.pieces == ("No.",)] == [("node node", "tool dump")]
 
 
 @pytest.mark.parametrize(
@@ -426,6 +432,24 @@ def test_what_a_class_method_with_the_name_of_a_maker_returns_is_followed(
     maker = f"class Texts:\n    @classmethod\n    def load_system(cls, state):\n        return {returned}\n"
     found, line = read(tmp_path, "str(Texts.load_system(state['question']))", maker)
     assert line in [text.line for text in found.texts]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if not data:\n            return None\n        return cls(*data)",
+        "if cls.made is None:\n            cls.made = cls.__new__(cls)\n        return cls.made",
+        "return loads(cls, data) if data else 'Nothing is there.'",
+    ],
+)
+def test_an_object_that_a_class_method_makes_of_what_no_source_shows_has_its_texts(
+    body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    maker = f"    made = None\n\n    @classmethod\n    def load(cls, data):\n        {body}\n"
+    texts = f"class Texts:\n{maker}\n    def tell(self, question):\n        return f'{TEXT} {{question}}'\n"
+    found, line = read(tmp_path, "Texts.load(state['answer']).tell(state['question'])", texts)
+    assert [text.used_by for text in found.texts if text.line == line] == [("node node",)]
 
 
 @pytest.mark.parametrize("asked", ["state['question'].tell()", "state['question'].text", "say(state)"])

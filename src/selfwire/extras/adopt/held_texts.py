@@ -55,7 +55,8 @@ MOST_KEYS = 4
 SHOWN = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Dict, ast.List, ast.Tuple, ast.ClassDef, Instance)
 """Expressions whose methods may return what they are made of or given."""
 HOLE = re.compile(r"\{\w+\}")
-"""A hole of a template; its name is no word."""
+"""A hole of a template; a template of holes alone says nothing."""
+WORD = re.compile(r"[^\W\d_]{2}")
 SEVERAL = re.compile(r"[^\W\d_]{2}\W*\s\W*[^\W\d_]{2}")
 """Two words side by side, as no name, number or format has."""
 
@@ -113,9 +114,8 @@ def list_held(
             seen.add(key)
             pending += [(value, keys) for value in added.get(node, ())]
             pending += open_whole(texts, *found[:2], keys)
-            is_written = isinstance(node, ast.Constant) and hasattr(node, "lineno")
-            if is_written and SEVERAL.search(HOLE.sub("{}", str(node.value))):
-                yield found
+            if isinstance(node, ast.Constant) and hasattr(node, "lineno") and SEVERAL.search(str(node.value)):
+                yield from [found] if WORD.search(HOLE.sub("", str(node.value))) else ()
 
 
 def open_whole(texts: TextFinder, node: Any, at: Surroundings, keys: Keys) -> list[tuple[Traced, Keys]]:

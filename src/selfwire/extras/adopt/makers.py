@@ -728,7 +728,7 @@ class MakerReader:
                         self._read_argument_texts(member.node.function, member.at, draft)
                     self._read_results(member.node.function, member.at, draft, next(iter(forms), None))
         for handler in (member for name in HANDLERS for member in self.program.get_member(found, name)):
-            self.reader.ask(handler.node, handler.at, draft.body, role="tool result")
+            self.reader.ask(handler.node, handler.at, draft.body or draft.docs, role="tool result")
         return draft
 
     def _read_made_tool(self, node: ast.Call, at: Surroundings) -> ToolDraft | None:
@@ -756,7 +756,7 @@ class MakerReader:
                 self._read_argument_texts(found.node, found.at, draft)
             self._read_results(found.node, found.at, draft, named.get("response_format"))
         for handler in (named[name] for name in HANDLERS if name in named):
-            self.reader.ask(handler, at, draft.body, role="tool result")
+            self.reader.ask(handler, at, draft.body or draft.docs, role="tool result")
         return draft
 
     def _find_function(self, node: ast.expr | None, at: Surroundings) -> Traced | None:

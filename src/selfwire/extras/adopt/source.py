@@ -112,6 +112,8 @@ MOST_ROUNDS = 8
 """Rounds of a loop that are followed one after another."""
 MANY = 8
 """Values of one name in one place from which on they are traced from the first on."""
+PLAIN = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
+"""Expressions that make texts and collections, and no object of a class."""
 CHOOSING = ("filter", "islice", "sample", "choices")
 """Functions that take some elements of a collection."""
 MOVING = ("sorted", "reversed", "set", "frozenset", "cycle", *CHOOSING)
@@ -2277,9 +2279,12 @@ class Program(ProgramFiles):
         if is_classmethod(function) and function.name.startswith(("from_", "load", "create", "default", "make")):
             made_of = owner.node.of if isinstance(owner.node, Instance) else owner.node
             passed = self.list_passed(function, node, at, skip_first=True)
-            returned = self._trace_all(self.list_returned(function, called.at, passed, node, owner))
-            known = [found for found in returned if not isinstance(found.node, Instance) or self._is_known(found.node)]
-            yield from known or [Traced(Instance(made_of, None), owner.at)]
+            returned = [*self._trace_all(self.list_returned(function, called.at, passed, node, owner))]
+            made = [found for found in returned if isinstance(found.node, Instance) and self._is_known(found.node)]
+            others = [found for found in returned if not isinstance(found.node, Instance) and not is_none(found.node)]
+            yield from (*made, *others)
+            if not made and not (others and all(isinstance(found.node, PLAIN) for found in returned)):
+                yield Traced(Instance(made_of, None), owner.at)  # an object of which no more is known
             return
         yield from self._call_function(called._replace(node=function), node, at, owner)
 

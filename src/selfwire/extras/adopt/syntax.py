@@ -186,11 +186,16 @@ def read_own_assignments(owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.e
     found: dict[str, list[tuple[Any, ast.expr]]] = {}
     for method in owner.body:
         if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
-            me = list_positional(method)[:1]
-            for statement in ast.walk(method):
+            me, parts = {*list_positional(method)[:1]}, [*ast.walk(method)]
+            if method.name == "__new__":  # the object is what it returns, and what that stands for
+                me |= {ast.unparse(part.value) for part in parts if isinstance(part, ast.Return) and part.value}
+                for part in (part for part in parts if isinstance(part, ast.Assign)):
+                    same = [each for each in (*part.targets, part.value) if isinstance(each, ast.Name | ast.Attribute)]
+                    names = {ast.unparse(each) for each in same}
+                    me |= names if names & me else set()
+            for statement in parts:
                 for target, value in [*list_assignments(statement), *list_additions(statement)]:
-                    is_own = method.name == "__new__" or getattr(getattr(target, "value", None), "id", "") in me
-                    if isinstance(target, ast.Attribute) and is_own:
+                    if isinstance(target, ast.Attribute) and ast.unparse(target.value) in me:
                         found.setdefault(target.attr, []).append((method, value))
     return found
 

@@ -452,6 +452,27 @@ def test_an_object_that_a_class_method_makes_of_what_no_source_shows_has_its_tex
     assert [text.used_by for text in found.texts if text.line == line] == [("node node",)]
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "PARTS = {'prompt': TEXT, 'tools': []}\nagent = create_react_agent(llm, name='start', **PARTS)",
+        "def make(**rest):\n    return create_react_agent(llm, [], **rest)\n\nagent = make(name='start', prompt=TEXT)",
+        "agent = create_react_agent(llm, [], name='start', **json.load(open('parts.json')))",
+    ],
+)
+def test_the_prompt_that_an_agent_is_given_by_a_dict_of_keywords_is_a_text(
+    before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parts.json").write_text(f'{{"prompt": "{TEXT}"}}')
+    node = "FIRST = StateGraph(State).add_node(**{'node': 'start', 'action': agent})"
+    edge = "FIRST.add_edge(**{'start_key': 'start', 'end_key': 'node'})"
+    agent = "from langgraph.prebuilt import create_react_agent"
+    found, _ = read(tmp_path, "state['question']", f"{agent}\n\n{before}\n{node}\n{edge}")
+    assert [(text.pieces, text.used_by) for text in found.texts] == [((TEXT,), ("node start", "agent start"))]
+    assert [(edge.source, edge.ends) for edge in found.edges] == [("start", ("node",)), ("__start__", ("node",))]
+
+
 @pytest.mark.parametrize("asked", ["state['question'].tell()", "state['question'].text", "say(state)"])
 def test_a_text_of_an_object_that_is_kept_in_the_state_is_named_with_its_line(
     asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

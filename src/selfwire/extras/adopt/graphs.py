@@ -497,7 +497,7 @@ class GraphReader:
 
     def _list_given(self, call: ast.Call, at: Surroundings, *names: str) -> list[Traced]:
         """List the positional arguments of a call, those of `*pair` too, and some that have names."""
-        named = get_keywords(call)
+        named = self.program.open_keywords(call, at)
         return [
             *open_starred(self.program, call.args, at),
             *(Traced(named[name], at) for name in names if name in named),

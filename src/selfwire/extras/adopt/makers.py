@@ -136,13 +136,14 @@ class MakerReader:
             return self.agents[key]
         if not any(isinstance(value.node, Outside) for value in self.program.trace(call.func, found.at)):
             return None
-        maker, named = get_last_name(call.func), get_keywords(call)
+        maker, named = get_last_name(call.func), self.program.open_keywords(call, found.at)
         code = Code([], found.at, call)
         self.reader.add_code(code, found.at)
         name = self._find_agent_name(call, named, found.at)
         draft = self.agents[key] = AgentDraft(name, maker, found, code)
         draft.is_named = bool({"name", "supervisor_name"} & named.keys()) or maker == "create_supervisor"
-        self._read_agent_parts(draft, call, named)
+        opened = ast.Call(call.func, call.args, [ast.keyword(name, value) for name, value in named.items()])
+        self._read_agent_parts(draft, opened, named)
         for prompt in PROMPTS:
             if prompt in named:
                 self._read_prompt(named[prompt], found.at, code)

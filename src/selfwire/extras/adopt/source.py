@@ -2347,12 +2347,18 @@ class Program(ProgramFiles):
             return Traced(self._collect_positional(function, call, skip_first=skip_first), at)
         if function.args.kwarg is not None and name == function.args.kwarg.arg:
             return Traced(self._collect_rest(function, call), at)
-        dicts = [keyword.value for keyword in call.keywords if keyword.arg is None]
-        for part in dicts:
-            pairs = [pair for found in self.trace(part, at) for pair in self.list_pairs(found)]
-            if name in [*self.list_loaded(part, at), *(getattr(key.node, "value", None) for key, _ in pairs)]:
-                return Traced(self.make_item(part, name), at)
-        return None
+        found = self.open_keywords(call, at).get(name)
+        return Traced(found, at) if found is not None else None
+
+    def open_keywords(self, call: ast.Call, at: Surroundings) -> dict[str, ast.expr]:
+        """Get the keyword arguments of a call by name, those too that `**` of a dict or of a file passes."""
+        named = get_keywords(call)
+        for rest in (keyword.value for keyword in call.keywords if keyword.arg is None):
+            pairs = (pair for found in self.trace(rest, at) for pair in self.list_pairs(found))
+            for key in (*self.list_loaded(rest, at), *(key.node.value for key, _ in pairs if is_text(key.node))):
+                if key not in named:
+                    named[key] = self.make_item(rest, key)
+        return named
 
     def _pick_starred(
         self, function: Function, name: str, call: ast.Call, at: Surroundings, *, skip_first: bool

@@ -2347,8 +2347,8 @@ class Program(ProgramFiles):
             return Traced(self._collect_positional(function, call, skip_first=skip_first), at)
         if function.args.kwarg is not None and name == function.args.kwarg.arg:
             return Traced(self._collect_rest(function, call), at)
-        found = self.open_keywords(call, at).get(name)
-        return Traced(found, at) if found is not None else None
+        rest = self.open_keywords(call, at).get(name)
+        return Traced(rest, at) if rest is not None else None
 
     def open_keywords(self, call: ast.Call, at: Surroundings) -> dict[str, ast.expr]:
         """Get the keyword arguments of a call by name, those too that `**` of a dict or of a file passes."""

@@ -473,6 +473,25 @@ def test_the_prompt_that_an_agent_is_given_by_a_dict_of_keywords_is_a_text(
     assert [(edge.source, edge.ends) for edge in found.edges] == [("start", ("node",)), ("__start__", ("node",))]
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "Tool.from_function(dump, 'put', TEXT)",
+        "StructuredTool.from_function(dump, None, 'put', TEXT)",
+        "langchain_core.tools.Tool('put', dump, TEXT)",
+    ],
+)
+def test_the_name_and_the_description_of_a_made_tool_may_be_given_by_their_places(
+    made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dump = "def dump(text: str) -> str:\n    return text\n"
+    tools = f"import langchain_core.tools\nfrom langchain_core.tools import StructuredTool, Tool\n\n{dump}"
+    found, _ = read(tmp_path, "state['question']", f"{tools}\nllm = llm.bind_tools([{made}])")
+    assert [(tool.name, tool.description) for tool in found.tools] == [("put", TEXT)]
+    assert [text.pieces for text in found.texts] == [(TEXT,)]
+
+
 @pytest.mark.parametrize("asked", ["state['question'].tell()", "state['question'].text", "say(state)"])
 def test_a_text_of_an_object_that_is_kept_in_the_state_is_named_with_its_line(
     asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

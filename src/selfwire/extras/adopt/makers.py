@@ -5,6 +5,7 @@ It gets the calls and definitions that `graphs` and `code` come upon, and hands 
 
 import ast
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -741,14 +742,14 @@ class MakerReader:
             return self._read_handoff(node, named, at)
         if maker == "create_retriever_tool":
             return self._read_retriever(node, at)
-        is_placed = maker == "Tool"  # the others take only the function by its place
-        found = self._find_function(get_argument(node, int(is_placed), "func", "coroutine"), at)
-        name = self.find_first(get_argument(node, 0, "name") if is_placed else named.get("name"), at)
+        of = getattr(node.func, "value", None) if maker == "from_function" else node.func
+        function, name_at, text_at = PLACES.get((get_last_name(of), maker), (0, sys.maxsize, sys.maxsize))
+        found = self._find_function(get_argument(node, function, "func", "coroutine"), at)
+        name = self.find_first(get_argument(node, name_at, "name"), at)
         name = name or getattr(found and found.node, "name", "")
         draft = self._add_tool(name or self.name_by_target(node), "StructuredTool", node, at)
         owner = found.node if found and not isinstance(found.node, ast.Lambda) else None
-        description = get_argument(node, 2, "description") if is_placed else named.get("description")
-        self._describe(draft, description, at, owner)
+        self._describe(draft, get_argument(node, text_at, "description"), at, owner)
         if "args_schema" in named:
             self._read_args_schema(named["args_schema"], at, draft)
         if found is not None:
@@ -834,6 +835,12 @@ def list_elements(program: Program, node: Any, at: Surroundings) -> list[Traced]
     return elements
 
 
+PLACES = {
+    ("Tool", "Tool"): (1, 0, 2),
+    ("Tool", "from_function"): (0, 1, 2),
+    ("StructuredTool", "from_function"): (0, 2, 3),
+}
+"""Places at which makers of tools take the function, the name and the description; others take the first alone."""
 HANDLERS = ("handle_tool_error", "handle_validation_error")
 """Fields of a tool whose text is sent back in place of an error."""
 MAKING = ("__init__", "__post_init__", "model_post_init")

@@ -88,7 +88,7 @@ class Code:
     jumps: list[Traced] = field(default_factory=list)
     tasks: list[Traced] = field(default_factory=list)
 
-    @property
+    @cached_property
     def passes(self) -> int:
         """How many of the functions here and around are followed for what a certain call passes."""
         return sum(bool(here.given) for here in list_outer(self.at))

@@ -492,6 +492,17 @@ def test_the_name_and_the_description_of_a_made_tool_may_be_given_by_their_place
     assert [text.pieces for text in found.texts] == [(TEXT,)]
 
 
+def test_a_builder_whose_nodes_no_call_shows_is_opaque(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = APP.format(before="", asked="'Hello.'", graph="StateGraph(State)").partition("graph = ")[0]
+    builder = "builder = StateGraph(State)\n"
+    added = "def add(to):\n    to.add_node('node', node)\n\nfor step in (add,):\n    step(builder)\n"
+    (tmp_path / "app.py").write_text(f"{source}{builder}{added}graph = builder.compile()\n")
+    line = source.count("\n") + 1
+    reason = "no call shows the nodes of StateGraph(State)"
+    assert [(thing.line, thing.reason) for thing in read_program("app:graph").opaque] == [(line, reason)]
+
+
 @pytest.mark.parametrize("asked", ["state['question'].tell()", "state['question'].text", "say(state)"])
 def test_a_text_of_an_object_that_is_kept_in_the_state_is_named_with_its_line(
     asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

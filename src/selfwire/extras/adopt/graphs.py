@@ -143,6 +143,15 @@ class GraphReader:
             for call, at in self.list_calls(builder, method):
                 for where in self.unroll(call, at):
                     read(self, call, where, graph)
+        made = builder.node.call if isinstance(builder.node, Instance) else builder.node
+        if len(self.nodes) == first and made is not None and not self.reader.texts.opaque:
+            way_out = "call add_node on the builder where it is made, or in a function that is called with it by name"
+            self.note(
+                made,
+                getattr(builder.node, "made_in", None) or builder.at,
+                f"no call shows the nodes of {ast.unparse(made)}",
+                way_out,
+            )
         skipped = self._list_skipped(builder) - {draft.name for draft in self.nodes[first:]}
         self.edges = [edge for edge in self.edges if edge.graph != graph or edge.source not in skipped]
         for call, at in self.list_calls(builder, "compile"):

@@ -639,7 +639,9 @@ def load_request_tasks(
         return False
 
     more = _count_more(request, known)
-    return _tasks(request, known, more if fits(more) else find_most(more, fits), given)
+    with suppress(TooFewTasksError):
+        return _tasks(request, known, more, given)
+    return _tasks(request, known, find_most(more, fits), given)
 
 
 def _count_more(request: EvaluateSpec, known: ContaminatedTasks) -> int:

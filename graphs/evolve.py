@@ -685,18 +685,26 @@ class EvolutionLoop:
     async def _screen(
         self, incumbent: Team, draft: Team, candidate: Team, state: EvolutionState
     ) -> tuple[list[Trajectory], GateDecision]:
-        """Run all on train tasks, and decide whether the candidate is the next draft."""
+        """Run all on train tasks, and decide whether the candidate is the next draft.
+
+        One that does worse on a batch of them has two batches more, as a batch often shows a loss by chance.
+        """
         drawn = {task.id for task in self.draw_train(state)}
-        tasks = [task for task in self.splits.train if task.id not in drawn] or self.splits.train
-        tasks = _draw_batch(tasks, self.config.batch, state["iteration"], self._scope("draw draft", 0))
-
-        async def run(side: str, team: Team, before: Sequence[Trajectory] = ()) -> list[Trajectory]:
-            return await self._run(team, tasks, self._scope("draft", state["iteration"], of=side), before=before)
-
-        before = await run("incumbent", incumbent)
-        after = await run("candidate", candidate, before)
-        between = before if draft is incumbent else await run("draft", draft, before)
-        return after, _count_raised(keep_draft(*map(_list_scores, (before, between, after))), after)
+        others = [task for task in self.splits.train if task.id not in drawn] or self.splits.train
+        batch, draw = self.config.batch, partial(_draw_batch, iteration=state["iteration"])
+        first = draw(others, batch, scope=self._scope("draw draft", 0))
+        rest = [task for task in others if task not in first]
+        further = draw(rest, 2 * batch, scope=self._scope("draw further draft", 0))
+        before, between, after = list[Trajectory](), list[Trajectory](), list[Trajectory]()
+        scopes = [self._scope("draft", state["iteration"], of=side) for side in ("incumbent", "draft", "candidate")]
+        for tasks in (first, (*first, *further)):
+            before = await self._continue(incumbent, tasks, scopes[0], before)
+            after = await self._continue(candidate, tasks, scopes[2], after, before)
+            between = before if draft is incumbent else await self._continue(draft, tasks, scopes[1], between, before)
+            found = _count_raised(keep_draft(*map(_list_scores, (before, between, after))), after)
+            if found.draft or not further:
+                break
+        return after, found
 
     def _is_last(self, state: EvolutionState) -> bool:
         return state["iteration"] + 1 >= self.config.iterations or bool(state.get("finished"))

@@ -259,6 +259,26 @@ async def test_what_does_worse_on_train_tasks_is_rejected_without_a_gate_task_an
     assert (name_outcome(second), second["error"]) == ("accepted", 0.05)  # the only proof of the run
 
 
+@pytest.mark.parametrize("chance", [True, False])
+async def test_what_does_worse_on_a_batch_of_train_tasks_is_rejected_only_if_further_ones_agree(chance: bool) -> None:
+    class Unlucky(Scripted):
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            asked = sum(phase == "draft" for phase, _ in self.seen)
+            fails = ctx.scope.phase == "draft" and team != SEED and not (chance and asked >= 2 * made.config.batch)
+            return await Scripted.answer(replace(self, skill=lambda _: 0.0) if fails else self, team, question, ctx)
+
+    method = Unlucky(skill=lambda number: {0: 0.5, 1: 1.0}[number])
+    made = context(method, gate="better", gate_tasks=20, iterations=1)
+    made = replace(made, splits=made.splits.replace(train=tasks("train", 40)))
+    await evolved(made)
+    decision = (await made.library.history("w")).versions[-1].facts["gate"]
+    assert name_outcome(decision) == ("accepted" if chance else "rejected")
+    asked = [task for phase, task in method.seen if phase == "draft"]
+    assert len(asked) == 2 * len({*asked}) == 2 * 3 * made.config.batch
+    learned = {task for phase, task in method.seen if phase == "rollout"}
+    assert learned.isdisjoint(asked)
+
+
 @pytest.mark.parametrize("gate", ["mean", "better", "no-worse"])
 async def test_a_candidate_that_was_rejected_is_not_compared_again(gate: str) -> None:
     compared = list[int]()

@@ -13,8 +13,8 @@ its decisions, most to the first (`compute_share`), and each part to the outcome
 (`compute_weight`), since outcomes are all that these can tell a candidate of the gate tasks. Both are union bounds.
 
 Before a proof of a gain, some train tasks choose what is worth it: there the candidate has to do no worse in the mean
-than the incumbent, and than the draft that it has come from (`keep_draft`). Train tasks tell nothing of the gate tasks,
-so this costs no error.
+than the incumbent, and than the draft that it has come from (`keep_draft`). More of them decide where it seems to do
+worse. Train tasks tell nothing of the gate tasks, so this costs no error.
 
 A run that takes parts out expects to be right, and deals its error out otherwise: half of it to all decisions before
 the first rejection, since only the first harmful candidate in a row of acceptances can be the first false one. What

@@ -80,7 +80,7 @@ class EvolutionConfig(FrozenModel):
     Args:
         iterations: rewritings of the team.
         batch: train tasks per iteration (1 is HiVA's per-sample mode); of better also those that choose what is worth a
-            proof.
+            proof, three times as many where it does worse.
         gate: better, no-worse and mean let a held-out comparison decide (`evolvers.gate`); off accepts every candidate,
             as the papers do.
         gate_tasks: gate tasks per comparison, fresh ones first; of better and no-worse per look, up to all gate tasks.

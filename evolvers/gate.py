@@ -23,8 +23,8 @@ follows a rejection has a quarter of that, halved once more for each acceptance 
 rejections the rows add up to the error.
 
 What passes this, its gain not proved, is a draft: the next rewiring builds on it and is compared with the incumbent
-again, so that small gains add up to one that can be proved. What does worse than the draft leaves the draft as it is. A
-run hands over what was proved.
+again, so that small gains add up to one that can be proved. What does worse than a draft which does better than the
+incumbent leaves the draft as it is. A run hands over what was proved.
 """
 
 import math
@@ -419,11 +419,11 @@ def keep_draft(
     first, second, third = (sum(score or 0.0 for score in side) / len(rows) for side in zip(*rows, strict=True))
     found = found.replace(difference=third - first)
     over = f"over {format_count(len(rows), 'train task')}"
-    if third < first - TIE:
-        return found.replace(why=f"it does worse than the proved team: mean difference {third - first:+.3f} {over}")
-    if third < second - TIE:
+    if third < second - TIE and first < second - TIE:
         why = f"it does worse than the draft that it has come from: mean difference {third - second:+.3f} {over}"
         return found.replace(why=why, keeps_draft=True)
+    if third < first - TIE:
+        return found.replace(why=f"it does worse than the proved team: mean difference {third - first:+.3f} {over}")
     why = f"it does no worse: mean difference {third - first:+.3f} {over}"
     return found.replace(draft=True, why=why)
 

@@ -353,6 +353,8 @@ def test_a_candidate_is_the_next_draft_where_it_does_no_worse_than_both() -> Non
     assert (worse.draft, worse.keeps_draft, worse.difference) == (False, False, -0.5)
     kept = keep_draft([0, 0], [1, 1], [1, 0])
     assert (kept.draft, kept.keeps_draft, kept.difference) == (False, True, 0.5)
+    worst = keep_draft([1, 0], [1, 1], [0, 0])  # no reason to give up a draft that does better than the proved team
+    assert (worst.draft, worst.keeps_draft, worst.difference) == (False, True, -0.5)
     assert keep_draft([None], [1], [1]).why == "no train task could be compared: all 1 ended as an error"
 
 

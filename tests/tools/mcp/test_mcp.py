@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import pytest
 from langchain_core.messages import AIMessage
+from langchain_core.tools import StructuredTool
 
 from selfwire.core.errors import ConfigError, ToolError
 from selfwire.core.protocols import Tool
@@ -141,14 +142,11 @@ HOSTILE = {
 }
 
 
-CHECK = """
-import json, sys
-from langchain_core.tools import StructuredTool
-from selfwire.tools.mcp import McpTool, _make_spec
-schema, arguments = json.loads(sys.argv[1])
-tool = StructuredTool(name="a", description="A.", args_schema=schema, func=lambda **_: "")
-McpTool(tool, _make_spec(tool))._check(arguments)
-"""
+def check_arguments() -> None:
+    """Check the arguments of a call by its tool's schema; both are JSON in `sys.argv`."""
+    schema, arguments = json.loads(sys.argv[1])
+    tool = StructuredTool(name="a", description="A.", args_schema=schema, func=lambda **_: "")
+    McpTool(tool, mcp._make_spec(tool))._check(arguments)
 
 
 @pytest.mark.parametrize("schema", HOSTILE.values(), ids=list(HOSTILE))
@@ -156,8 +154,9 @@ def test_the_check_of_arguments_by_a_strangers_schema_ends(schema: dict[str, Any
     draft = {"$schema": DRAFT, "type": "object", **schema}
     text = f"{'a' * 40}!"
     given = json.dumps([draft, {"a": text, text: 1, "b": [1, 2], "c": 1}])
-    done = subprocess.run([sys.executable, "-c", CHECK, given], capture_output=True, text=True, timeout=20)
-    assert (done.returncode, done.stderr) == (0, "")
+    process = processes.start("tests.tools.mcp.test_mcp:check_arguments", given)
+    errors = process.communicate(timeout=20)[1]
+    assert (process.returncode, errors) == (0, "")
 
 
 def test_a_server_with_too_many_tools_or_too_long_a_schema_is_refused(tmp_path: Path) -> None:

@@ -710,33 +710,18 @@ def _decide(draw: random.Random, loss: float, rule: EvidenceRule) -> bool:
 
 
 def test_a_saved_team_is_pruned_and_its_parts_are_shown(tmp_path: Path) -> None:
-    sizes = ("--train", "12", "--batch", "6", "--gate-size", "10", "--gate-tasks", "10", "--test", "0")
-    call(
-        tmp_path,
-        "evolve",
-        "hiva",
-        "--benchmark",
-        "archive",
-        *sizes,
-        "--iterations",
-        "3",
-        "--gate",
-        "mean",
-        "--name",
-        "desk",
-    )
+    sizes = "--train 12 --batch 6 --gate-size 10 --gate-tasks 10 --test 0 --iterations 1 --gate mean".split()
+    call(tmp_path, "evolve", "hiva", "--benchmark", "archive", *sizes, "--name", "desk")
     refused = call(tmp_path, "show", "desk", "--worth", code=2)
     assert "selfwire prune" in refused.output
     few = call(tmp_path, "prune", "desk", "--benchmark", "archive", "--gate-size", "60", code=2)
     assert "a loss of 0.05 cannot be ruled out" in few.output
     planned = call(tmp_path, "prune", "desk", "--benchmark", "archive", "--dry-run")
     assert "nothing was sent" in planned.output
-    done = call(
-        tmp_path, "prune", "desk", "--benchmark", "archive", "--gate-size", "60", "--margin", "0.2", "--batch", "8",
-        "--test", "10", "--iterations", "2",
-    )  # fmt: skip
+    sizes = "--gate-size 30 --margin 0.4 --batch 4 --test 4 --iterations 1".split()
+    done = call(tmp_path, "prune", "desk", "--benchmark", "archive", *sizes)
     assert "it ended as " in done.output
-    assert "evolved - seed, paired over 10 tasks" in done.output
+    assert "evolved - seed, paired over 4 tasks" in done.output
     shown = call(tmp_path, "show", "desk", "--worth")
     assert all(word in shown.output for word in ("aggregator", "all together", "±"))
     outcomes = call(tmp_path, "history", "desk").output

@@ -228,13 +228,14 @@ def planned(task: Task) -> list[str]:
     return [str(action) for plan in plans for action in plan]
 
 
-FEASIBLE = [task for task in load_tasks("val.small") if not to_plain_json(task.reference)["impossible"]]
+def feasible() -> list[Task]:
+    return [task for task in load_tasks("val.small") if not to_plain_json(task.reference)["impossible"]]
 
 
 @pytest.mark.sweep
 async def test_the_planner_s_solutions_solve_every_feasible_task_and_perturbed_ones_do_not() -> None:
     environment = PLANCRAFT.environment
-    for task in sample(FEASIBLE):
+    for task in sample(feasible()):
         actions = planned(task)
         solved = await environment.grade(task, "\n".join(actions), scope=Scope())
         assert solved.solved, (task.id, solved.text)
@@ -252,7 +253,7 @@ def test_every_step_is_what_the_package_s_own_simulator_does() -> None:
 
     from selfwire.evals.benchmarks.crafting_table import MAX_STEPS, make_simulator
 
-    for task in sample(FEASIBLE[::3]):
+    for task in sample(feasible()[::3]):
         actions = planned(task)
         own = PlancraftGymWrapper(PlancraftExample(**to_plain_json(task.reference)), max_steps=MAX_STEPS)
         ours = make_simulator(to_plain_json(task.reference))

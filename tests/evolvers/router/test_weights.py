@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,12 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch
     assert path.read_bytes() == b"old"
 
 
+KINDS = (
+    "empty", "cut", "text", "foreign", "nan", "missing", "misshapen", "square exit", "other card", "other schema",
+)  # fmt: skip
+
+
+@cache
 def damaged() -> dict[str, bytes]:
     good = get_weights(trained(1), POOL, "e").packed
     tensors = load(good)
@@ -119,11 +126,12 @@ def damaged() -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("kind", damaged())
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_corrupt_file_is_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.safetensors"
     with pytest.raises(ConfigError, match="cannot be read"):
         read_weights(path)
+    assert tuple(damaged()) == KINDS
     path.write_bytes(damaged()[kind])
     misfit = {"nan": "query", "missing": "key", "misshapen": "key", "square exit": "exit"}
     told = f"are corrupt: {misfit[kind]} missing, too many, misshapen or not finite" if kind in misfit else ""

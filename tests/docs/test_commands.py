@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,7 @@ def test_commands_and_options_in_the_text_exist(page: Path) -> None:
             assert importlib.util.find_spec(module[1]), span
 
 
+@cache
 def find_options(name: str) -> set[str]:
     """The long options of a command, those of the commands in a group among them."""
     if name == "version":

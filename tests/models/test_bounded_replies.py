@@ -16,8 +16,8 @@ from pydantic import Field, SecretStr
 
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
+from selfwire.models import openai_chat
 from selfwire.models.metered_chat import MeteredModel
-from selfwire.models.openai_chat import LARGEST_BODY
 from selfwire.models.structured import KEPT_CALLS, LONGEST_REPLY, UNPARSED
 from selfwire.store.journal import Journal, NullRecorder
 from tests.models.wired import ASKED, KEY, PRICES, QUICK, metered
@@ -29,16 +29,18 @@ REPLY = {
     "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
 }  # fmt: skip
 SMALL = json.dumps(REPLY).encode()
-BOMB = SMALL + b" " * (2 * LARGEST_BODY)
+MOST = 2**20
+"""What the tests put in the place of `LARGEST_BODY`: longer bodies take seconds to pack and to send."""
+BOMB = SMALL + b" " * (2 * MOST)
 
 
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
-        (raw(BOMB), "more than 32 MiB"),
-        (raw(gzip.compress(BOMB), content_encoding="gzip"), "more than 32 MiB"),
-        (raw(zlib.compress(BOMB), content_encoding="deflate"), "more than 32 MiB"),
-        (raw(gzip.compress(BOMB), 500, content_encoding="gzip"), "more than 32 MiB"),
+        (raw(BOMB), "more than 1 MiB"),
+        (raw(gzip.compress(BOMB), content_encoding="gzip"), "more than 1 MiB"),
+        (raw(zlib.compress(BOMB), content_encoding="deflate"), "more than 1 MiB"),
+        (raw(gzip.compress(BOMB), 500, content_encoding="gzip"), "more than 1 MiB"),
         (raw(gzip.compress(gzip.compress(BOMB)), content_encoding="gzip, gzip"), "packed more than once"),
         (raw(b"\x1b\x00", content_encoding="br"), "packed by 'br', where gzip or deflate"),
         (raw(b"(\xb5/\xfd", content_encoding="zstd"), "packed by 'zstd', where gzip or deflate"),
@@ -47,8 +49,9 @@ BOMB = SMALL + b" " * (2 * LARGEST_BODY)
 )
 @pytest.mark.parametrize("ready", [False, True], ids=["by name", "ready"])
 async def test_a_body_beyond_the_limit_is_an_error_at_once(
-    wire_server: WireServer, fault: Fault, told: str, ready: bool
+    wire_server: WireServer, monkeypatch: pytest.MonkeyPatch, fault: Fault, told: str, ready: bool
 ) -> None:
+    monkeypatch.setattr(openai_chat, "LARGEST_BODY", MOST)
     wire_server.always = fault
     model = metered(wire_server)
     if ready:
@@ -62,8 +65,8 @@ async def test_a_body_beyond_the_limit_is_an_error_at_once(
 async def test_a_class_that_is_built_on_langchains_openai_is_bounded_too(
     wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("selfwire.models.openai_chat.LARGEST_BODY", 2**20)
-    wire_server.always = raw(SMALL + b" " * 2**21)
+    monkeypatch.setattr(openai_chat, "LARGEST_BODY", MOST)
+    wire_server.always = raw(BOMB)
     address = wire_server.url.removesuffix("/v1")
     chat = AzureChatOpenAI(azure_endpoint=address, api_version="1", model="m", api_key=SecretStr(KEY), max_retries=0)
     with pytest.raises(ModelError, match=r"more than 1 MiB.*after 1 attempt"):
@@ -108,7 +111,7 @@ async def test_a_packed_reply_of_usual_length_is_read(wire_server: WireServer, c
 
 
 async def test_a_stream_beyond_the_limit_is_an_error(wire_server: WireServer) -> None:
-    wire_server.always = raw(gzip.compress(b": " + b" " * (2 * LARGEST_BODY)), content_encoding="gzip")
+    wire_server.always = raw(gzip.compress(b": " + b" " * (2 * openai_chat.LARGEST_BODY)), content_encoding="gzip")
     with pytest.raises(ModelError, match="more than 32 MiB"):
         async for _ in metered(wire_server).chat().astream("hello?"):
             pass
@@ -117,8 +120,11 @@ async def test_a_stream_beyond_the_limit_is_an_error(wire_server: WireServer) ->
 async def test_a_timeout_acts_while_a_body_is_unpacked(
     wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("selfwire.models.openai_chat.LARGEST_BODY", 2**40)
-    wire_server.always = raw(gzip.compress(b" " * 2**30, 1), content_encoding="gzip")
+    monkeypatch.setattr(openai_chat, "LARGEST_BODY", 2**40)
+    packer = zlib.compressobj(1, wbits=31)
+    head = packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
+    block = packer.compress(b" " * 2**20) + packer.flush(zlib.Z_FULL_FLUSH)
+    wire_server.always = raw(head + block * 2**10, content_encoding="gzip")
     start = time.monotonic()
     with pytest.raises(ModelError, match=r"no answer within 0\.3 seconds|timed out"):
         await metered(wire_server, QUICK.replace(timeout=0.3, retries=0)).generate(ASKED, scope=Scope())

@@ -35,16 +35,30 @@ def read(program: str) -> Inventory:
     return read_program(GRAPHS[program])
 
 
-@pytest.mark.parametrize("program", GRAPHS)
-def test_an_inventory_has_all_and_nothing_else(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(find_folder(program))
-    assert list(list_lines(read(program))) == read_expected(program)
+@pytest.fixture(scope="module", params=GRAPHS)  # of a module: else all programs are read anew for the next test
+def program(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-@pytest.mark.parametrize("program", GRAPHS)
-def test_the_place_of_a_text_is_that_of_its_literal(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def inventory(program: str) -> Inventory:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(find_folder(program))
+        return read(program)
+
+
+def test_an_inventory_has_all_and_nothing_else(
+    program: str, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(find_folder(program))
-    for text in read(program).texts:
+    assert list(list_lines(inventory)) == read_expected(program)
+
+
+def test_the_place_of_a_text_is_that_of_its_literal(
+    program: str, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(find_folder(program))
+    for text in inventory.texts:
         lines = Path(text.file).read_text(encoding="utf-8").splitlines()[text.line - 1 : text.end_line]
         if not text.file.endswith(".py"):
             words = " ".join(" ".join(lines).split())  # a folded block of YAML joins its lines
@@ -77,10 +91,9 @@ class NoiseMaker(ast.NodeTransformer):
         return node
 
 
-@pytest.mark.parametrize("program", GRAPHS)
-def test_what_reaches_no_model_is_no_text(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(find_folder(program))
-    quiet = sorted(text.pieces for text in read(program).texts)
+def test_what_reaches_no_model_is_no_text(
+    program: str, inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / program
     shutil.copytree(find_folder(program), folder)
     monkeypatch.chdir(folder)
@@ -88,7 +101,7 @@ def test_what_reaches_no_model_is_no_text(program: str, tmp_path: Path, monkeypa
     for path in folder.rglob("*.py"):
         tree = NoiseMaker(noise).visit(ast.parse(path.read_text(encoding="utf-8")))
         path.write_text(ast.unparse(ast.fix_missing_locations(tree)), encoding="utf-8")
-    assert sorted(text.pieces for text in read(program).texts) == quiet
+    assert sorted(text.pieces for text in read(program).texts) == sorted(text.pieces for text in inventory.texts)
 
 
 def test_most_programs_need_no_added_line_and_nearly_all_a_few_at_most() -> None:

@@ -52,16 +52,25 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave every nth case of a test that carries `pytest.mark.every(n)`; all of them in `make test-slow`."""
-    if SWEEP:
-        return
-    counts, left, dropped = Counter[str](), list[pytest.Item](), list[pytest.Item]()
+    """Leave every nth case of a test that carries `pytest.mark.every(n)`; all of them in `make test-slow`.
+
+    Slow tests come first in each worker's share, so that workers steal quick ones at the end and all end together.
+    """
+    counts = Counter[str]()
+    slow, quick, dropped = list[pytest.Item](), list[pytest.Item](), list[pytest.Item]()
     for item in items:
         mark = item.get_closest_marker("every")
         test, _, case = item.nodeid.partition("[")
-        (dropped if mark and case and counts[test] % mark.args[0] else left).append(item)
+        drops = not SWEEP and mark and case and counts[test] % mark.args[0]
+        (dropped if drops else slow if item.get_closest_marker("slow") else quick).append(item)
         counts[test] += 1
-    items[:] = left
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    shares = [
+        (part, len(part) * n // workers, len(part) * (n + 1) // workers)
+        for n in range(workers)
+        for part in (slow, quick)
+    ]
+    items[:] = [item for part, start, end in shares for item in part[start:end]]
     config.hook.pytest_deselected(items=dropped)
 
 

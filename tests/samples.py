@@ -11,7 +11,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 SWEEP = os.environ.get("SELFWIRE_SWEEP") == "1"
-"""Whether this is `make test-slow`."""
+"""Whether this is `make test-slow`, or CI."""
 EVERY = 8
 
 

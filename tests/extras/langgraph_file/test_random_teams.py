@@ -24,9 +24,8 @@ from selfwire.runs.systems import SystemParts
 from selfwire.tools.calculator import CalculatorTool
 from tests.core.generators import make_tool
 from tests.extras.langgraph_file.files import digest, load
-from tests.samples import SWEEP
 
-TEAMS = 120 if SWEEP else 30
+TEAMS = 30
 IDS = (
     "build answer END class 1a a-b a_b print State model question graph work read calculator ask messages Any A a tool "
     "outputs hand_over HAND_OVER instructions sort plan fill excerpt str main_ operator"

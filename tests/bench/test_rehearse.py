@@ -1,5 +1,7 @@
 """The rehearsal of `prove`: its truth, its count, and small rehearsals over HTTP whose effects are certain."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from bench import rehearse
@@ -15,8 +17,10 @@ from bench.rehearse import (
     list_verdicts,
     summarise,
 )
+from selfwire.runs.proof import Proof
 
 KEYS = [(deck, "hiva", kind) for deck in CHANCES for kind in ("a single call", "votes")]
+COMPARED = ("self-refine", "centralised", "own")
 CERTAIN = {"good": Chances(1, 1, 0), "mediocre": Chances(0, 1, 0), "bad": Chances(0, 0, 1)}
 
 
@@ -32,19 +36,29 @@ def test_effects_are_counted_where_they_are_planted_and_where_not() -> None:
     assert counts["rehearsals with any verdict where nothing is planted"] == 1
 
 
+def check_scores(proof: Proof, systems: Sequence[str]) -> None:
+    """Scores of single calls and of these systems are those that are planted."""
+    scores = list_scores(proof)
+    for deck in DECKS:
+        assert set(scores[deck, "direct"]) == {CERTAIN[deck].plain}
+        for system in systems:
+            assert set(scores[deck, system]) == {CERTAIN[deck].plain + get_effect(deck, system)}, (deck, system)
+
+
 @pytest.mark.slow
 def test_effects_that_are_certain_are_found_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearse, "CHANCES", CERTAIN)
-    found = list_verdicts(rehearse.rehearse(1000, tasks=16, seeds=1, systems=("self-refine", "centralised", "own")))
+    proof = rehearse.rehearse(1000, tasks=16, seeds=1, systems=COMPARED)
+    found = list_verdicts(proof)
     assert len(found) == 21
     assert {key: says for key, says in found.items() if not is_right(key, says)} == {}
+    check_scores(proof, COMPARED)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", ["self-refine", *LEARNING, *NULL])
-def test_a_system_scores_what_is_planted(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "systems", [LEARNING, tuple(name for name in NULL if name not in COMPARED)], ids=["learning", "changing nothing"]
+)
+def test_systems_score_what_is_planted(systems: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearse, "CHANCES", CERTAIN)
-    scores = list_scores(rehearse.rehearse(1001, tasks=2, seeds=1, systems=(system,)))
-    planted = {deck: CERTAIN[deck].plain + get_effect(deck, system) for deck in DECKS}
-    assert {deck: set(scores[deck, system]) for deck in DECKS} == {deck: {planted[deck]} for deck in DECKS}
-    assert {deck: set(scores[deck, "direct"]) for deck in DECKS} == {deck: {CERTAIN[deck].plain} for deck in DECKS}
+    check_scores(rehearse.rehearse(1001, tasks=2, seeds=1, systems=systems), systems)

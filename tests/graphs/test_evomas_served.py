@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from blockbuster import blockbuster_ctx
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph_sdk import get_sync_client
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import Reply
@@ -26,11 +25,9 @@ from selfwire.graphs import evomas
 from selfwire.graphs.evomas import Evomas
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
-from selfwire.models.sync import run_sync
 from selfwire.store.files import put_blob
 from selfwire.store.library import open_library
 from selfwire.tools.calculator import CalculatorTool
-from tests.graphs.dev_server import dev_server
 from tests.graphs.test_serving import ASKED, drawn, home, served
 
 __all__ = ["home"]  # a fixture
@@ -115,29 +112,6 @@ async def test_weights_of_another_pool_are_refused_unless_asked_for() -> None:
         await evomas.build(initial=other).compile().ainvoke(ASKED)
     graph = evomas.build(initial=other, config=EvomasConfig(transfer=True, stages=1)).compile()
     assert (await graph.ainvoke(ASKED))["answer"]
-
-
-@pytest.mark.slow
-def test_langgraph_dev_draws_and_streams_it_with_its_trained_weights(tmp_path: Path) -> None:
-    saved = run_sync(trained())
-    with open_library(tmp_path / "home") as library:
-        run_sync(library.save("evomas", saved, run="elsewhere", step=1))
-    with dev_server(tmp_path / "cwd", tmp_path / "home") as address, get_sync_client(url=address) as client:
-        found: Any = client.assistants.get_graph("evomas", xray=True)["nodes"]
-        assert {"adapt", "layers:L1-io", "layers:outcome"} <= {str(node["id"]) for node in found}
-        thread = client.threads.create()["thread_id"]
-        parts = client.runs.stream(
-            thread, "evomas", input=ASKED, context={"stages": 1}, stream_mode="updates", stream_subgraphs=True
-        )
-        told: dict[str, Any] = {}
-        for part in parts:
-            assert part.event != "error", part.data
-            told |= part.data if part.event.startswith("updates") else {}
-    assert {"begin", "plan", "adapt", "task_state", "outcome", "evaluate", "update_state", "conclude"} <= set(told)
-    assert told["conclude"]["answer"]
-    assert told["begin"]["router"] == saved.fingerprint
-    assert told["adapt"]["stage"]["layered"]["probabilities"][0]["multi_generate"] > 0.75
-    assert "Blocking call" not in (tmp_path / "cwd" / "server.log").read_text()
 
 
 async def test_corrupt_weights_are_told() -> None:

@@ -14,6 +14,7 @@ from selfwire.models.sync import run_sync
 from selfwire.store.library import open_library
 from tests.graphs.dev_server import dev_server
 from tests.graphs.scripted import trio
+from tests.graphs.test_evomas_served import trained
 from tests.graphs.test_serving import ASKED, REWIRING, SEEDS, renamed, sawing, team
 
 
@@ -124,6 +125,22 @@ def test_hera_is_drawn_with_its_default_chain_and_streams_the_team_that_it_plann
     assert {"answer_generator", "conclude_agent"} & set(parts)  # inner steps
     assert parts["rollout"]["answer"]
     assert "nothing says what its answers are worth" in streamed(client, "hera", evolve=True)["error"]["message"]
+
+
+@pytest.mark.slow
+def test_evomas_is_drawn_and_streams_with_its_trained_weights(server: Server) -> None:
+    client, home, log = server
+    saved = run_sync(trained())
+    with open_library(home) as library:
+        run_sync(library.save("evomas", saved, run="elsewhere", step=1))
+    found: Any = client.assistants.get_graph("evomas", xray=True)["nodes"]
+    assert {"adapt", "layers:L1-io", "layers:outcome"} <= {str(node["id"]) for node in found}
+    told = streamed(client, "evomas", stages=1)
+    assert {"begin", "plan", "adapt", "task_state", "outcome", "evaluate", "update_state", "conclude"} <= set(told)
+    assert told["conclude"]["answer"]
+    assert told["begin"]["router"] == saved.fingerprint
+    assert told["adapt"]["stage"]["layered"]["probabilities"][0]["multi_generate"] > 0.75
+    assert "Blocking call" not in log.read_text()
 
 
 @pytest.mark.slow

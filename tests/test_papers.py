@@ -12,7 +12,7 @@ from selfwire.graphs.method import find_method
 from tests.test_docs import DOCS, find
 
 FOLDER, TESTS = DOCS / "papers", Path(__file__).parent
-PAGES = sorted(path.stem for path in FOLDER.glob("*.md"))
+PAGES = sorted(path.stem for path in FOLDER.glob("[a-z]*.md"))
 ROOMS = "core|store|models|nodes|evolvers|tools|graphs|evals|runs|cli|extras"
 PLACE = re.compile(rf"`((?:{ROOMS})(?:\.[A-Za-z_]\w*)+)`")
 TEST = re.compile(r"`(test_\w+)`")

@@ -65,7 +65,7 @@ class HivaConfig(FrozenModel):
         own_tools: most tools of a team's own. Paper: unstated. Ours: 8.
         routing: config of the bandit.
         train: how `selfwire train` trains the router.
-        temperature: of every call in [0, 2]. Paper and ours: 1.0.
+        temperature: of every call in [0, 2] but a task's profile, at 0, and code. Paper and ours: 1.0.
         successors: most successors of an agent. Paper and ours: 5.
         parallel_threshold: below it ADD_PARALLEL is not offered. Paper and ours: 0.5.
         prune_below: an edge's smoothed success rate below which it is pruned. Paper and ours: 0.3.

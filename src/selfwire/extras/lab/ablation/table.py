@@ -127,7 +127,7 @@ def build_table(study: Study, rows: Sequence[VariantRow], command: str = "") -> 
         *([f"{STAMP}."] if study.models.is_offline else []),
         *([f"Made with `{command}`."] if command else []),
     ]
-    notes = [*_notes(rows), *_list_undecided(variants)]
+    notes = [*_notes(rows), *_list_undecided(variants), *_list_idle(variants)]
     return "\n\n".join(["\n".join(about), table.markdown, "\n".join(notes)]) + "\n"
 
 
@@ -232,6 +232,21 @@ def _list_undecided(variants: Mapping[str, VariantRows]) -> Iterator[str]:
             )
 
 
+def _list_idle(variants: Mapping[str, VariantRows]) -> Iterator[str]:
+    """The ablations that compare nothing, as every run is the same without what they switch off."""
+    for variant in variants.values():
+        if variant.against in variants and not variant.undecided:
+            own, others = (
+                {(row.seed, row.after, row.calls, row.tokens) for row in rows}
+                for rows in (variant.rows, variants[variant.against].rows)
+            )
+            if own <= others:
+                yield (
+                    f"{variant.title}: the scores, calls and tokens of {variant.against}, seed by seed. What it "
+                    "changes did nothing in these runs, so this line says nothing about it."
+                )
+
+
 def _seed_cells(rows: Sequence[EvolutionRow]) -> dict[str, str]:
     """The seed team by column: one score per seed, from the runs of the full method or else of the others.
 
@@ -266,8 +281,8 @@ def _notes(rows: Sequence[VariantRow]) -> list[str]:
     errors, minutes = sum(row.errors for row in rows), sum(row.seconds for row in rows) / 60
     merged = any(row.unusable is None for row in rows if isinstance(row, EvolutionRow))
     return [
-        "Intervals: Student's t at 95 %, over seeds, paired by seed. S = 100 P / (C + 0.01), C in dollars per task, is "
-        "n/a at $0.",
+        "Intervals: Student's t at 95 %, over seeds, paired by seed, and where all seeds differ equally as wide as so "
+        "few allow. S = 100 P / (C + 0.01), C in dollars per task, is n/a at $0.",
         f"Infrastructure errors, counted apart from scores: {errors}. All runs took {minutes:.0f} minutes together.",
         *(["Unusable replies were not counted apart: they are among those without a change."] if merged else []),
     ]

@@ -106,11 +106,14 @@ async def ask_rewrite(
 
 
 def render_gradients(gradients: Iterable[Gradient], render: Callable[[Gradient], str]) -> str:
-    """Gradients of an agent or a node, one block per task; bounded evenly."""
+    """Gradients of an agent or a node, one block per remark, with the tasks that it comes from; bounded evenly."""
     mine = list(gradients)
     names = number_tasks(mine)
-    share = max(GRADIENTS_LENGTH // max(len(mine), 1), 200)
-    return "\n".join(f"[{names[g.task]}, {g.sentiment}]\n{excerpt(render(g), share)}" for g in mine)
+    tasks: dict[tuple[str, str], dict[str, None]] = {}
+    for gradient in mine:
+        tasks.setdefault((gradient.sentiment, render(gradient)), {})[names[gradient.task]] = None
+    share = max(GRADIENTS_LENGTH // max(len(tasks), 1), 200)
+    return "\n".join(f"[{', '.join(some)}, {said}]\n{excerpt(text, share)}" for (said, text), some in tasks.items())
 
 
 def _weigh(gradient: Gradient) -> str:

@@ -76,7 +76,14 @@ async def test_an_exhausted_budget_stops_the_run() -> None:
 
 
 def test_many_gradients_share_the_room() -> None:
-    some = [faulty(task=f"t{i}", system_prompt="x" * 5000) for i in range(10)]
+    some = [faulty(task=f"t{i}", system_prompt=f"{i}" * 5000) for i in range(10)]
     shown = render_gradients(some, lambda gradient: gradient.text)
     assert len(shown) < 9_000
     assert "[task 9, critical]" in shown
+
+
+def test_equal_remarks_stand_once_with_their_tasks() -> None:
+    said = ["Name the year.", "Be brief.", "Name the year."]
+    some = [faulty(task=f"t{i}", system_prompt=text) for i, text in enumerate(said)]
+    shown = render_gradients(some, lambda gradient: gradient.system_prompt)
+    assert shown == "[task 1, task 3, critical]\nName the year.\n[task 2, critical]\nBe brief."

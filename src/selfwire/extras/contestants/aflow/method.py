@@ -35,6 +35,7 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evals.baselines import make_pair
 from selfwire.evolvers.trajectory_text import (
+    describe_held_tools,
     format_trace,
     gather_all,
     get_score,
@@ -261,6 +262,7 @@ class Aflow(Method[AflowConfig]):
             scope=ctx.scope.at(node="edit"),
             team=render_topology(parent.team.topology),
             prompts="\n\n".join(f"[{agent.id}] {agent.prompt}" for agent in parent.team.agents),
+            tools=describe_held_tools(parent.team.agents, parent.team, ctx.get_tools(parent.team)),
             experience=render_experience(tree, chosen, filter(None, refused)),
             task=shown.question.input,
             trace=format_trace(shown),

@@ -15,8 +15,6 @@ TASK_LENGTH = 4_000
 WORK_LENGTH = 2_000
 ANSWER_LENGTH = 600
 SHORT_LENGTH = 500
-TASK_ABOVE = "(the one above)"
-TASK_BELOW = "(the one of the last failure)"
 
 
 class Blame(FrozenModel):
@@ -67,21 +65,9 @@ class Failure(FrozenModel):
         return self.replace(asked=asked, received=received)
 
 
-def render_failures(failures: Sequence[Failure], *, above: str = "") -> str:
-    """Failures, oldest first: the last one whole, those before it in short, and no task twice.
-
-    Args:
-        above: a task that stands in the prompt already.
-    """
-    if not failures:
-        return ""
-    *earlier, last = (_name_task(failure, above, TASK_ABOVE) for failure in failures)
-    named = [_name_task(failure, failures[-1].asked, TASK_BELOW) for failure in earlier]
-    return "\n\n".join([*(failure.short.text for failure in named), last.text])
-
-
-def _name_task(failure: Failure, task: str, name: str) -> Failure:
-    return failure.replace(asked=name) if failure.asked == task else failure
+def render_failures(failures: Sequence[Failure]) -> str:
+    """Failures, oldest first: the last one whole, those before it in short."""
+    return "\n\n".join([*(failure.short.text for failure in failures[:-1]), *(last.text for last in failures[-1:])])
 
 
 def resolve_blame(index: int, trajectory: Trajectory, name: str, cause: str) -> Blame | None:
@@ -140,8 +126,9 @@ def get_buffers(team: Team) -> dict[str, tuple[Failure, ...]]:
 def add_failure(
     buffers: Mapping[str, Sequence[Failure]], agent: str, new: Failure, size: int
 ) -> dict[str, tuple[Failure, ...]]:
-    """The buffers with one more failure; the agent's oldest failure is dropped where its buffer is full."""
-    return {**{name: tuple(some) for name, some in buffers.items()}, agent: (*buffers.get(agent, ()), new)[-size:]}
+    """The buffers with one more failure, which replaces the agent's failure of the same question, else the oldest."""
+    others = [failure for failure in buffers.get(agent, ()) if failure.question != new.question]
+    return {**{name: tuple(some) for name, some in buffers.items()}, agent: (*others, new)[-size:]}
 
 
 def with_buffers(team: Team, buffers: Mapping[str, Sequence[Failure]]) -> Team:

@@ -212,7 +212,7 @@ async def extract_lesson(
         tools=tools,
         case="\n\n".join(failure.case for failure in failures[-1:]),
         variants="\n\n".join(mark_earlier(results)),
-        failures=render_failures(failures[:-1], above=failures[-1].asked if failures else ""),
+        failures=render_failures(failures[:-1]),
     )
     rules, principles = reply.operational_rules[:PROPOSED], reply.behavioral_principles[:PROPOSED]
     derived = [*(lesson.derived_from for lesson in rules), *(lesson.derived_from for lesson in principles)]

@@ -92,6 +92,13 @@ def test_a_buffer_keeps_the_last_failures_in_the_workflow() -> None:
     assert with_buffers(pool(), {}) == pool()
 
 
+def test_a_new_failure_of_a_question_replaces_the_older_one() -> None:
+    buffers: dict[str, tuple[Failure, ...]] = {}
+    for number in (1, 2, 1):
+        buffers = add_failure(buffers, "retriever", told(number), 3)
+    assert buffers == {"retriever": (told(2), told(1))}
+
+
 def test_a_failure_tells_what_the_agent_did_and_what_was_said_of_the_answer() -> None:
     found = make_failure(FAILED, Blame(agent="retriever", cause="it slept", place=0))
     assert "[retriever] retriever said" in " ".join(found.text.split())
@@ -274,17 +281,6 @@ async def test_what_is_said_of_several_answers_alike_is_shown_once() -> None:
     once = replace(meta_model(model), quotes_once=True)
     await extract_lesson(RETRIEVER, runs[0], [(None, runs[1]), (VARIED, runs[2])], [], once, scope=Scope())
     assert model.shown("Contrast")[0].count(measure.strip()) == 1
-
-
-async def test_no_task_is_shown_twice() -> None:
-    same = [told(n).replace(asked="Who built the bridge of Tarn?") for n in range(3)]
-    assert render_failures(same).count("the bridge of Tarn") == 1
-    assert same[2].text in render_failures(same)
-    assert render_failures(same, above=same[2].asked).count("task: (the one above)") == len(same)
-    model = ScriptedModel(Contrast=Contrast(operational_rules=[], behavioral_principles=[]))
-    better = ran(score=1.0)
-    await extract_lesson(RETRIEVER, FAILED, [(None, FAILED), (VARIED, better)], same, meta_model(model), scope=Scope())
-    assert model.shown("Contrast")[0].count("the bridge of Tarn") == 1
 
 
 @pytest.mark.parametrize("score", [0.0, 0.5, 1.0])

@@ -24,6 +24,7 @@ WEAK = 0.3
 
 CRITERION_LENGTH = 500
 REASON_LENGTH = 500
+LATER_ROUND = "; what it hands on from earlier rounds, with its evidence, counts as shown"
 
 
 class RubricItem(FrozenModel):
@@ -176,6 +177,7 @@ async def _verdict(
         answer=done.answer or "",
         checklist="\n".join(f"{n}. ({item.operator}) {item.criterion}" for n, item in enumerate(items, 1)),
         trace=render_work(done, with_answer=False),
+        later=LATER_ROUND if scope.visit else "",
     )
 
 

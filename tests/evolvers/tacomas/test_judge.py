@@ -190,6 +190,13 @@ async def test_d3_the_judge_is_shown_question_answer_checklist_and_work_only() -
         assert text in shown
 
 
+@pytest.mark.parametrize(("number", "said"), [(0, False), (1, True)])
+async def test_the_judge_of_a_later_round_hears_that_earlier_ones_are_not_shown(number: int, *, said: bool) -> None:
+    meta, model = meta_model(Verdict=Verdict(results=[False, False, True]))
+    await judge_answer(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope(visit=number))
+    assert ("uses of tools; what it hands on from earlier rounds" in model.asked[0][1]) is said
+
+
 def test_the_evidence_precheck() -> None:
     assert has_evidence([step("a")])
     assert not has_evidence([])

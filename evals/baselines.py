@@ -21,7 +21,6 @@ from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
-from selfwire.core.text import mark_earlier
 from selfwire.core.topology import Edge, Node, Topology, make_chain
 from selfwire.core.trajectory import CUT, Message, Step, Trajectory
 from selfwire.core.usage import sum_usages
@@ -29,7 +28,7 @@ from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evals.graders import to_ballot
 from selfwire.evals.instructions import paraphrases
 from selfwire.evolvers.random_edits import edit_at_random
-from selfwire.evolvers.trajectory_text import gather_all
+from selfwire.evolvers.trajectory_text import gather_all, mark_equal_messages
 from selfwire.graphs.machine import DETACHED, Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.team import TeamContext, run_team
@@ -195,10 +194,8 @@ Nodes = Sequence[tuple[str, str]]
 
 
 def select_messages(inbox: Sequence[Message]) -> list[Message]:
-    """The messages that say something, with a remark instead of a long text that stands in an earlier one."""
-    said = [message for message in inbox if message.text]
-    texts = mark_earlier((f"(the same as that of {m.source})", m.text, [m.text]) for m in said)
-    return [message.replace(text=text) for message, text in zip(said, texts, strict=True)]
+    """The messages that say something, nothing long twice."""
+    return mark_equal_messages([message for message in inbox if message.text])
 
 
 def make_voting_runner(act: AgentRunner) -> AgentRunner:

@@ -15,6 +15,7 @@ from selfwire.core.protocols import AgentRunner, Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
+from selfwire.core.text import mark_earlier
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Message, Step, ToolUse
 from selfwire.core.values import fingerprint, is_id
@@ -24,6 +25,7 @@ from selfwire.evolvers.evomas.state import WHOLE_TASK, TaskState, format_state
 from selfwire.evolvers.router.choosers import FixedChooser, LearnedChooser, RandomChooser
 from selfwire.evolvers.router.decisions import LayerChooser
 from selfwire.evolvers.router.heads import HEADS, get_sampling
+from selfwire.evolvers.trajectory_text import mark_equal_messages
 
 STATE, OUTCOME = "task_state", "outcome"
 SO_FAR = "the work so far"
@@ -134,21 +136,22 @@ def make_stage_runner(runners: Mapping[str, AgentRunner], state: TaskState, *, w
             return turn.replace(output=answers[0].text)  # it would read nothing that it has not read (D27)
         texts = {SO_FAR: described, PLANNER: hint}
         known = [Message(source=name, target=scope.node, text=text) for name, text in texts.items() if text.strip()]
-        context = [] if agent.kind == "ensemble" else known
+        context = answers if agent.kind == "ensemble" else [*known, *mark_equal_messages(answers)]
         run = runners.get(agent.kind, runners["worker"])
-        return add_sources(await run(agent, question, (*context, *answers), scope=scope))
+        return add_sources(await run(agent, question, context, scope=scope))
 
     return act
 
 
 def aggregate(inbox: Sequence[Message]) -> str:
-    """The answers of a layer as one text, each once; of several, each under its authors' names."""
+    """The answers of a layer as one text, nothing long twice; of several, each under its authors' names."""
     authors: dict[str, list[str]] = {}
     for message in inbox:
         authors.setdefault(message.text, []).append(_get_author(message.source))
     if len(authors) == 1:
         return next(iter(authors))
-    return "\n\n".join(f"[{', '.join(names)}]\n{text}" for text, names in authors.items())
+    texts = mark_earlier((f"(the same as that of {by[0]})", text, [text]) for text, by in authors.items())
+    return "\n\n".join(f"[{', '.join(by)}]\n{text}" for text, by in zip(texts, authors.values(), strict=True))
 
 
 def _name_author(mail: Message, reader: Agent) -> Message:

@@ -1,13 +1,18 @@
 """Which layers are run, who is masked, when a run ends, and what of it is left for training."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import pytest
 
 from selfwire.core.agent import Agent
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Message, Step
 from selfwire.core.values import format_count
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.figures import format_stage
+from selfwire.evolvers.evomas.layers import aggregate, make_stage_runner
 from selfwire.evolvers.evomas.pool import (
     COMPUTING_IO,
     EARLY_EXIT,
@@ -286,3 +291,27 @@ def test_layers_that_cannot_have_been_drawn_are_refused(layers: object, probabil
 def test_the_planner_reads_of_io_what_its_prompt_has_it_do(role: str) -> None:
     prompt = PROMPTS.text("io", means="")
     assert ("break" in role, "rests on" in role) == ("break" in prompt, "rests on" in prompt) == (False, True)
+
+
+PROGRAM = "\n".join(["```python", *(f"def part_{number}() -> int: ..." for number in range(6)), "```"])
+HANDED_ON = [
+    Message(source=f"L1-{name}", target="x", text=f"{name} wrote\n{PROGRAM}") for name in ("io", "multi_generate")
+]
+
+
+def test_a_program_of_several_agents_stands_once_in_an_outcome() -> None:
+    outcome = aggregate(HANDED_ON)
+    assert outcome.count(PROGRAM) == 1
+    assert outcome.endswith("[multi_generate]\nmulti_generate wrote\n(the same as that of io)")
+
+
+async def test_an_agent_reads_a_program_of_several_agents_once() -> None:
+    read = list[Message]()
+
+    async def note(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        read.extend(inbox)
+        return Step(node=scope.node, agent=agent.id)
+
+    act = make_stage_runner({"worker": note}, state(), whole=False)
+    await act(Agent(id="web_search", role="r", prompt="p"), Question(id="q", input="?"), HANDED_ON, scope=Scope())
+    assert [mail.text.count("part_3") for mail in read] == [1, 0]

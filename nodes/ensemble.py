@@ -33,14 +33,14 @@ class EnsembleChoice(ReplySchema, title="Choice"):
 def make_ensemble_runner(model: Model, prompts: Prompts, *, temperature: float | None = None) -> AgentRunner:
     """Make the runner of an Ensemble, whose output is the chosen solution, unchanged.
 
-    With fewer than two solutions no model is called. After an invalid reply or an unknown letter, the output is the
-    most frequent text, the first among equals.
+    With fewer than two different solutions no model is called. After an invalid reply or an unknown letter, the output
+    is the most frequent text, the first among equals.
     """
 
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         solutions = label_solutions(inbox)
         text, usage = next(iter(solutions.values()), NOTHING), Usage()
-        if len(solutions) > 1:
+        if len(set(solutions.values())) > 1:
             text, usage = await _choose(agent, question, solutions, scope)
         return Step(node=scope.node, agent=agent.id, visit=scope.visit, inbox=tuple(inbox), output=text, usage=usage)
 

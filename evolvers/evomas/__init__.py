@@ -31,8 +31,8 @@ the graph (a test is named after each):
     D16 The evaluator's tools belong to an extra agent that looks claims up before the judgement; off by default.
     D17 Early-exit alone in a first layer runs nothing, so nothing is planned or judged and the run ends.
     D18 Without a task state the task is the only subtask of every stage, and stages end as they do otherwise.
-    D19 An ensemble of one solution chooses without a call. In both fixed workflows it never chooses: one agent stands
-        before it, and hands over one text.
+    D19 An ensemble of one solution, or of equal ones, chooses without a call. In both fixed workflows it never chooses:
+        one agent stands before it, and hands over one text.
     D20 Agents are drawn only for what they hold: searchers that have no tool are masked, and so are self-refine and
         the ensemble in a first layer while there is no solution. Nobody is told of a masked agent. Tools that compute
         look nothing up: where there are no others, io holds them, and the searchers none.

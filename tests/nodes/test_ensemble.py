@@ -58,7 +58,7 @@ async def test_without_a_valid_reply_the_most_common_solution_stands_and_is_paid
 
 
 async def test_d19_one_solution_needs_no_choice_and_none_says_so() -> None:
-    alone, model = await acted(AssertionError, "only", " ")
+    alone, model = await acted(AssertionError, "only", " ", "only")
     assert (alone.output, alone.usage, model.asked) == ("only", Usage(), [])
     nothing, model = await acted(AssertionError)
     assert (nothing.output, model.asked) == (NOTHING, [])

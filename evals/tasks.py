@@ -107,11 +107,12 @@ def read_tasks(name: str | Path, data: OwnData = OwnData()) -> OwnTasks:
     return OwnTasks(read.tasks, (*notes, *read.notes))
 
 
-def list_tasks(given: Sequence[Task | Mapping[str, Any]], name: str) -> OwnTasks:
+def list_tasks(given: Sequence[Task | Mapping[str, Any]], name: str, ids: str) -> OwnTasks:
     """Make tasks from Python: ready tasks, or mappings with the fields of a line of a file.
 
     Args:
-        name: of the list, in messages and in the ids of mappings without one: `trainset-1`.
+        name: of the list, in messages.
+        ids: beginning of the ids of mappings without one: `trainset` for `trainset-1`.
 
     Raises:
         ConfigError: there is none, an entry is no task, or an id occurs twice.
@@ -134,7 +135,7 @@ def list_tasks(given: Sequence[Task | Mapping[str, Any]], name: str) -> OwnTasks
     for number, entry in enumerate(given, start=1):
         if not isinstance(entry, Mapping):
             raise ConfigError(f"{name}, entry {number}: a task is a mapping or a Task, not {type(entry).__name__}")
-        rows.append(DataRow(name, f"entry {number}", f"{name}-{number}", entry))
+        rows.append(DataRow(name, f"entry {number}", f"{ids}-{number}", entry))
     return _read_rows(rows, name, OwnData())
 
 

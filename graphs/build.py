@@ -241,7 +241,7 @@ class GraphOptions(TypedDict, Generic[Config], total=False):
             the path of an exported one. By default the head of `name` in the library, else the method's own.
         name: of saved teams in the library; by default the method's.
         library: where runs may choose a saved team, and where teams that a run evolves are kept.
-        config: of the method; by default as in the paper, see its class.
+        config: of the method, or fields of it; by default as in the paper, see its class.
         grader: `await grader(question, answer, scope)` grades an answer, for methods that learn from a question.
         embedder: compares by meaning: auto (MiniLM if its weights are on this machine), minilm, hashing, or a
             ready one. Beside the offline model `auto` is hashing.
@@ -254,7 +254,7 @@ class GraphOptions(TypedDict, Generic[Config], total=False):
     initial: Team | str | Path | None
     name: str | None
     library: "Library | None"
-    config: Config | None
+    config: Config | Mapping[str, Any] | None
     grader: AnswerGrader | None
     budget: Budget | Mapping[str, float] | None
     embedder: str | Embedder | None

@@ -23,9 +23,10 @@ from langgraph.runtime import get_runtime
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
+from selfwire.core.arguments import name_arguments
 from selfwire.core.chat import Prompts
 from selfwire.core.edits import Rewiring, RewritePrompt
-from selfwire.core.errors import ConfigError, StoppedError, TaskError, format_faults
+from selfwire.core.errors import BudgetError, ConfigError, StoppedError, TaskError, format_faults, format_first_fault
 from selfwire.core.protocols import AgentRunner, Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
@@ -75,13 +76,20 @@ class _Field:
 
         Raises:
             KeyError: nothing is written, and there is no default.
+            ConfigError: it is of another type, as where somebody has edited a checkpoint.
         """
         found = channels.get(self.name, REQUIRED)
         if found is REQUIRED or (self.default is None and found == {}):  # 0.1.0 wrote {} for None
             if self.default is REQUIRED:
                 raise KeyError(f"{self.name} is not in the state yet")
             return self.default
-        return self.adapter.validate_python(found)
+        try:
+            return self.adapter.validate_python(found)
+        except ValidationError as error:
+            raise ConfigError(
+                f"{self.name} of the state cannot be used: {format_first_fault(error)}; edit it once more, or go on "
+                "from an earlier checkpoint"
+            ) from None
 
     def encode(self, value: Any) -> Any:
         """The value as JSON; validated first, as pydantic warns of a list where a tuple is declared."""
@@ -391,6 +399,14 @@ def get_run_name() -> str:
     return str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8))
 
 
+def name_limits(error: BudgetError, choices: RunContext, ledger: Ledger) -> None:
+    """Put the choice of a run, or the argument of its graph, in place of the option that an error names."""
+    for limit in ("calls", "tokens"):
+        if (chosen := getattr(choices, limit)) is not None and chosen == getattr(ledger.budget, limit):
+            error.args = (str(error).replace(f"--budget-{limit}", f"{limit} of the context"),)
+    name_arguments(error, ["budget"])
+
+
 def add_usage(before: Usage, more: Usage, ledger: Ledger | None) -> Usage:
     """Cost of a question so far: the state lacks failed asks, the ledger, if there is one, calls before a resume."""
     known = before + more
@@ -641,8 +657,12 @@ class MethodGraph(Generic[StateT]):
             spent, choices = Usage() if first else state.usage, get_run_context(start.context)
             ctx = await factory.open(start, choices, spent)
             assert ctx.budget is not None, "a user's run has a budget"
-            async with enforce_deadline(ctx.budget):
-                update = await step(state, ctx if first else replace(ctx, scope=state.place))
+            try:
+                async with enforce_deadline(ctx.budget):
+                    update = await step(state, ctx if first else replace(ctx, scope=state.place))
+            except BudgetError as error:
+                name_limits(error, choices, ctx.budget)
+                raise
             known = self.state(update).usage if "usage" in update else spent
             paid = add_usage(known, Usage(), ctx.budget)
             if first or paid != state.usage:

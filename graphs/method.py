@@ -295,8 +295,11 @@ class Method(Generic[Config]):
     and learns nothing beside its agents and edges. What a run needs of models and tools comes as `ctx`.
 
     Args:
-        config: of the method; by default made of the options.
+        config: of the method, or fields of it; by default made of the options.
         options: fields of the config.
+
+    Raises:
+        ConfigError: a field is unknown or out of bounds, or it is another method's config.
 
     Attributes:
         name: in the command line, journals and saved teams.
@@ -346,9 +349,13 @@ class Method(Generic[Config]):
     departures: ClassVar[str] = ""
     end_reasons: ClassVar[Mapping[str, str]] = FrozenMap()
 
-    def __init__(self, config: Config | None = None, **options: Any) -> None:
+    def __init__(self, config: Config | Mapping[str, Any] | None = None, **options: Any) -> None:
         schema = check_declaration(type(self)).config_type
-        self.config: Config = config or parse_config(self.name, schema, options)  # type: ignore[assignment]
+        if isinstance(config, Mapping | None):
+            config = parse_config(self.name, schema, {**(config or {}), **options})  # type: ignore[assignment]
+        elif not isinstance(config, schema):
+            raise ConfigError(f"config of {self.name}: {config!r} is no {schema.__name__}, nor a dict of its fields")
+        self.config: Config = config  # type: ignore[assignment]
 
     @staticmethod
     def estimate_calls(config: Any, team: Team, batch: int, added_agents: float) -> CallEstimate:

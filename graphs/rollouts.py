@@ -521,21 +521,18 @@ async def _record_failure(
 async def run_together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Run workers at the same time until all are done, or until one fails, which ends the others.
 
-    Raises:
-        SelfwireError, BrokenPipeError: of the first that failed; the latter if the reader of the output is gone.
+    An error of a worker passes through: the first of several, but one that is not selfwire's own comes before those.
     """
     try:
         async with asyncio.TaskGroup() as group:
             for worker in workers:
                 group.create_task(worker)
     except BaseExceptionGroup as failed:  # Python 3.11.2 wraps what is raised in an `except*` in a group
-        expected, unexpected = failed.split((SelfwireError, BrokenPipeError))
-        if expected is None or unexpected is not None:
-            raise
-        raise _first(expected) from None
+        _, unexpected = failed.split((SelfwireError, BrokenPipeError))
+        raise _first(unexpected or failed) from None
 
 
-def _first(failed: BaseExceptionGroup[Exception]) -> Exception:
+def _first(failed: BaseExceptionGroup[BaseException]) -> BaseException:
     error = failed.exceptions[0]
     return _first(error) if isinstance(error, BaseExceptionGroup) else error
 

@@ -416,6 +416,19 @@ def test_a_result_without_a_score_says_why() -> None:
     )
 
 
+def test_an_error_of_on_event_comes_through_as_it_is(home: Path) -> None:
+    def divide(event: object) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        selfwire.evaluate("single", SUMS, grade, on_event=divide)
+
+
+def test_a_config_may_be_a_dict_of_its_fields(home: Path) -> None:
+    assert hiva.Hiva({"temperature": 0.5}).config.temperature == 0.5
+    assert selfwire.load("hiva").graph(config={"temperature": 0.5}).invoke({"question": "Who?"})["answer"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -500,6 +513,17 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
             lambda: selfwire.run("single", "Who?", home=__file__),
             "test_facade.py is a file, .* choose another with home$",
         ),
+        (
+            lambda: selfwire.run("single", "Who?", home="a\0b"),
+            r"home 'a\\x00b' cannot be used: embedded null byte; choose another with home$",
+        ),
+        (
+            lambda: selfwire.run("single", "Who?", home="~nobody-here/x"),
+            "home '~nobody-here/x' cannot be used: .*; choose another with home$",
+        ),
+        (lambda: UNTYPED.evaluate("single", [5]), "^tasks, entry 1: a task is a mapping or a Task, not int$"),
+        (lambda: hiva.build(config={"breadth": 1}), "config of hiva: .*breadth.*; fields are "),
+        (lambda: UNTYPED.load("hiva").graph(config=5), "config of hiva: 5 is no HivaConfig, nor a dict of its fields$"),
         (lambda: UNTYPED.load(None), "a team is loaded by its name or from a file, not by None"),
         (lambda: UNTYPED.run(None, "Who?"), "a team is a Team, a method, .* not None"),
         (lambda: UNTYPED.run("hiva", "Who?", model=3), "a model is a name such as .* or a chat model, not 3"),

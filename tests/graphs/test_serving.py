@@ -310,8 +310,10 @@ async def test_prompts_model_and_budget_are_chosen_per_run(home: Path, method: s
     edits: Any = {"rounds": 1, f"prompt_{worker}": "You brainstorm."}
     result = await made.ainvoke(ASKED, context=edits)
     assert Team.model_validate(result["workflow"]).agents_by_id[worker].prompt == "You brainstorm."
-    with pytest.raises(BudgetError, match="calls"):
+    with pytest.raises(BudgetError, match=r"raise the limit on calls \(calls of the context\)"):
         await made.ainvoke(ASKED, context={"calls": 2})
+    with pytest.raises(BudgetError, match=r"raise the limit on tokens \(tokens of the context\)"):
+        await made.ainvoke(ASKED, context={"tokens": 5})
     with pytest.raises(ConfigError, match="unknown model 'gpt'"):
         await made.ainvoke(ASKED, context={"model": "gpt"})
 

@@ -52,6 +52,12 @@ def test_an_update_is_checked() -> None:
         Counted.update(best="cheap")
 
 
+def test_a_checkpoint_that_somebody_has_edited_is_refused_by_the_name_of_the_field() -> None:
+    fault = "best of the state cannot be used: .*; edit it once more, or go on from an earlier checkpoint"
+    with pytest.raises(ConfigError, match=fault):
+        _ = Counted({"best": "cheap"}).best
+
+
 def test_an_update_is_laid_over_a_state() -> None:
     before = Counted(Counted.update(answer="a", best=Usage(calls=1)))
     after = before.after(before.update(answer="b"))

@@ -47,6 +47,17 @@ def test_errors_and_cancellations_come_through(error: BaseException, seen: type[
     assert raised.value.args == error.args
 
 
+def test_an_interrupt_that_a_coroutine_raises_itself_comes_through_with_its_notes() -> None:
+    async def fail() -> None:
+        error = KeyboardInterrupt()
+        error.add_note("go on")
+        raise error
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        run_sync(fail())
+    assert raised.value.__notes__ == ["go on"]
+
+
 FORKED = """
 import asyncio, os, signal
 from selfwire.models.sync import get_shared_loop, run_on_foreign_loop, run_sync

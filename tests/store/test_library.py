@@ -29,9 +29,11 @@ from selfwire.core.edits import (
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
+from selfwire.models.tracing import silence_tracing
 from selfwire.store import files
 from selfwire.store.files import get_blob, put_blob, read_team, write_team
 from selfwire.store.library import Library, open_library, refuse_foreign
+from selfwire.store.trust import CONFIG_HOME, make_mark
 from tests.core.generators import SOURCES, make_tool
 from tests.store.spoiled import make_foreign, make_newer, scribble, truncate
 
@@ -299,6 +301,21 @@ def test_the_home_is_argument_then_environment_then_here(tmp_path: Path, monkeyp
     monkeypatch.delenv("SELFWIRE_HOME")
     open_library().close()
     assert sorted(p.parent.name for p in tmp_path.rglob("library.sqlite")) == [".selfwire", "argument", "env"]
+
+
+def test_a_user_without_a_home_has_no_config_folder_and_none_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_none(uid: int) -> object:
+        raise KeyError(uid)
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("HOME", "XDG_CONFIG_HOME", CONFIG_HOME):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", find_none)
+    assert make_mark("a run") == ""
+    assert not silence_tracing()
+    assert not [*tmp_path.iterdir()]
 
 
 async def test_reading_a_library_that_is_not_there_makes_none(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def _find_packaged_folder() -> str | None:
 
 def _find_cached_folder() -> str | None:
     """Find the folder of the weights in the hub's cache on this machine, which needs no network."""
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    home = Path(os.environ.get("HF_HOME") or os.path.expanduser("~/.cache/huggingface"))
     folder = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{HUB_ID.replace('/', '--')}"
     head = folder / "refs" / "main"
     if not head.is_file():

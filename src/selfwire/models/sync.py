@@ -48,7 +48,8 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
         return result.result()
     except KeyboardInterrupt as interrupt:
         loop.call_soon_threadsafe(lambda: tasks[0].cancel())
-        for note in getattr(result.exception(), "__notes__", ()):  # waits
+        error = result.exception()  # waits
+        for note in getattr(error, "__notes__", ()) if error is not interrupt else ():  # or it raised this itself
             interrupt.add_note(note)
         raise
 

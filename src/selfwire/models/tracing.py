@@ -50,7 +50,7 @@ def silence_tracing() -> bool:
     LangChain would still send its traces to the hosted service, which refuses them.
     """
     requested = any(os.environ.get(name, "").strip().lower() == "true" for name in ASKED_FOR)
-    profile = Path.home() / ".langsmith" / "config.json"
+    profile = Path(os.path.expanduser("~")) / ".langsmith" / "config.json"
     if not requested or is_set(*KEYS, *ENDPOINTS, *ELSEWHERE) or profile.exists():
         return False
     configure(enabled=False)

@@ -320,7 +320,8 @@ class TaskSets:
         if has_names and not others and isinstance(self.grader, str) and isinstance(first, str | Path):
             name = resolve_name(str(first)) if is_own_data(str(first)) else str(first)
             return Data({**fields, "benchmark": name, "grader": self.grader}, None, {})
-        read = {split: _read(tasks, NAMES[split]) for split, tasks in given.items()}
+        names = NAMES if "train" in self.sets else {**NAMES, "test": "tasks"}
+        read = {split: _read(tasks, names[split], NAMES[split]) for split, tasks in given.items()}
         whole = OwnTasks(
             tuple(task for own in read.values() for task in own.tasks),
             (*(note for own in read.values() for note in own.notes), *_describe_overlap(read)),
@@ -342,9 +343,9 @@ NAMES = {"train": "trainset", "gate": "valset", "test": "testset"}
 """Names of the arguments by split."""
 
 
-def _read(tasks: Tasks, name: str) -> OwnTasks:
+def _read(tasks: Tasks, name: str, ids: str) -> OwnTasks:
     if not isinstance(tasks, str | Path):
-        return list_tasks(tasks, name)
+        return list_tasks(tasks, name, ids)
     if not is_own_data(str(tasks)):
         raise ConfigError(
             f"{name}: {str(tasks)!r} is no file of tasks; a benchmark has its own splits, grader and tools, so give it "

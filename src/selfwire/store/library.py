@@ -123,9 +123,15 @@ def home_folder(home: Path | str | None = None) -> Path:
     """Return the folder of library and runs, absolute: the argument, else SELFWIRE_HOME, else `.selfwire` here.
 
     Raises:
-        ConfigError: it is a file.
+        ConfigError: it is a file, or no path.
     """
-    folder = Path(home or os.environ.get("SELFWIRE_HOME") or ".selfwire").expanduser()
+    wanted = home or os.environ.get("SELFWIRE_HOME") or ".selfwire"
+    try:
+        folder = Path(wanted).expanduser()
+        with suppress(OSError):  # it need not exist
+            folder.lstat()
+    except (RuntimeError, ValueError) as error:  # an unknown user behind ~; a NUL or half of a character
+        raise ConfigError(f"home {str(wanted)!r} cannot be used: {error}; choose another with --home") from None
     with suppress(FileNotFoundError):  # the working directory is gone
         folder = folder.absolute()
     if folder.is_file():

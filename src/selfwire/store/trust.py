@@ -28,9 +28,13 @@ AGREED = "agreed.json"
 
 
 def get_config_folder() -> Path:
-    """Find the user's config folder of selfwire, which need not exist."""
-    own = os.environ.get(CONFIG_HOME)
-    return Path(own).expanduser() if own else user_config_path("selfwire", appauthor=False)
+    """Find the user's config folder of selfwire, which need not exist; without a home of the user it cannot be made."""
+    if own := os.environ.get(CONFIG_HOME):
+        return Path(own).expanduser()
+    with suppress(RuntimeError):  # the user has no home
+        if (usual := user_config_path("selfwire", appauthor=False)).is_absolute():
+            return usual
+    return Path(os.devnull) / "selfwire"  # never in the working directory
 
 
 def make_mark(text: str) -> str:

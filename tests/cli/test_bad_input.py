@@ -524,7 +524,7 @@ def test_library_values_that_are_no_versions_are_errors_in_words(tmp_path: Path,
 
 
 def test_control_characters_are_shown_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
-    make_console().print("red \x1b[31m text\twith\x07 bell")
+    make_console().print("red \x1b[31m text\twith\x07 bell and \U000e0041 tag")
     table = Table("insight")
     table.add_row("clear \x1b[2J\r all")
     make_console().print(table)
@@ -532,7 +532,8 @@ def test_control_characters_are_shown_as_escapes(capsys: pytest.CaptureFixture[s
     assert "\x1b" not in shown
     assert "\x07" not in shown
     assert r"red \x1b[31m text" in shown
-    assert r"clear \x1b[2J\x0d all" in shown
+    assert r"bell and \U000e0041 tag" in shown
+    assert r"clear \x1b[2J\r all" in shown
     assert r"\x1b[2J" in format_in_one_line(ValueError("clear \x1b[2J all"))
 
 

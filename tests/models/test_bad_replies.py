@@ -13,12 +13,14 @@ from typing import Any, Literal
 import json_repair
 import pytest
 from langchain_core.messages import AIMessage
-from pydantic import BaseModel, ConfigDict, Field
+from langchain_openai import ChatOpenAI
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from selfwire.core.chat import Reply
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.structured import LONGEST_REPAIR, UNPARSED, parse_reply, to_reply
 from selfwire.models.sync import run_in_thread
 from selfwire.store.journal import Journal
@@ -293,6 +295,19 @@ async def test_absurd_counts_of_tokens_are_estimated(count: int, wire_server: Wi
     reply = await model.generate(ASKED, scope=Scope())
     assert 0 < reply.usage.tokens < 1000
     assert model.ledger.spent.tokens == reply.usage.tokens
+
+
+@pytest.mark.parametrize("count", ["5", "many", 2.5, 8.0])
+async def test_counts_of_tokens_of_another_type_cost_no_reply_of_a_ready_model(
+    count: object, wire_server: WireServer
+) -> None:
+    wire_server.answer = text("hello")
+    usage = {"prompt_tokens": count, "completion_tokens": count, "total_tokens": count}
+    wire_server.faults += [lying(usage=usage)] * 2
+    model = MeteredModel(ChatOpenAI(model="m", base_url=wire_server.url, api_key=SecretStr("k"), max_retries=0))
+    reply = await model.generate(ASKED, scope=Scope())
+    assert (reply.content, 0 < reply.usage.tokens < 1000) == ("hello", True)
+    assert (await model.chat().ainvoke("Say it.")).text == "hello"
 
 
 def test_arguments_that_are_too_deep_even_to_be_shown_are_a_broken_call() -> None:

@@ -252,11 +252,11 @@ def format_value(value: object) -> str:
 
 def mask_controls(text: str) -> str:
     r"""Write control characters, which can mislead a terminal or its reader, as escapes like \x1b; \n and \t stay."""
-    return CONTROLS.sub(lambda found: f"\\{'x' if found[0] < chr(256) else 'u'}{ord(found[0]):02x}", text)
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Control characters, other ends of lines, and marks that reverse the order in which a text is shown."""
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
+"""Control characters, other ends of lines, marks that reverse the order of a text, and tags, which nobody sees."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_chunk_to_message
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import (
     Runnable,
@@ -289,6 +290,13 @@ _log = logging.getLogger(__name__)
 
 IMPOSSIBLE_TOKENS = 10**9
 """A count of tokens that no call reaches; a provider's count is ignored if it is higher or negative."""
+
+
+def drop_odd_counts(answer: AIMessage) -> None:
+    """Drop a reply's counts of tokens that are no whole numbers; LangChain takes them unchecked of a server."""
+    counts = answer.usage_metadata
+    if counts and not all(isinstance(counts.get(name), int) for name in UsageMetadata.__required_keys__):
+        answer.usage_metadata = None
 
 
 def count_tokens(answer: AIMessage, estimate_sent: Callable[[], int]) -> tuple[int, int]:
@@ -580,6 +588,7 @@ class MeteredChat(BaseChatModel):
                 sent = time.monotonic()
                 answer = await self._send_once(request, search.mode if search else "native")
             if isinstance(answer, AIMessage):
+                drop_odd_counts(answer)
                 throttle.answered = max(throttle.answered, sent)
                 is_reply = bool(answer.text or answer.tool_calls or answer.invalid_tool_calls)
                 took = time.monotonic() - since if is_reply else 0.0

@@ -24,7 +24,9 @@ def test_own_prices_lie_over_the_shipped_ones(tmp_path: Path) -> None:
     assert prices.cost("openai:gpt-4o", 1, 0) is not None
 
 
-@pytest.mark.parametrize("text", ["not json", '{"m": {"input": -1, "output": 0}}', '{"m": 3}', None])
+@pytest.mark.parametrize(
+    "text", ["not json", '{"m": {"input": -1, "output": 0}}', '{"m": {"input": 1e308, "output": 0}}', '{"m": 3}', None]
+)
 def test_a_file_that_says_no_prices_is_refused(tmp_path: Path, text: str | None) -> None:
     file = tmp_path / "prices.json"
     if text is not None:

@@ -52,6 +52,19 @@ def test_a_stream_without_a_piece_is_told_with_the_way_out() -> None:
     )
 
 
+class Keyed(GenericFakeChatModel):
+    """A model of the user's own with its key as a plain text."""
+
+    api_key: str = "plain-text-key-1a2b3c4d"
+
+
+def test_a_key_that_a_model_of_ones_own_holds_as_plain_text_is_masked() -> None:
+    model = Keyed(messages=iter(()))
+    said = format_provider_error(ValueError(f"no answer to {model.api_key}"), model)
+    assert model.api_key not in said
+    assert "no answer to" in said
+
+
 async def test_a_client_that_could_not_be_made_is_made_by_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
     class Sending:
         async def send(self, request: str) -> str:

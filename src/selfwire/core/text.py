@@ -250,12 +250,13 @@ def _is_key(secret: str) -> bool:
 
 def _find_secrets() -> list[str]:
     """List the known secrets, the longest first."""
-    variables = (value for name, value in os.environ.items() if _is_secret_name(name))
+    variables = (value for name, value in os.environ.items() if is_secret_name(name))
     return sorted(_known.union(value for value in variables if len(value) >= SHORTEST), key=len, reverse=True)
 
 
 @cache
-def _is_secret_name(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
+    """Whether a variable or a field is called like a key."""
     return _VARIABLE.search(name) is not None
 
 

@@ -46,8 +46,8 @@ def parse_budget(given: Budget | Mapping[str, float] | None) -> Budget:
 class Price(FrozenModel):
     """US dollars per million tokens sent (`input`) and received (`output`)."""
 
-    input: float = Field(ge=0, allow_inf_nan=False)
-    output: float = Field(ge=0, allow_inf_nan=False)
+    input: float = Field(ge=0, le=1e9)
+    output: float = Field(ge=0, le=1e9)
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
         """Compute the dollars for tokens."""

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from selfwire.core.errors import ConfigError, ModelError, format_error
 from selfwire.core.plugins import load_plugin
-from selfwire.core.text import MASK, mask_address, register_secret, suggest_name
+from selfwire.core.text import MASK, is_secret_name, mask_address, register_secret, suggest_name
 from selfwire.core.values import is_id
 
 
@@ -211,9 +211,12 @@ LONGEST = 1_000
 
 def format_provider_error(error: BaseException, model: BaseChatModel) -> str:
     """Format an error in one line, without known secrets and the model's own keys."""
-    for value in (getattr(model, name, None) for name in type(model).model_fields):
+    for name in type(model).model_fields:
+        value = getattr(model, name, None)
         if isinstance(value, SecretStr):
             register_secret(value.get_secret_value())
+        elif isinstance(value, str) and is_secret_name(name):
+            register_secret(value)
     text = redact_error(error)
     if isinstance(error, MALFORMED) and get_status(error) is None:
         said = text.partition(": ")[2]

@@ -539,3 +539,116 @@ def test_the_time_grows_with_the_program_and_not_with_its_square(
         nodes = "".join(f"{source.format(n=n)}FIRST.add_node('n{n}', start_{n})\n" for n in range(count))
         read(tmp_path, "state['question']", f"FIRST = StateGraph(State)\n{nodes}")
     assert opened[40] < 6 * opened[10]
+
+
+def test_a_builder_that_a_class_method_makes_of_its_class_has_its_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    play = """
+def start(state):
+    return {"answer": llm.invoke(TEXT).text}
+
+class Play(StateGraph):
+    @classmethod
+    def rehearsal(cls):
+        graph = cls(State)
+        for name in ("start", "again"):
+            graph.add_node(name, start)
+        graph.add_edge("start", "again")
+        return graph
+
+FIRST = Play.rehearsal()
+"""
+    found, line = read(tmp_path, "state['question']", play)
+    assert [node.name for node in found.nodes] == ["start", "again", "node"]
+    assert [(edge.source, *edge.ends) for edge in found.edges] == [("start", "again"), ("__start__", "node")]
+    assert [(text.line, text.used_by) for text in found.texts] == [(line, ("node start", "node again"))]
+    assert found.opaque == ()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "AGENTS = {}\nfor row in ROWS:\n"
+        "    AGENTS[row['name']] = create_agent(llm, name=row['name'], system_prompt=row['text'])",
+        "AGENTS = {}\nfor row in ROWS:\n    AGENTS[row['name']] = build(row['name'], row['text'])",
+        "def build_all(rows):\n    made = {}\n    for row in rows:\n        model = llm\n"
+        "        made[row['name']] = create_agent(model, name=row['name'], system_prompt=row['text'])\n"
+        "    return made\n\nAGENTS = build_all(ROWS)",
+    ],
+    ids=["in a loop", "by a function in a loop", "in a loop of a function"],
+)
+def test_each_agent_that_a_loop_makes_has_its_own_name_and_prompt(
+    made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = """
+from langchain.agents import create_agent
+
+class Row(TypedDict):
+    name: str
+    text: str
+
+def build(name, text):
+    return create_agent(llm, name=name, system_prompt=text)
+
+ROWS = [{"name": "cook", "text": "Cook a good soup."}, Row(name="waiter", text=TEXT)]
+"""
+    found, _ = read(tmp_path, "AGENTS[state['question']].invoke(state)", f"{rows}\n{made}\n")
+    assert [agent.name for agent in found.agents] == ["cook", "waiter"]
+    assert [(*text.pieces, text.used_by) for text in found.texts] == [
+        ("Cook a good soup.", ("node node", "agent cook")),
+        (TEXT, ("node node", "agent waiter")),
+    ]
+
+
+def test_a_default_that_some_rows_leave_out_is_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    row = (
+        "import dataclasses\n\n@dataclasses.dataclass\nclass Row:\n    name: str\n    rule: str = TEXT\n\n"
+        "ROWS = [Row(**row) for row in [{'name': 'a'}, {'name': 'b', 'rule': 'Be brief and clear.'}]]"
+    )
+    found, line = read(tmp_path, "' '.join(row.rule for row in ROWS)", row)
+    assert [(text.line - line, *text.pieces) for text in found.texts] == [(0, TEXT), (2, "Be brief and clear.")]
+    found, _ = read(tmp_path, "' '.join(row.rule for row in ROWS)", row.replace("'a'}", "'a', 'rule': 'Be kind.'}"))
+    assert [*zip(*(text.pieces for text in found.texts), strict=True)] == [("Be kind.", "Be brief and clear.")]
+
+
+def test_an_item_that_a_dict_replaces_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    cards = "BASE = {'rule': 'Be brief and clear.', 'other': 'Be polite.'}\nCARD = {**BASE, 'rule': TEXT}"
+    found, line = read(tmp_path, "CARD['rule'] + CARD['other']", cards)
+    assert [(text.line - line, *text.pieces) for text in found.texts] == [(-1, "Be polite."), (0, TEXT)]
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        "RunnablePassthrough.assign(hint=RunnableLambda(tell)) | PROMPT | llm",
+        "RunnablePassthrough.assign(hint=BOOK.tell) | PROMPT | llm",
+        "RunnablePassthrough.assign(hint=operator.itemgetter('a') | RunnableLambda(tell)) | PROMPT | llm",
+        "{'hint': operator.itemgetter('a') | RunnableLambda(tell)} | (PROMPT + 'Be brief and clear.') | llm",
+    ],
+)
+def test_what_functions_fill_into_a_prompt_of_a_chain_is_a_text(
+    chain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    parts = """
+from langchain_core.prompts import PromptTemplate
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+
+PROMPT = PromptTemplate.from_template("Say it so: {hint}")
+
+def tell(given):
+    return given or TEXT
+
+class Book:
+    def tell(self, given):
+        return tell(given)
+
+BOOK = Book()
+"""
+    found, line = read(tmp_path, "CHAIN.invoke(state).text", f"{parts}\nCHAIN = {chain}\n")
+    assert (line, ("node node",)) in [(text.line, text.used_by) for text in found.texts]

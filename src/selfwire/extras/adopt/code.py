@@ -36,6 +36,7 @@ from selfwire.extras.adopt.syntax import (
     is_text,
     list_children,
     list_items,
+    list_summands,
 )
 from selfwire.extras.adopt.texts import HUBS, MAKERS, MESSAGES, PROMPTS, ROLES, Reach, TextFinder
 
@@ -398,8 +399,9 @@ class CodeReader:
             self.texts.follow_asked(node, at, Reach(code, role="system"))
 
     def _read_agent(self, node: ast.Call, at: Surroundings, code: Code) -> None:
-        if agent := self.makers.read_agent(Traced(node, at)):
-            code.refers.append(agent.code)
+        for inner in self.program.list_rounds_around(node, at):
+            if agent := self.makers.read_agent(Traced(node, inner)):
+                code.refers.append(agent.code)
 
     def _read_parser(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read the schema that `parser.get_format_instructions()` or `Schema.model_json_schema()` writes."""
@@ -424,18 +426,24 @@ class CodeReader:
 
     def _read_piped(self, node: ast.BinOp, at: Surroundings, code: Code) -> None:
         """Read what a function, or a dict of functions, hands to the prompt or the model behind it in a chain."""
-        kinds = {kind for kind, _ in find_kinds(self.program, node.right, at)} if isinstance(node.op, ast.BitOr) else ()
-        left = node.left
-        while isinstance(left, ast.BinOp) and isinstance(left.op, ast.BitOr):
-            left = left.right
-        if {"model", "prompt"} & {*kinds}:
-            if isinstance(left, ast.Call) and get_last_name(left.func) == "RunnableLambda" and left.args:
-                left = left.args[0]
-            for found in self.program.trace(left, at):
+        found = self.program.trace(node.right, at) if isinstance(node.op, ast.BitOr) else ()
+        firsts = ((first, right.at) for right in found for first in list_summands(right.node)[:1])  # of prompts
+        kinds = {kind for first in firsts for kind, _ in find_kinds(self.program, *first)}
+        if {"model", "prompt"} & kinds:
+            for found in self._list_last(node.left, at):
                 if "model" in kinds and isinstance(found.node, Function):
                     self.ask(found.node, found.at, code, role="user")
                 elif "model" not in kinds and isinstance(found.node, Function | ast.Dict | ast.Call):
                     self._read_filling(found, Traced(node.right, at), code)
+
+    def _list_last(self, node: ast.expr, at: Surroundings) -> Iterator[Traced]:
+        """List what stands at the end of a chain, without `RunnableLambda` around it."""
+        for found in self.program.trace(node, at):
+            is_piped = isinstance(found.node, ast.BinOp) and isinstance(found.node.op, ast.BitOr)
+            last = found.node.right if is_piped else None
+            if isinstance(found.node, ast.Call) and get_last_name(found.node.func) == "RunnableLambda":
+                last = next(iter(found.node.args), None)
+            yield from [found] if last in (None, node) else self._list_last(last, found.at)
 
     def _read_filling(self, filling: Traced, prompt: Traced, code: Code) -> None:
         """Read what a dict, or a function that returns one, fills into the holes of a prompt."""
@@ -443,7 +451,7 @@ class CodeReader:
         made, parts = filling.node, [filling]
         if isinstance(made, Function):
             parts = [*self.program.list_returned(made, filling.at, {}, None, None)]
-        elif isinstance(made, ast.Call) and get_last_name(made.func) == "RunnableParallel":
+        elif isinstance(made, ast.Call) and get_last_name(made.func) in ("RunnableParallel", "assign"):
             named = self.texts.list_filled_keywords(made.keywords, filling.at, holes)
             parts = [*(filling._replace(node=part) for part in made.args[:1]), *named]
         elif isinstance(made, ast.Call):
@@ -455,7 +463,7 @@ class CodeReader:
         """Read what the functions in `RunnablePassthrough.assign(hole=function)` fill into a prompt."""
         for keyword in node.keywords:
             for found in self.program.trace(keyword.value, at):
-                if isinstance(found.node, Function):
+                if any(kind == "function" for kind, _ in tell_kind(self.program, found)):
                     self.ask(*found[:2], code)
 
     def _read_message(self, node: ast.Call, at: Surroundings, code: Code) -> None:

@@ -256,8 +256,9 @@ class GraphReader:
     def _list_entries(self, call: Traced, builder: Traced, depth: int = 0) -> list[Surroundings]:
         """List the surroundings of a builder's call; one for each call of a function with the builder."""
         function, outer = call.at.owner, call.at.outer
-        if function is builder.at.owner:
-            return [builder.at]
+        made_in = getattr(builder.node, "made_in", None) or builder.at
+        if function is made_in.owner:
+            return [made_in]
         if not call.at.given and (decorated := self.program.list_decorations(call.at)):
             return [inside for _, inside in decorated]
         if not is_called_on_argument(call) or outer is None or call.at.given or depth > DEEPEST:

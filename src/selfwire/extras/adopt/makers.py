@@ -43,6 +43,7 @@ from selfwire.extras.adopt.syntax import (
     is_text,
     list_decorators,
     list_items,
+    list_parameters,
     list_positional,
     parse_expression,
 )
@@ -162,7 +163,8 @@ class MakerReader:
             own = [
                 other
                 for other in self.agents.values()
-                if other.at.node is draft.at.node and other.code.passes > draft.code.passes
+                if other.at.node is draft.at.node
+                and (other.code.passes > draft.code.passes or other.at.at.given.keys() > draft.at.at.given.keys())
             ]
             if not own or not self._are_all(own):
                 yield draft
@@ -172,7 +174,8 @@ class MakerReader:
         made, functions = set[Any](), dict[Any, None]()
         for draft in drafts:
             for here in list_outer(draft.at.at):
-                given = [value.node for values in here.given.values() for value in values]
+                own = list_parameters(here.owner) if isinstance(here.owner, Function) else ()
+                given = [value.node for name in own for value in here.given.get(name, ())]
                 made.update(node.call if isinstance(node, Instance) else node for node in given)
                 functions.update({here.owner: None} if given else {})
         for function in functions:

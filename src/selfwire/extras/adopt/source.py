@@ -853,7 +853,8 @@ class Program(ProgramFiles):
         if isinstance(node, ast.Dict):
             for key, part in zip(node.keys, node.values, strict=True):
                 if key is not None:
-                    yield Traced(key, at), Traced(part, at)
+                    rounds = [at] if node in self.parents else self.list_rounds_around(key, at)
+                    yield from ((Traced(key, inner), Traced(part, inner)) for inner in rounds)
                 else:
                     yield from (pair for inner in self.trace(part, at) for pair in self.list_pairs(inner))
         elif isinstance(node, ast.DictComp):
@@ -887,6 +888,12 @@ class Program(ProgramFiles):
         for loop in loops:
             rounds = [inner for outer in rounds for inner in self._list_loop_rounds(loop, outer)][:MOST]
         return rounds
+
+    def list_rounds_around(self, node: ast.expr, at: Surroundings) -> list[Surroundings]:
+        """List the surroundings of an expression for each round of the loops around it."""
+        loops = self.list_around(node, at.owner)[0]
+        names = {part.id for loop in loops for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+        return [at] if names & at.given.keys() else self.list_rounds(loops, at)
 
     def enter_after_loops(self, at: Surroundings, line: int) -> Surroundings:
         """Return the surroundings at a line with what the rounds of loops before it leave in names, one by one."""
@@ -1490,7 +1497,10 @@ class Program(ProgramFiles):
                 made = list(self._list_parsed(base, name, Traced(passed, instance.made_in)))
                 yield from made or [Traced(passed, instance.made_in, instance.call)]
                 rounds = getattr(getattr(passed, "value", None), "generators", ())
-                if not any(part.ifs for part in rounds):  # else the field may have its default
+                rest = [part.value for part in instance.call.keywords if part.arg is None]
+                rows = self.trace(rest[0], instance.made_in) if getattr(passed, "value", None) in rest else ()
+                is_left_out = any(self.list_pairs(row) and not [*self.get_items(row, name)] for row in rows)
+                if not is_left_out and not any(part.ifs for part in rounds):  # else the field may have its default
                     return
         owner = Traced(instance.of, base.at)
         found = False
@@ -1821,9 +1831,10 @@ class Program(ProgramFiles):
             return
         if isinstance(node, ast.ClassDef):
             yield from self._list_members(base) if key is None else self._get_class_member(base, str(key))
-        pairs = list(self.list_pairs(base))
-        known = [value for at, value in pairs if key is None or self._is_key(at, key)]
-        yield from known[-1:] if key is not None and isinstance(node, ast.BinOp) else known
+        known = [pair for pair in self.list_pairs(base) if key is None or self._is_key(pair[0], key)]
+        own = {part for part in getattr(node, "keys", ()) if isinstance(part, ast.Constant)}  # the last counts
+        last = [number for number, pair in enumerate(known) if isinstance(node, ast.BinOp) or pair[0].node in own]
+        yield from (value for _, value in known[last[-1] if last and key is not None else 0 :])
 
     def _is_key(self, found: Traced, key: Any) -> bool:
         if isinstance(key, tuple) and isinstance(found.node, ast.Tuple):
@@ -1924,7 +1935,7 @@ class Program(ProgramFiles):
                     yield from self.trace(found.node, found.at, found.call)
 
     def _list_copied(self, node: ast.Call, at: Surroundings) -> list[Traced]:
-        """Find what a copy is made of, or the dict that `dict(key=value)` makes."""
+        """Find what a copy is made of."""
         name = get_last_name(node.func)
         if name == "copy" and isinstance(node.func, ast.Attribute) and not node.args:
             return self.trace(node.func.value, at)
@@ -1940,13 +1951,15 @@ class Program(ProgramFiles):
         if name == "defaultdict" and node.args:
             made = self.passed.setdefault((node, "default"), make_default(node.args[0]))
             return [Traced(made, at), *(value for part in node.args[1:] for value in self.trace(part, at))]
-        if name not in COPIES:
-            return []
-        found = [value for part in node.args for value in self.trace(part, at)]
         if name in ("dict", "OrderedDict"):
-            found = [self._make_dict(value) for value in found]
+            return self._list_made_dicts(node, at)
+        return [value for part in node.args for value in self.trace(part, at)] if name in COPIES else []
+
+    def _list_made_dicts(self, node: ast.Call, at: Surroundings) -> list[Traced]:
+        """Find the dicts that `dict(given, key=value)` makes, or a TypedDict that is called so."""
+        found = [self._make_dict(value) for part in node.args for value in self.trace(part, at)]
         keys: list[ast.expr | None] = [ast.Constant(part.arg) if part.arg else None for part in node.keywords]
-        if keys and name in ("dict", "OrderedDict"):
+        if keys:
             made = ast.copy_location(ast.Dict(keys, [part.value for part in node.keywords]), node)
             self.parents[made] = self.parents.get(node)
             found.append(Traced(made, at))
@@ -2166,6 +2179,8 @@ class Program(ProgramFiles):
                     yield from self._call_bound(member.node, member, node, at)
         elif isinstance(target, ast.ClassDef) and self._is_enum(called):
             yield from self._pick_members(called, node, at)
+        elif isinstance(target, ast.ClassDef) and any(self._has_base(of, "TypedDict") for of in self.list_mro(called)):
+            yield from self._list_made_dicts(node, at)
         elif isinstance(target, ast.ClassDef):
             yield Traced(Instance(target, node, at) if at.depth < NESTED else Instance(target, None), called.at)
 

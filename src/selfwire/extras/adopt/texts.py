@@ -653,7 +653,8 @@ class TextFinder:
             self.follow(value.node, value.at, reach._replace(whole=False, kind=""))
 
     def _follow_function(self, node: Any, at: Surroundings, reach: Reach) -> None:
-        for returned in self.program.list_returned(node, at, {}, None, None):
+        function, owner = node if isinstance(node, BoundMethod) else (node, None)
+        for returned in self.program.list_returned(function, at, {}, None, owner):
             self.follow(returned.node, returned.at, reach)
 
     def _follow_object(self, node: Instance, at: Surroundings, reach: Reach) -> None:
@@ -1560,7 +1561,7 @@ HANDLERS: dict[type, Any] = {
     ast.GeneratorExp: TextFinder._follow_comprehension,
     ast.Call: TextFinder._follow_call,
     Instance: TextFinder._follow_object,
-    **dict.fromkeys(Function.__args__, TextFinder._follow_function),
+    **dict.fromkeys((*Function.__args__, BoundMethod), TextFinder._follow_function),
 }
 """How the texts of an expression are found, by its kind."""
 CALLS: dict[str, Any] = {

@@ -299,6 +299,25 @@ def test_what_a_loop_or_an_index_takes_from_a_list_of_the_state_is_a_text_of_the
 
 
 @pytest.mark.parametrize(
+    "asked",
+    [
+        "' '.join(f'{name}: {part}' for name, part in state.get('question', {}).items())",
+        "' '.join(sorted(state['question'].values()))",
+        "' '.join(f'{number}. {part}' for number, part in enumerate(state['question'].values()))",
+        "' '.join(f'{number}. {part}' for number, (name, part) in enumerate(state['question'].items()))",
+    ],
+)
+def test_what_a_loop_takes_from_a_dict_of_the_state_is_a_text_of_the_node(
+    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    start = "def start(state):\n    return {'question': {'a': TEXT}}\n\nFIRST = StateGraph(State).add_node(start)\n"
+    found, line = read(tmp_path, asked, start)
+    assert [(text.line, text.used_by) for text in found.texts if text.line == line] == [(line, ("node node",))]
+    assert found.opaque == ()
+
+
+@pytest.mark.parametrize(
     "before",
     [
         "def hint(text):\n    def wrap(function):\n        @functools.wraps(function)\n        def inner(state):\n"
@@ -652,3 +671,34 @@ BOOK = Book()
 """
     found, line = read(tmp_path, "CHAIN.invoke(state).text", f"{parts}\nCHAIN = {chain}\n")
     assert (line, ("node node",)) in [(text.line, text.used_by) for text in found.texts]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "def add(name, *, text, before):\n    FIRST.add_node(name, lambda state: ask(text))\n"
+        "    FIRST.add_edge(before, name)\n\n"
+        "FIRST = StateGraph(State)\nadd('cook', text=ROWS['cook'], before=START)\n"
+        "add('waiter', text=ROWS['waiter'], before='cook')",
+        "def make():\n    made, last = StateGraph(State), START\n    def add(name, text, before):\n"
+        "        made.add_node(name, lambda state, text=text: ask(text))\n        made.add_edge(before, name)\n"
+        "    for name, text in ROWS.items():\n        add(name, text, last)\n        last = name\n"
+        "    return made\n\nFIRST = make()",
+        "FIRST, last = StateGraph(State), START\nfor name, text in ROWS.items():\n"
+        "    FIRST.add_node(name, lambda state, text=text: ask(text))\n    FIRST.add_edge(last, name)\n    last = name",
+    ],
+    ids=["of the module", "of the function around", "in a loop"],
+)
+def test_what_a_function_adds_to_a_builder_around_it_is_that_of_each_call(
+    made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = "ROWS = {'cook': 'Cook a good soup.', 'waiter': TEXT}\n"
+    start = f"def ask(text):\n    return {{'answer': llm.invoke(text).text}}\n\n{rows}"
+    found, _ = read(tmp_path, "state['question']", f"{start}\n{made}\n")
+    edges = [(edge.source, *edge.ends) for edge in found.edges if "node" not in edge.ends]
+    assert edges == [("__start__", "cook"), ("cook", "waiter")]
+    assert [(*text.pieces, text.used_by) for text in found.texts] == [
+        ("Cook a good soup.", ("node cook",)),
+        (TEXT, ("node waiter",)),
+    ]

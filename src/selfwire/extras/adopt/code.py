@@ -321,10 +321,12 @@ class CodeReader:
 
     def _is_own(self, call: ast.Call | None, at: Surroundings, code: Code) -> TypeGuard[ast.Call]:
         """Whether a call is all of a piece of code, and passes nothing that callers of a function around it pass."""
-        if call is None or call is not code.owner:
+        is_round = isinstance(code.owner, ast.Lambda) and code.passes  # of a loop
+        if call is None or call is not (code.owner.body if is_round else code.owner):
             return False
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        return not any(isinstance(found.node, Argument) for part in given for found in self.program.trace(part, at))
+        found = (found.node for part in given for found in self.program.trace(part, at))
+        return not any(isinstance(node, Argument) and node.function is not code.owner for node in found)
 
     def list_referred(self, node: ast.Name | ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         """List what a name or an attribute is bound to."""

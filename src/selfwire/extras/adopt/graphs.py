@@ -43,6 +43,7 @@ from selfwire.extras.adopt.syntax import (
     is_super_method,
     is_text,
     list_items,
+    list_parameters,
     list_positional,
     show_path,
 )
@@ -261,11 +262,13 @@ class GraphReader:
             return [made_in]
         if not call.at.given and (decorated := self.program.list_decorations(call.at)):
             return [inside for _, inside in decorated]
-        if not is_called_on_argument(call) or outer is None or call.at.given or depth > DEEPEST:
+        name = getattr(function, "name", "")
+        partials = (part.node.args[:1] for part in self.program.calls.get("partial", ()))
+        is_handed = any(get_last_name(part) == name for parts in partials for part in parts)  # which other calls make
+        if not takes_argument(call) or is_handed or outer is None or call.at.given or depth > DEEPEST:
             return [call.at]
         parameters = list_positional(function)
         is_method = isinstance(outer.owner, ast.ClassDef) and not is_static(function)
-        name = getattr(function, "name", "")
         entries = list[Surroundings]()
         for made in self._list_callers(function, outer, builder):
             rounds = [
@@ -867,13 +870,12 @@ READERS: dict[str, Any] = {
 """How the calls of a builder's methods are read; nodes come first."""
 
 
-def is_called_on_argument(call: Traced) -> bool:
-    """Whether a call's method is one of an argument of the function in which it stands, or of `super()`."""
-    function, root = call.at.owner, call.node.func
-    while isinstance(root, ast.Attribute | ast.Call):
-        root = root.value if isinstance(root, ast.Attribute) else root.func
-    parameters = list_positional(function) if isinstance(function, Function) else []
-    return isinstance(root, ast.Name) and root.id in (*parameters, "super") and bool(parameters)
+def takes_argument(call: Traced) -> bool:
+    """Whether a call names an argument of the function in which it stands, or `super()`."""
+    function = call.at.owner
+    parameters = list_parameters(function) if isinstance(function, Function) else []
+    named = {part.id for part in ast.walk(call.node) if isinstance(part, ast.Name)}
+    return bool(parameters) and bool(named & {*parameters, "super"})
 
 
 def is_marked_prompt(statement: ast.AnnAssign) -> bool:

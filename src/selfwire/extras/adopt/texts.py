@@ -1387,12 +1387,14 @@ def find_collection(node: Any) -> ast.expr | None:
     taken: Any
     taken, path = (node.source, node.path) if isinstance(node, Element) and node.loop else (node, ())
     while taken is not None:
-        name = get_last_name(taken.func) if isinstance(taken, ast.Call) and taken.args else ""
+        name = get_last_name(taken.func) if isinstance(taken, ast.Call) else ""
         if name in ("zip", "enumerate") and path:
             number, path = path[0] - (name == "enumerate"), path[1:]
             taken = taken.args[number] if 0 <= number < len(taken.args) else None
-        elif name in LISTS and name != "chain":
+        elif name in LISTS and name != "chain" and taken.args:
             taken = taken.args[0]
+        elif name == "values" or (name == "items" and path[:1] == (1,)):
+            taken, path = getattr(taken.func, "value", None), path[name == "items" :]
         elif isinstance(taken, ast.BoolOp):
             taken = taken.values[0]
         elif isinstance(taken, ast.Subscript) and not is_text(taken.slice) and not isinstance(taken.slice, ast.Name):

@@ -702,3 +702,24 @@ def test_what_a_function_adds_to_a_builder_around_it_is_that_of_each_call(
         ("Cook a good soup.", ("node cook",)),
         (TEXT, ("node waiter",)),
     ]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "asyncio.to_thread(ask, TEXT)",
+        "POOL.submit(ask, text=TEXT).result()",
+        "asyncio.get_running_loop().run_in_executor(None, ask, TEXT)",
+        "list(POOL.map(ask, [TEXT]))",
+        "list(map(ask, ['a', TEXT]))",
+    ],
+)
+def test_what_is_passed_with_a_function_to_what_runs_it_is_a_text(
+    run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pool = "import asyncio, concurrent.futures\n\nPOOL = concurrent.futures.ThreadPoolExecutor()\n"
+    ask = "def ask(text):\n    return llm.invoke([('system', text)]).text\n"
+    keep = "def keep(state, replies):\n    return state['question']\n"
+    found, _ = read(tmp_path, f"keep(state, {run})", f"{pool}\n{ask}\n{keep}")
+    assert [(text.role, text.used_by) for text in found.texts if text.pieces == (TEXT,)] == [("system", ("node node",))]

@@ -428,8 +428,8 @@ class CodeReader:
 
     def _read_piped(self, node: ast.BinOp, at: Surroundings, code: Code) -> None:
         """Read what a function, or a dict of functions, hands to the prompt or the model behind it in a chain."""
-        found = self.program.trace(node.right, at) if isinstance(node.op, ast.BitOr) else ()
-        firsts = ((first, right.at) for right in found for first in list_summands(right.node)[:1])  # of prompts
+        behind = self.program.trace(node.right, at) if isinstance(node.op, ast.BitOr) else ()
+        firsts = ((first, right.at) for right in behind for first in list_summands(right.node)[:1])  # of prompts
         kinds = {kind for first in firsts for kind, _ in find_kinds(self.program, *first)}
         if {"model", "prompt"} & kinds:
             for found in self._list_last(node.left, at):

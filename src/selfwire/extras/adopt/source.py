@@ -94,8 +94,8 @@ AWAITING = ("create_task", "ensure_future", "shield", "wait_for", "run")
 """Functions of asyncio that give what a coroutine returns."""
 AS_DICT = ("_asdict", "asdict", "model_dump", "vars")
 """Functions that make a dict of an object's fields."""
-PARTIALS = ("partial", "partialmethod")
-"""Functions that make a function of another by passing some of its arguments."""
+PARTIALS = ("partial", "partialmethod", "to_thread", "submit", "run_in_executor", "map")
+"""Functions that pass arguments to another, which they are given first, or behind what runs it."""
 OPERATORS = {ast.Add: "__add__", ast.BitOr: "__or__", ast.Mod: "__mod__"}
 """Methods of a class by which its objects are put together."""
 OPPOSITES = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is}
@@ -1125,12 +1125,17 @@ class Program(ProgramFiles):
     def _list_passed_by(
         self, found: Traced, argument: Argument, name: str, *, is_method: bool
     ) -> Iterator[tuple[Traced | None, ast.Call]]:
-        """Find what a call of a function passes, or what `partial(function, ...)` and the calls of its result pass."""
+        """Find what a call of a function passes, or `partial(function, ...)`, the calls of its result and the like."""
         call: ast.Call = found.node
         if get_last_name(call.func) not in PARTIALS:
             yield self._pick(argument.function, argument.name, call, found.at, skip_first=is_method), call
-        elif call.args and get_last_name(call.args[0]) == name:
-            made = ast.Call(call.func, call.args[1:], call.keywords)
+            return
+        for number in [number for number, part in enumerate(call.args[:2], 1) if get_last_name(part) == name][:1]:
+            given = call.args[number:]
+            if get_last_name(call.func) == "map":  # any item of each
+                item = ast.Name("any item", ast.Load())
+                given = [self.passed.setdefault((part, "any"), ast.Subscript(part, item, ast.Load())) for part in given]
+            made = ast.Call(call.func, given, call.keywords)
             for inner, at, passing in ((made, found.at, call), *self._list_calls_of_partial(call)):
                 value = self._pick(argument.function, argument.name, inner, at, skip_first=is_method)
                 if value is not None:

@@ -723,3 +723,14 @@ def test_what_is_passed_with_a_function_to_what_runs_it_is_a_text(
     keep = "def keep(state, replies):\n    return state['question']\n"
     found, _ = read(tmp_path, f"keep(state, {run})", f"{pool}\n{ask}\n{keep}")
     assert [(text.role, text.used_by) for text in found.texts if text.pieces == (TEXT,)] == [("system", ("node node",))]
+
+
+def test_what_stands_beside_a_function_that_others_call_is_opaque(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ask = "from tenacious import call_again\n\ndef ask(text):\n    return llm.invoke([('system', text)]).text\n"
+    start = "def start(state):\n    return {'answer': call_again(ask, fargs=[TEXT])}\n\n"
+    builder = "FIRST = StateGraph(State).add_node('start here now', start)\n"
+    found, line = read(tmp_path, "state['question']", f"{ask}\n{start}{builder}")
+    assert [f"app.py:{line} " in thing.reason for thing in found.opaque] == [True]

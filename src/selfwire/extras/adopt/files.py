@@ -54,7 +54,7 @@ class ProgramFiles:
         reassigned: what functions assign to names that their `global` and `nonlocal` statements list.
         rebound: names that `global` and `nonlocal` statements list; None if code changes `globals()`.
         replaced: attributes that are set by other code than methods of their class; None if that code computes which.
-        loaded: names that are read somewhere; `handed` are those that are not called there.
+        loaded: names that are read somewhere; `handed` are those that are not called there, with what stands around.
         shared: names that are imported, or read by more than a loop, so that other code may change their values.
         changing: expressions whose items code adds, replaces or removes.
         described: expressions to whose `description` or `__doc__` code assigns, with what it assigns.
@@ -77,7 +77,7 @@ class ProgramFiles:
         self.rebound: set[str | None] = set()
         self.replaced: set[str | None] = set()
         self.loaded: set[str] = set()
-        self.handed: set[str] = set()
+        self.handed: dict[str, list[Traced]] = {}
         self.shared: set[str] = set()
         self.changing: list[Traced] = []
         self.described: list[tuple[Traced, Traced]] = []
@@ -172,7 +172,7 @@ class ProgramFiles:
                     self.shared.add(get_last_name(node))
                 is_base = isinstance(parent, ast.ClassDef) and node in parent.bases
                 if not is_base and not (isinstance(parent, ast.Call) and parent.func is node):
-                    self.handed.add(get_last_name(node))
+                    self.handed.setdefault(get_last_name(node), []).append(Traced(parent, at))
             if isinstance(node, ast.Call):
                 if isinstance(node.func, ast.Name) and node.func.id in other_names:
                     node.func.imported_as = other_names[node.func.id]  # type: ignore[attr-defined]

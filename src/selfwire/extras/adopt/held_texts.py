@@ -130,7 +130,11 @@ def open_whole(texts: TextFinder, node: Any, at: Surroundings, keys: Keys) -> li
         first = [name for name in list_positional(node.function) if name not in ("self", "cls")][:1]
         is_given = node.name in ("self", "cls") or (node.function in texts.entries and node.name in first)  # the state
         decorators = () if is_given else getattr(node.function, "decorator_list", ())
-        return [(Traced(part, at), keys) for call in decorators for part in list_given(call)]
+        opened = [(Traced(part, at), keys) for call in decorators for part in list_given(call)]
+        name = getattr(node.function, "name", "")
+        is_handed = node.function not in texts.entries and name not in program.calls
+        around = [call for call in program.handed.get(name, ()) if is_handed and isinstance(call.node, ast.Call)]
+        return [*opened, *((Traced(part, call.at), keys) for call in around for part in list_given(call.node))]
     if isinstance(node, Instance | ast.ClassDef):
         return open_class(program, node, at, keys)
     if isinstance(node, Element):

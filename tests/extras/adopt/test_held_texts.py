@@ -725,12 +725,42 @@ def test_what_is_passed_with_a_function_to_what_runs_it_is_a_text(
     assert [(text.role, text.used_by) for text in found.texts if text.pieces == (TEXT,)] == [("system", ("node node",))]
 
 
+@pytest.mark.parametrize(
+    "run", ["call_again(ask, fargs=[TEXT])", "(RunnableLambda(tell) | RunnableLambda(ask)).invoke(state)"]
+)
 def test_what_stands_beside_a_function_that_others_call_is_opaque(
+    run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    imports = "from tenacious import call_again\nfrom langchain_core.runnables import RunnableLambda\n"
+    ask = "def ask(text):\n    return llm.invoke([('system', text)]).text\n"
+    tell = f"def tell(state):\n    return {'TEXT' if 'tell' in run else 'state'}\n"
+    start = f"def start(state):\n    return {{'answer': {run}}}\n\n"
+    builder = "FIRST = StateGraph(State).add_node('start here now', start)\n"
+    found, line = read(tmp_path, "state['question']", f"{imports}\n{ask}\n{tell}\n{start}{builder}")
+    assert [f"app.py:{line} " in thing.reason for thing in found.opaque] == [True]
+
+
+def test_a_default_is_a_text_of_the_object_alone_that_is_made_without_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ask = "from tenacious import call_again\n\ndef ask(text):\n    return llm.invoke([('system', text)]).text\n"
-    start = "def start(state):\n    return {'answer': call_again(ask, fargs=[TEXT])}\n\n"
-    builder = "FIRST = StateGraph(State).add_node('start here now', start)\n"
-    found, line = read(tmp_path, "state['question']", f"{ask}\n{start}{builder}")
-    assert [f"app.py:{line} " in thing.reason for thing in found.opaque] == [True]
+    step = """
+class Step:
+    def __init__(self, name, text="", then=None):
+        self.name, self.text, self.then = name, text, then
+
+    def __call__(self, state):
+        return {"answer": llm.invoke(self.text or "Do as you like.").text}
+
+FIRST = StateGraph(State)
+for step in [Step("start", TEXT, then="end"), Step("end")]:
+    FIRST.add_node(step.name, step)
+    FIRST.add_edge(step.name, step.then or "node")
+"""
+    found, _ = read(tmp_path, "state['question']", step)
+    assert [(*text.pieces, text.used_by) for text in found.texts] == [
+        ("Do as you like.", ("node end",)),
+        (TEXT, ("node start",)),
+    ]
+    assert [(edge.source, *edge.ends) for edge in found.edges[:2]] == [("start", "end"), ("end", "node")]

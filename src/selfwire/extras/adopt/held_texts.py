@@ -131,10 +131,7 @@ def open_whole(texts: TextFinder, node: Any, at: Surroundings, keys: Keys) -> li
         is_given = node.name in ("self", "cls") or (node.function in texts.entries and node.name in first)  # the state
         decorators = () if is_given else getattr(node.function, "decorator_list", ())
         opened = [(Traced(part, at), keys) for call in decorators for part in list_given(call)]
-        name = getattr(node.function, "name", "")
-        is_handed = node.function not in texts.entries and name not in program.calls
-        around = [call for call in program.handed.get(name, ()) if is_handed and isinstance(call.node, ast.Call)]
-        return [*opened, *((Traced(part, call.at), keys) for call in around for part in list_given(call.node))]
+        return [*opened, *((part, keys) for part in list_beside(texts, node.function))]
     if isinstance(node, Instance | ast.ClassDef):
         return open_class(program, node, at, keys)
     if isinstance(node, Element):
@@ -152,6 +149,19 @@ def open_whole(texts: TextFinder, node: Any, at: Surroundings, keys: Keys) -> li
     if isinstance(node, ast.Call):
         return [*opened, *list_taken_in(texts, node, at, keys)]
     return [*opened, *((Traced(part, at), left) for part, left in list_within(node, keys))]
+
+
+def list_beside(texts: TextFinder, function: Any) -> Iterator[Traced]:
+    """List what stands beside a function where it is handed to what may call it, or in front of it in a chain."""
+    name = getattr(function, "name", "")
+    is_handed = function not in texts.entries and name not in texts.program.calls
+    for around in texts.program.handed.get(name, ()) if is_handed else ():
+        node = around.node
+        if isinstance(node, ast.Call) and get_last_name(node.func) == "RunnableLambda":
+            node = texts.program.parents[node]
+        yield from (
+            Traced(part, around.at) for part in ([node.left] if isinstance(node, ast.BinOp) else list_given(node))
+        )
 
 
 def open_class(program: Program, node: Any, at: Surroundings, keys: Keys) -> list[tuple[Traced, Keys]]:

@@ -549,21 +549,24 @@ class Program(ProgramFiles):
         yield from self._trace_all(self.look_up(node.id, at, getattr(node, "lineno", math.inf)))
 
     def _trace_parts(self, node: Any, at: Surroundings) -> Iterator[Traced]:
+        given = {name for here in (at, at.outer) if here is not None for name in here.given}
+
+        def is_passed(part: ast.expr) -> bool:
+            return any(isinstance(inner, ast.Name) and inner.id in given for inner in ast.walk(part))
+
         if isinstance(node, ast.IfExp):
-            given = {name for here in (at, at.outer) if here is not None for name in here.given}
-            is_passed = any(isinstance(part, ast.Name) and part.id in given for part in ast.walk(node.test))
             tests = (node.test, ast.UnaryOp(ast.Not(), node.test))
             pairs = zip(tests, (node.body, node.orelse), strict=True)
-            parts = [part for test, part in pairs if not (is_passed and self.is_false(test, at))]
+            parts = [part for test, part in pairs if not (is_passed(node.test) and self.is_false(test, at))]
         else:
             parts = node.values if isinstance(node, ast.BoolOp) else [node.value]
         for part in parts:
             found = self.trace(part, at)
             yield from found
             is_or = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or)
-            if is_or and isinstance(part, ast.Name) and part.id in at.given | (at.outer.given if at.outer else {}):
-                if found and all(is_true(value.node) for value in found):
-                    return  # what a certain call passes is true
+            is_field = isinstance(getattr(part, "value", part), ast.Name) and not isinstance(part, ast.Subscript)
+            if is_or and is_field and is_passed(part) and found and all(is_true(value.node) for value in found):
+                return  # what a certain call passes is true
 
     def _trace_operation(self, node: ast.BinOp, at: Surroundings) -> Iterator[Traced]:
         """Find what an operator returns that a class of the program defines, as in `prompt + other`."""

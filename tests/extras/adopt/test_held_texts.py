@@ -686,8 +686,11 @@ BOOK = Book()
         "    return made\n\nFIRST = make()",
         "FIRST, last = StateGraph(State), START\nfor name, text in ROWS.items():\n"
         "    FIRST.add_node(name, lambda state, text=text: ask(text))\n    FIRST.add_edge(last, name)\n    last = name",
+        "def make(text):\n    def node(state):\n        return ask(text)\n    return node\n\n"
+        "FIRST, last = StateGraph(State), START\nfor name, text in ROWS.items():\n"
+        "    FIRST.add_node(name, make(text))\n    FIRST.add_edge(last, name)\n    last = name",
     ],
-    ids=["of the module", "of the function around", "in a loop"],
+    ids=["of the module", "of the function around", "in a loop", "made by a function in a loop"],
 )
 def test_what_a_function_adds_to_a_builder_around_it_is_that_of_each_call(
     made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -321,12 +321,14 @@ class CodeReader:
 
     def _is_own(self, call: ast.Call | None, at: Surroundings, code: Code) -> TypeGuard[ast.Call]:
         """Whether a call is all of a piece of code, and passes nothing that callers of a function around it pass."""
-        is_round = isinstance(code.owner, ast.Lambda) and code.passes  # of a loop
-        if call is None or call is not (code.owner.body if is_round else code.owner):
+        is_inner = isinstance(code.owner, ast.Lambda) or (code.at.outer and isinstance(code.at.outer.owner, Function))
+        is_round = is_inner and code.passes  # a function that a round of a loop makes
+        if call is None or not (is_round or call is code.owner):
             return False
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        found = (found.node for part in given for found in self.program.trace(part, at))
-        return not any(isinstance(node, Argument) and node.function is not code.owner for node in found)
+        found = [found.node for part in given for found in self.program.trace(part, at)]
+        others = [node for node in found if not isinstance(node, Argument) or node.function is not code.owner]
+        return bool(others or not is_round) and not any(isinstance(node, Argument) for node in others)
 
     def list_referred(self, node: ast.Name | ast.Attribute, at: Surroundings) -> Iterator[Traced]:
         """List what a name or an attribute is bound to."""

@@ -32,7 +32,7 @@ from selfwire.core.topology import make_chain
 from selfwire.models.tracing import silence_tracing
 from selfwire.store import files
 from selfwire.store.files import get_blob, put_blob, read_team, write_team
-from selfwire.store.library import Library, open_library, refuse_foreign
+from selfwire.store.library import Library, _tell_of_others, open_library, refuse_foreign
 from selfwire.store.trust import CONFIG_HOME, make_mark
 from tests.core.generators import SOURCES, make_tool
 from tests.store.spoiled import make_foreign, make_newer, scribble, truncate
@@ -228,11 +228,17 @@ async def test_no_reference_fits_by_accident(library: Library, ref: str) -> None
         await library.load(ref)
 
 
-async def test_an_ambiguous_step_lists_what_fits(library: Library) -> None:
-    await library.save("archive", SEED, run="r1", step=0)
-    await library.save("archive", SEED, run="r2", step=0)
-    with pytest.raises(LibraryError, match=r"'0' of team 'archive' is ambiguous; choose among r1.0, r2.0"):
-        await library.load("archive@0")
+@pytest.mark.parametrize(("wanted", "found", "others"), [("0", "r1.0", "r2.0"), ("r1", "r1.1", "r1.0")])
+async def test_of_several_versions_the_newest_is_meant_and_the_others_are_named(
+    library: Library, caplog: pytest.LogCaptureFixture, wanted: str, found: str, others: str
+) -> None:
+    _tell_of_others.cache_clear()
+    for run in ("r2", "r1"):  # in the order of time, not of names
+        await library.save("archive", grown(SEED, run), run=run, step=0)
+    await library.save("archive", grown(SEED, "A"), run="r1", step=1)
+    assert (await library.find(f"archive@{wanted}")).version == found
+    said = f"archive@{wanted} is the newest of several, archive@{found}; the others are {others}"
+    assert [record.getMessage() for record in caplog.records] == [said]
 
 
 @pytest.mark.parametrize(

@@ -418,7 +418,7 @@ class Library:
         return await self.version(name, self._read(item, "version"))
 
     async def version(self, name: str, version: str) -> Version:
-        """Find a version by `run.step`, tag, step or run; raises LibraryError if none or several match."""
+        """Find a version by `run.step`, tag, step or run: the newest of several; raises LibraryError if none matches."""
         name = name.removeprefix(TEAM)
         if is_id(name):
             item = await self._get(("versions", name), version)
@@ -427,11 +427,12 @@ class Library:
         history = await self.history(name)
         wanted = history.tags.get(version, version)
         matches = [v for v in history.versions if wanted in (v.version, v.run, str(v.step), v.fingerprint)]
-        if len(matches) == 1:
-            return matches[0]
-        known = ", ".join(v.version for v in (matches or history.versions)[-12:])
-        trouble = "is ambiguous" if matches else "does not exist"
-        raise LibraryError(f"version {version!r} of team {name!r} {trouble}; choose among {known}")
+        if len(matches) > 1:
+            _tell_of_others(f"{name}@{version}", matches[-1].ref, ", ".join(v.version for v in matches[-12:-1]))
+        if matches:
+            return matches[-1]
+        known = ", ".join(v.version for v in history.versions[-12:])
+        raise LibraryError(f"version {version!r} of team {name!r} does not exist; choose among {known}")
 
     async def load(self, ref: str) -> Team:
         """Load by name, `name@version`, fingerprint (a unique prefix of 6 or more digits) or exported JSON file.
@@ -453,7 +454,7 @@ class Library:
         return await self.load_blobs(team)
 
     async def find(self, ref: str) -> Version:
-        """Find a version by name, `name@version` or fingerprint; raises LibraryError if none or several match."""
+        """Find a version by name, `name@version` or fingerprint; raises LibraryError if none fits, or several teams."""
         name, at, version = ref.removeprefix(TEAM).partition("@")
         if at:
             return await self.version(name, version)
@@ -590,6 +591,11 @@ class Library:
 def _describe_for_mark(name: str, run: str, step: int, team: Team) -> str:
     """Write what the mark of a version covers: its place in the library, and the graph of its team with its file."""
     return to_canonical_json(["team", name, run, step, team.method, find_graph_file(team.method)])
+
+
+@cache
+def _tell_of_others(ref: str, newest: str, others: str) -> None:
+    _log.warning("%s is the newest of several, %s; the others are %s", ref, newest, others)
 
 
 @cache

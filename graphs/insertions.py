@@ -8,8 +8,8 @@ the one that the program asks at this node.
 A specialist works beside a node, on what this reads; its words go to an agent that is inserted behind both, and makes
 one text of theirs.
 
-A node of the program may be left out where one edge leads to it and one from it, it only asks a model, and what it
-writes takes the place of what stands there already.
+A node of the program may be left out where only edges of the builder lead to it and one from it, it only asks a model,
+and what it writes takes the place of what stands there already.
 
 Where edges of the builder lead from a node to several, which work at the same time, a router may choose one of them. An
 edge that waits for all of them then waits for that one. The user's objects stay as they are.
@@ -153,15 +153,15 @@ def list_specialists(team: Team) -> list[Specialist]:
 
 
 class Removal(FrozenModel):
-    """A node that is left out, so that the only node before it hands on to the only one behind it.
+    """A node that is left out, so that those before it, one of which leads to it, hand on to the only one behind it.
 
     Args:
-        after, before: these two, in the graph of the program; "" for an inserted agent.
+        after, before: these, in the graph of the program; () and "" for an inserted agent.
         agents: texts that it alone sends; it is left out by a team that has none of them.
     """
 
     node: str
-    after: str
+    after: tuple[str, ...]
     before: str
     agents: tuple[Id, ...]
 
@@ -174,8 +174,13 @@ class Removal(FrozenModel):
         """Describe the edit, for critics."""
         if not self.after:
             return f"the inserted agent {self.node} is taken out again"
-        after, before = (ENDS.get(node, node) for node in (self.after, self.before))
+        after, before = describe_sources(self.after), ENDS.get(self.before, self.before)
         return f"{self.node} is taken out, and what {after} hands on goes to {before} as it is"
+
+
+def describe_sources(nodes: Iterable[str]) -> str:
+    """Describe nodes of which one leads to another, for critics and people."""
+    return " or ".join(ENDS.get(node, node) for node in nodes)
 
 
 def list_removals(team: Team, *, noted: bool = False) -> list[Removal]:
@@ -295,14 +300,15 @@ def build_variant(name: str, graph: Any, team: Team) -> Any:
         node = _make_node(found, prompt, roots[found.agent], beside.channel if beside else "")
         _insert_agent(name, builder, found, node, schema)
     for removal in edits.removals:
-        if {(removal.after, removal.node), (removal.node, removal.before)} - graph.builder.edges:
+        if list_neighbours(graph.builder, removal.node) != ([*removal.after], [removal.before]):
             raise ConfigError(
-                f"{removal.node!r} is taken out between {ENDS.get(removal.after, removal.after)} and "
+                f"{removal.node!r} is taken out between {describe_sources(removal.after)} and "
                 f"{ENDS.get(removal.before, removal.before)}, where {name!r} does not have it any more; put it back, "
                 "evolve the graph anew, or name the graph itself if its source is without it by now"
             )
-        [source], [target] = list_neighbours(builder, removal.node)
-        builder.edges = builder.edges - {(source, removal.node), (removal.node, target)} | {(source, target)}
+        sources, [target] = list_neighbours(builder, removal.node)
+        builder.edges = {edge for edge in builder.edges if removal.node not in edge}
+        builder.edges |= {(source, target) for source in sources}
         del builder.nodes[removal.node]
     for beside, prompt in edits.specialists:
         [source], _ = list_neighbours(builder, beside.beside)
@@ -685,7 +691,7 @@ def find_specialists(
             agent="new", beside=node, after=before[0] if before else "", field=place.field, reads=read,
             question=place.question,
         )  # fmt: skip
-        if len(before) != 1 or not _has_one_way_in(variant.builder, node, list_fixed_edges(variant.builder)):
+        if len(list_neighbours(variant.builder, node)[0]) != 1 or not _is_led_to_by_edges(variant.builder, node):
             hindrances[made.name] = "not one edge of the builder alone leads to it"
         elif not read:
             hindrances[made.name] = f"no field of the state is known that {node} shows to its model"
@@ -725,6 +731,7 @@ def find_removals(
     fixed, gone = list_fixed_edges(graph.builder), {removal.node for removal in list_removals(team)}
     beside = {node for place in list_insertions(team) for node in (place.after, *place.before)}
     beside |= {found.beside for found in list_specialists(team)}
+    split = {found.after for found in list_specialists(team)}  # one edge leads to an agent beside a node
     first = _list_first(team)
     for node in graph.builder.nodes.keys() - gone:
         sources, targets = list_neighbours(graph.builder, node)
@@ -735,12 +742,12 @@ def find_removals(
             hindrances[node] = "no prompt is known that it alone sends"
         elif first & {*own}:
             hindrances[node] = "its prompt is the first of the program, with which every run begins"
-        elif node in beside:
+        elif node in beside or (len(sources) > 1 and node in split):
             hindrances[node] = "an inserted agent stands beside it"
         elif runs is not None and not passed.get(node):
             hindrances[node] = "it does more than ask a model and write over a text that stood there already"
         else:
-            found.append(Removal(node=node, after=sources[0], before=targets[0], agents=tuple(own)))
+            found.append(Removal(node=node, after=tuple(sources), before=targets[0], agents=tuple(own)))
     return sorted(found, key=lambda removal: removal.node), hindrances
 
 
@@ -823,14 +830,14 @@ def _list_branch_ends(builder: StateGraph[Any, Any, Any, Any], node: str) -> lis
     return [*(named or ()), *shown, *(None for ends in mappings if ends is None)]
 
 
-def _has_one_way_in(builder: StateGraph[Any, Any, Any, Any], node: str, fixed: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether nothing leads to a node but the only edge from another one; no code that decides either."""
-    sources, _ = list_neighbours(builder, node)
+def _is_led_to_by_edges(builder: StateGraph[Any, Any, Any, Any], node: str) -> bool:
+    """Whether nothing leads to a node but edges that are each the only one of their node; no code that decides."""
+    (sources, _), fixed = list_neighbours(builder, node), list_fixed_edges(builder)
     ends = [branch.ends for branches in builder.branches.values() for branch in branches.values()]
     jumps = {end for spec in builder.nodes.values() for end in spec.ends or ()}
     jumps |= {end for mapping in ends for end in (mapping or {node: node}).values()}
     jumps |= {target for _, target in builder.waiting_edges}
-    return len(sources) == 1 and node not in jumps and fixed.get(sources[0]) == (node,)
+    return bool(sources) and node not in jumps and all(fixed.get(source) == (node,) for source in sources)
 
 
 def _find_hindrance(
@@ -839,9 +846,9 @@ def _find_hindrance(
     """Find why the builder cannot do without a node; "" if it can."""
     builder, paused = graph.builder, (graph.interrupt_before_nodes, graph.interrupt_after_nodes)
     sources, targets = list_neighbours(builder, node)
-    if not _has_one_way_in(builder, node, fixed) or len(targets) != 1 or node not in fixed:
-        return "not one edge of the builder alone leads to it, and one from it"
-    if (sources[0], targets[0]) == (START, END):
+    if not _is_led_to_by_edges(builder, node) or len(targets) != 1 or node not in fixed:
+        return "not edges of the builder alone lead to it, each the only one of its node, and one from it"
+    if START in sources and END in targets:
         return "no other node would be left"
     if any(nodes == "*" or node in nodes for nodes in paused):
         return "the program waits for a person at it"

@@ -962,7 +962,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         found, hindrances = find_removals(self.graph, runs, self._list_own_texts(team), team)
         merges = {place.merge: place.agent for place in list_specialists(team)}
         found += [
-            Removal(node=name, after="", before="", agents=tuple(dict.fromkeys((name, place.agent))))
+            Removal(node=name, after=(), before="", agents=tuple(dict.fromkeys((name, place.agent))))
             for place in list_insertions(team)
             for name in [merges.get(place.agent, place.agent)]
         ]

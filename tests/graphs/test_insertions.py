@@ -449,7 +449,7 @@ def find(
 ) -> tuple[list[str], Any]:
     done = Trajectory(question=Question(id="1", input="x"), workflow="x", notes={PASSED: passed})
     found, why = find_removals(graph, [done], texts, team or make_line_team("abcd"))
-    return [f"{removal.after} {removal.node} {removal.before}" for removal in found], why
+    return [f"{'+'.join(removal.after)} {removal.node} {removal.before}" for removal in found], why
 
 
 ALL = {name: [name] for name in "abcd"}
@@ -466,18 +466,41 @@ def test_a_node_between_two_edges_that_wrote_over_what_stood_there_may_go() -> N
     assert find(model, {"a": True}, ALL) == ([], {})
 
 
-def test_no_node_goes_where_more_than_two_edges_of_the_builder_are_at_it() -> None:
-    def decide(state: Desk) -> Literal["b", "c"]:
-        return "b"
+def make_fork(*ends: Literal["b", "c", "d"]) -> Graph:
+    """Make a graph whose code leads from a to one of some ends; b and c lead to d, which is the last."""
+
+    def decide(state: Desk) -> str:
+        return state["question"]
 
     builder = StateGraph(Desk)
     for name in "abcd":
         builder.add_node(name, write(name))
-    builder.add_edge(START, "a").add_conditional_edges("a", decide)
-    graph = builder.add_edge("b", "d").add_edge("c", "d").add_edge("d", END).compile()
-    found, why = find(graph, dict.fromkeys("abcd", True), ALL)
+    builder.add_edge(START, "a").add_conditional_edges("a", decide, [*ends])
+    return builder.add_edge("b", "d").add_edge("c", "d").add_edge("d", END).compile()
+
+
+def test_a_node_behind_several_others_goes_and_each_of_these_is_led_past_it() -> None:
+    graph, team = make_fork("b", "c"), make_line_team("abcd")
+    found, _ = find(graph, dict.fromkeys("abcd", True), ALL)
+    assert found == ["b+c d __end__"]
+    [removal] = find_removals(graph, None, ALL, team)[0]
+    assert removal.describe() == "d is taken out, and what b or c hands on goes to END as it is"
+    smaller = team.apply(remove_agent(team, "d")).with_memory(**{TAKEN_OUT: [removal.model_dump(mode="json")]})
+    variant = build_variant("x", graph, smaller)
+    assert [variant.invoke({"question": end})["answer"] for end in "bc"] == ["ab", "ac"]
+    assert [graph.invoke({"question": end})["answer"] for end in "bc"] == ["abd", "acd"]
+    with pytest.raises(ConfigError, match="'d' is taken out between b or c and END, where 'x' does not have it"):
+        build_variant("x", make_line("abcd"), smaller)
+
+
+def test_no_node_goes_that_others_than_edges_of_the_builder_lead_to() -> None:
+    found, why = find(make_fork("b", "c", "d"), dict.fromkeys("abcd", True), ALL)
     assert not found
-    assert set(why.values()) == {"not one edge of the builder alone leads to it, and one from it"}
+    told = "not edges of the builder alone lead to it, each the only one of its node, and one from it"
+    assert set(why.values()) == {told}
+    aside = StateGraph(Desk).add_node("a", write("a")).add_node("b", write("b")).add_node("c", write("c"))
+    aside.add_edge(START, "a").add_edge(START, "b").add_edge("a", "c").add_edge("b", "c").add_edge("c", END)
+    assert find(aside.compile(), dict.fromkeys("abc", True), ALL)[0] == []
     jumping = StateGraph(Desk).add_node("a", write("a")).add_node("b", write("b")).add_node("c", write("c"))
     jumping.add_node("d", write("d"), destinations=("c",)).add_edge(START, "a").add_edge("a", "b")
     joined = jumping.add_edge("b", "c").add_edge("c", "d").add_edge("d", END).compile()
@@ -523,8 +546,25 @@ def test_a_node_has_passed_that_only_asked_a_model_and_wrote_over_texts() -> Non
     assert [name for name, passed in updates.passed.items() if passed] == ["over", "silent"]
 
 
+def test_no_node_goes_behind_which_an_agent_stands_beside_one_where_several_lead_to_it() -> None:
+    builder = StateGraph(Desk)
+    for name in "abcde":
+        builder.add_node(name, write(name))
+    builder.add_edge(START, "a").add_conditional_edges("a", lambda state: "b", ["b", "c"]).add_edge("d", "e")
+    graph = builder.add_edge("b", "d").add_edge("c", "d").add_edge("e", END).compile()
+    texts, names = {**ALL, "e": ["e"]}, ("expert", "merge")
+    beside = Specialist(agent="expert", beside="e", after="d", field="answer", reads=("answer",), merge="merge")
+    team = make_line_team("abcde")
+    grown = team.replace(agents=(*team.agents, *(Agent(id=name, prompt=name) for name in names))).with_memory(
+        **{BESIDE: [beside.model_dump(mode="json")]}
+    )
+    assert find(graph, dict.fromkeys("abcde", True), texts, team)[0] == ["b+c d e", "d e __end__"]
+    found, why = find(graph, dict.fromkeys("abcde", True), texts, grown)
+    assert (found, why["d"]) == ([], "an inserted agent stands beside it")
+
+
 def test_a_program_that_lacks_the_node_is_refused() -> None:
-    gone = Removal(node="b", after="a", before="d", agents=("b",)).model_dump(mode="json")
+    gone = Removal(node="b", after=("a",), before="d", agents=("b",)).model_dump(mode="json")
     with pytest.raises(ConfigError, match="'b' is taken out between a and d, where 'my_app:graph' does not have it"):
         build_variant("my_app:graph", make_line("abc"), make_team().with_memory(**{TAKEN_OUT: [gone]}))
 
@@ -539,7 +579,7 @@ def test_what_is_taken_out_is_left_out_and_nothing_frozen_goes(size: int, data: 
     gone = data.draw(st.sets(st.sampled_from(names[1:])), label="taken out")
     frozen = data.draw(st.sets(st.sampled_from(["edges", "prompts", *(f"agent:{name}" for name in names)])), "frozen")
     around = dict(zip(names, zip((START, *names), (*names[1:], END), strict=False), strict=False))
-    removals = [Removal(node=n, after=around[n][0], before=around[n][1], agents=(n,)) for n in sorted(gone)]
+    removals = [Removal(node=n, after=(around[n][0],), before=around[n][1], agents=(n,)) for n in sorted(gone)]
     rewirings, now = list[Rewiring](), team
     for removal in removals:
         rewirings.append(remove_agent(now, removal.node))

@@ -418,7 +418,7 @@ class Library:
         return await self.version(name, self._read(item, "version"))
 
     async def version(self, name: str, version: str) -> Version:
-        """Find a version by `run.step`, tag, step or run: the newest of several; raises LibraryError if none matches."""
+        """Find a version by `run.step`, tag, step or run, of several the newest; raises LibraryError if none fits."""
         name = name.removeprefix(TEAM)
         if is_id(name):
             item = await self._get(("versions", name), version)

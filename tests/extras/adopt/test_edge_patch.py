@@ -340,8 +340,8 @@ graph = builder.compile()
     assert 'add_conditional_edges("agent", tools_condition, {"tools": "tools", END: "closer"})' in source
 
 
-FIRST = Removal(node="read", after="__start__", before="decide", agents=("gone",))
-LAST = Removal(node="decide", after="read", before="__end__", agents=("gone",))
+FIRST = Removal(node="read", after=("__start__",), before="decide", agents=("gone",))
+LAST = Removal(node="decide", after=("read",), before="__end__", agents=("gone",))
 ASKER = Insertion(agent="asker", after="__start__", before=("read",), field="question")
 READER = Insertion(agent="reader", after="read", before=("decide",), field="notes")
 
@@ -367,10 +367,41 @@ def polish(state: Desk) -> dict:
 """
     edges = 'builder.add_node("polish", polish).add_edge("decide", "polish")\nbuilder.set_finish_point("polish")\n'
     middle = LAST.replace(before="polish")
-    last = Removal(node="polish", after="decide", before="__end__", agents=("gone",))
+    last = Removal(node="polish", after=("decide",), before="__end__", agents=("gone",))
     built = NODES + ENDS.replace('builder.add_edge("decide", END)\n', edges) + MADE
     source = check(f"{HEAD}{STATE}{nodes}{built}", "shorter", middle, last)
     assert source.endswith('builder.add_edge(START, "read")\nbuilder.add_edge("read", END)\n' + MADE)
+
+
+POLISH = """
+
+def polish(state: Desk) -> dict:
+    return {"answer": model.invoke("Polish: " + state["answer"]).text}
+
+
+builder = StateGraph(Desk).add_node(read).add_node(decide).add_node(polish)
+builder.add_conditional_edges(START, lambda state: state["question"], ["read", "decide"])
+"""
+BOTH = Removal(node="polish", after=("decide", "read"), before="__end__", agents=("gone",))
+
+
+@pytest.mark.parametrize("way", ["read", "decide"])
+@pytest.mark.parametrize("edits", [(), (READER.replace(before=("polish",), field="answer"),)], ids=["alone", "grown"])
+def test_each_edge_to_a_node_that_is_taken_out_is_led_past_it(way: str, edits: tuple[Insertion, ...]) -> None:
+    edges = 'builder.add_edge("read", "polish").add_edge("decide", "polish")\nbuilder.set_finish_point("polish")\n'
+    given = {"question": way, "notes": "Soon.", "answer": "Now."}
+    source = check(f"{HEAD}{STATE}{POLISH}{edges}{MADE}", f"both_{way}", BOTH, *edits, given=given)
+    assert source.count("polish") == 1  # its function
+    assert source.count("END)") == 2
+
+
+def test_several_edges_to_a_node_of_a_sequence_are_not_written_but_named() -> None:
+    edges = 'builder.add_edge("read", "polish").add_sequence([decide, polish])\n'
+    source = f"{HEAD}{STATE}{POLISH.replace('.add_node(decide).add_node(polish)', '')}{edges}{MADE}"
+    Path("listed.py").write_text(source, encoding="utf-8")
+    puts = r'put builder.add_edge\("decide", END\) and builder.add_edge\("read", END\) there'
+    with pytest.raises(ConfigError, match=puts):
+        write_patch("listed.py:graph", BOTH)
 
 
 def test_a_node_of_a_loop_is_not_taken_out_but_named_with_what_to_do() -> None:

@@ -243,15 +243,16 @@ class EdgeWriter:
         return _quote_end(end) if end not in ENDS or ENDS[end] in self.taken else f'"{end}"'
 
     def take_out(self, removal: Removal) -> tuple[list[SourceEdit], str]:
-        """Take a node out; returns the edits, and file and line of the edge that leads past it."""
-        entering = self._find_call(removal.after, removal.node)
+        """Take a node out; returns the edits, and file and line of the first edge that leads past it."""
+        entering = {source: call for source in removal.after if (call := self._find_call(source, removal.node))}
         leaving = self._find_call(removal.node, removal.before)
         edits = list[SourceEdit | None]()
-        is_known = entering is not None and leaving is not None and entering.at.owner is leaving.at.owner
-        if entering is not None and leaving is not None and is_known:
-            last, target = self.behind.get(removal.after, removal.after), self._find_target(removal.node)
-            listed = [call for call in (entering, leaving) if _get_method(call.node) == "add_sequence"]
-            is_next = {removal.after, removal.before} & self.removals.keys()
+        owners = {id(call.at.owner) for call in (*entering.values(), leaving) if call is not None}
+        is_known = len(entering) == len(removal.after) and len(owners) == 1
+        if leaving is not None and is_known:
+            target = self._find_target(removal.node)
+            listed = [call for call in (*entering.values(), leaving) if _get_method(call.node) == "add_sequence"]
+            is_next = {*removal.after, removal.before} & self.removals.keys()
             added = self._find_node_call(removal.node)
             if listed:
                 edits.append(_drop_element(listed[0], removal.node))
@@ -259,20 +260,23 @@ class EdgeWriter:
                 edits.append(None)
             else:
                 self.dropped += [added, leaving]
-            if listed and (is_next or listed[0].node is not listed[-1].node):
+            if listed and (is_next or len(entering) > 1 or listed[0].node is not listed[-1].node):
                 edits.append(None)
-            elif listed == [entering]:
-                edits.append(_replace(_list_ends(leaving.node)[0], leaving, _quote_end(last)))
-            if not (removal.after in self.removals or removal.after in self.behind or entering in listed):
-                edits.append(_replace(_list_ends(entering.node)[-1], entering, target))
+            for source, call in entering.items():
+                if listed == [call]:
+                    last = self.behind.get(source, source)
+                    edits.append(_replace(_list_ends(leaving.node)[0], leaving, _quote_end(last)))
+                if not (source in self.removals or source in self.behind or call in listed):
+                    edits.append(_replace(_list_ends(call.node)[-1], call, target))
         written = [edit for edit in edits if edit is not None]
-        if entering is not None and is_known and len(written) == len(edits):
-            return written, f"{show_path(entering.at.file.path)}:{entering.node.end_lineno}"
-        after, before = _quote_end(removal.after), _quote_end(removal.before)
+        if leaving is not None and is_known and len(written) == len(edits):
+            first = entering[removal.after[0]]
+            return written, f"{show_path(first.at.file.path)}:{first.node.end_lineno}"
+        before = _quote_end(removal.before)
+        calls = [f"builder.add_edge({_quote_end(source)}, {before})" for source in removal.after]
         raise ConfigError(
             f"{self._show_node(removal.node)} has the node {removal.node!r}, which is taken out, or its edges in a "
-            "form that a patch cannot change; take it out of the builder yourself, and put "
-            f"builder.add_edge({after}, {before}) there"
+            f"form that a patch cannot change; take it out of the builder yourself, and put {' and '.join(calls)} there"
         )
 
     def _find_target(self, node: str) -> str:
@@ -525,7 +529,7 @@ class EdgeWriter:
         """Write the calls that add a specialist beside a node, and lead to it and from it."""
         name, source = self.names[found.agent], found.after
         while source in self.removals and source not in self.behind:
-            source = self.removals[source].after
+            [source] = self.removals[source].after
         before = _quote_end(self.behind.get(source, source))
         before = before if before != "START" or "START" in self.taken else f'"{source}"'
         yield f'add_node("{name}", {name})'

@@ -1,6 +1,7 @@
 """Agents are inserted on edges of a graph of the user's own, and taken home into its source."""
 
 import asyncio
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -11,10 +12,9 @@ import pytest
 
 import selfwire
 from selfwire.cli import options
-from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
-from selfwire.evolvers.topology_ops import add_serial
-from selfwire.graphs.insertions import INSERTED, list_insertions
+from selfwire.evolvers.hiva.schemas import ProgramEdit
+from selfwire.graphs.insertions import INSERTED, Insertion, list_insertions
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.store.library import open_library
 from tests.commands import call
@@ -240,8 +240,17 @@ def test_a_program_whose_edge_is_gone_is_refused_by_its_name(home: Path) -> None
 
 
 @pytest.mark.slow
-def test_an_agent_that_is_worth_nothing_is_taken_out_by_prune(home: Path, shop: Shop) -> None:
-    team = OwnGraph("shop_app.py:graph", {}).seed()
+@pytest.mark.parametrize(
+    "place",
+    [
+        Insertion(agent="new", after="decide", before=("__end__",), field="answer"),
+        Insertion(agent="new", after="__start__", before=("look",), field="question"),
+    ],
+    ids=["at END", "at START"],
+)
+def test_an_agent_that_is_worth_nothing_is_taken_out_by_prune(home: Path, shop: Shop, place: Insertion) -> None:
+    method = OwnGraph("shop_app.py:graph", {})
+    team = method.seed()
     tasks = (
         "--benchmark",
         "desk.jsonl",
@@ -258,14 +267,16 @@ def test_an_agent_that_is_worth_nothing_is_taken_out_by_prune(home: Path, shop: 
     )
     with open_library(home) as library:
         asyncio.run(library.save("plain", team, run="first", step=0, facts={"why": "seed"}))
-        place = {"agent": "idle", "after": "decide", "before": ["__end__"], "field": "answer"}
-        team = team.apply(add_serial(team, "decide", Agent(id="idle", prompt="You check the form."), why="a check"))
-        team = team.with_memory(**{INSERTED: [place]})
+        rewiring, place = method._insert(team, ProgramEdit(name="idle", description="You check the form."), place)
+        team = team.apply(rewiring).with_memory(**{INSERTED: [place.model_dump(mode="json")]})
         asyncio.run(library.save("desk", team, run="second", step=0, facts={"why": "seed"}))
     refused = call(home, "prune", "plain", *tasks, code=2)
     assert "no agent has been inserted into shop_app.py:graph" in " ".join(refused.stderr.split())
-    done = call(home, "prune", "desk", *tasks)
+    # an agent before all prompts asks the model of the run
+    done = call(home, "prune", "desk", *tasks, "--model", "openai:run", "--base-url", os.environ["MY_MODEL"])
     assert any("You check the form." in text for text in shop.list_asked(""))
     assert not list_insertions(selfwire.load("desk", home=home)), done.output
-    assert "idle" not in selfwire.load("desk", home=home).agents_by_id
+    pruned = selfwire.load("desk", home=home)
+    assert place.agent in team.agents_by_id
+    assert (pruned.agents_by_id, pruned.topology) == (method.seed().agents_by_id, method.seed().topology)
     assert call(home, "runs").stdout.splitlines()[1].split()[1] == "prune"

@@ -780,7 +780,7 @@ def test_the_table_of_worth_has_dollars_where_prices_are_known_and_says_what_of_
     priced = table(0.5, "shop_app.py:graph")
     assert priced.head == ("part", "worth", "calls/task", "tokens/task", "$/task")
     assert priced.rows[0] == ("a", "", "2.0", "4", "0.2500")
-    assert "nodes only those can be left out to which one edge leads" in priced.notes[1]
+    assert "nodes only those can be left out to which edges alone lead" in priced.notes[1]
     for unknown in (0.0, None):  # offline, and without a price
         assert table(unknown, PAIR.method).head == ("part", "worth", "calls/task", "tokens/task")
     assert table(0.0, PAIR.method).notes[1] == "entry and sink stay"

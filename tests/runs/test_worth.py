@@ -25,10 +25,12 @@ from selfwire.runs.spec import EvolveSpec, Sizes
 from tests.commands import call
 
 
-def line(name: str, scores: list[float], calls: int) -> SystemSummary:
+def line(name: str, scores: list[float], calls: int, dollars: float | None = None) -> SystemSummary:
     info = SystemInfo(name=name, target=name, method="", workflow="")
     by_task: dict[str, float | None] = {str(at): score for at, score in enumerate(scores)}
-    return SystemSummary(info, scores=by_task, _spend=UsageAccumulator(Usage(calls=calls * len(scores))))
+    return SystemSummary(
+        info, scores=by_task, _spend=UsageAccumulator(Usage(calls=calls * len(scores), dollars=dollars))
+    )
 
 
 SEED = line("seed team", [0.0] * 20 + [1.0] * 20, 3)
@@ -59,11 +61,17 @@ def test_an_error_of_the_evolved_team_alone_counts_as_wrong() -> None:
 SINGLE = Team(method="m", agents=(Agent(id="a", prompt="Work."),), topology=make_chain("a"))
 
 
-def pay(after: list[float], calls: int, objective: str = "score - 0.002*calls") -> str:
-    before = line(SEED_TEAM, [0.0] * 20 + [1.0] * 20, 3)
+def pay(
+    after: list[float],
+    calls: int,
+    objective: str = "score - 0.002*calls",
+    dollars: tuple[float | None, ...] = (None,) * 3,
+) -> str:
+    spent, old, new = dollars
+    before = line(SEED_TEAM, [0.0] * 20 + [1.0] * 20, 3, old)
     found = Evolution(
-        run="r", folder=Path(), cost=Usage(calls=5000), notices=(), table=ResultTable((), ()), name="w", team=SINGLE,
-        seed=SINGLE, versions=(), systems=(before, line(EVOLVED, after, calls)),
+        run="r", folder=Path(), cost=Usage(calls=5000, dollars=spent), notices=(), table=ResultTable((), ()), name="w",
+        team=SINGLE, seed=SINGLE, versions=(), systems=(before, line(EVOLVED, after, calls, new)),
     )  # fmt: skip
     return describe_payback(found, Objective.parse(objective))
 
@@ -81,6 +89,11 @@ def test_what_an_evolution_has_cost_is_set_against_what_its_team_gains_or_saves(
         assert pay(same, 1, objective) == (
             "the team saves 2.0 calls a question: it has saved the 5,000 calls of this run after 2,500 questions"
         )
+    for calls in (1, 3, 5):  # the bill counts where prices are known
+        assert pay(same, calls, dollars=(5.0, 0.08, 0.004)) == (
+            "the team saves $0.0019 a question: it has saved the $5.00 of this run after 2,632 questions"
+        )
+    assert "saves 2.0 calls a question" in pay(same, 1, dollars=(5.0, 0.08, 0.08))
     assert pay([0.0] * 40, 1).endswith("is worth -0.50 on the seed team's: it does not pay")
     assert pay([0.0] * 20 + [1.0] * 20, 3) == ""
 

@@ -173,16 +173,19 @@ def describe_worth(evolved: SystemSummary | None, others: Sequence[SystemSummary
 def describe_payback(found: Evolution, objective: Objective) -> str:
     """Say after how many questions the evolved team has earned what the whole run has cost; "" if nothing tells.
 
-    Where it makes fewer calls than the seed and the scores are not told apart, that is by calls alone; else by the
-    objective: what an answer gains on the seed's, the price of its further calls taken off.
+    Where the scores are not told apart and it costs fewer dollars than the seed, or makes fewer calls, that is by these
+    alone; else by the objective: what an answer gains on the seed's, the price of its further calls taken off.
     """
     before, after, gain = found.before, found.after, found.gain
     if before is None or after is None or gain is None:
         return ""
     cost, saved = format_count(found.cost.calls, "call"), before.calls_per_task - after.calls_per_task
-    if saved > 0 and gain.low <= 0 <= gain.high:
-        questions = format_count(ceil(found.cost.calls / saved), "question")
-        return f"the team saves {saved:.1f} calls a question: it has saved the {cost} of this run after {questions}"
+    if gain.low <= 0 <= gain.high:
+        paid, old, new = (used.dollars for used in (found.cost, before.spend, after.spend))
+        if paid and old and new is not None and (less := old / before.tasks - new / after.tasks) > 0:
+            return _describe_saving(f"${less:.2g}", f"${paid:,.2f}", paid / less)
+        if saved > 0:
+            return _describe_saving(f"{saved:.1f} calls", cost, found.cost.calls / saved)
     price = objective.compute_price(before.spend, after.spend) / before.tasks
     if not objective.prices or (price == 0 and gain.value == 0):
         return ""
@@ -196,6 +199,11 @@ def describe_payback(found: Evolution, objective: Objective) -> str:
         f"by the objective's price the {cost} of this run count as {spent:.1f} of score, and an answer is worth "
         f"{net[0]:+.2f} on the seed team's: {pays}"
     )
+
+
+def _describe_saving(less: str, paid: str, questions: float) -> str:
+    after = format_count(ceil(questions), "question")
+    return f"the team saves {less} a question: it has saved the {paid} of this run after {after}"
 
 
 def describe_pruning(before: Team, after: Team, calls: Sequence[float], dollars: Sequence[float] = ()) -> str:

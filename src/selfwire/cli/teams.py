@@ -153,9 +153,7 @@ def build_worth_table(team: Team, prune: str = "NAME --benchmark B") -> ResultTa
     tasks = format_count(max((part.tasks for part in record.parts), default=0), "train task")
     stay = "entry and sink stay"
     if is_graph(team.method):
-        stay = "of the program's nodes only those can be left out to which edges alone lead, and one edge from them"
-            "of the program's nodes only those can be left out to which edges alone lead and from which one edge leads"
-        )
+        stay = "of the program's nodes only those can be left out to which edges alone lead, and from which one leads"
     notes = (f"worth: mean score with a part minus without it, over {tasks}, ± standard error", stay)
     return ResultTable(head, tuple(rows), notes)
 

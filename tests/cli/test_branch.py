@@ -82,12 +82,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def save(home: Path, *steps: dict[str, str], why: str = "{} is too short") -> None:
-    """Save a seed and a version for each step, which rewrites some texts; of "" it inserts an agent."""
+def save(home: Path, *steps: dict[str, str], why: str = "{} is too short", run: str = "first") -> None:
+    """Save a seed and a version for each step, which rewrites some texts; of "" it inserts an agent.
+
+    Another run than the first one goes on from the head.
+    """
 
     async def save_all(library: Library) -> None:
-        team = OwnGraph("plans.py:graph", {}).seed()
-        await library.save("plans", team, run="first", step=0, facts={"why": "seed"})
+        team = OwnGraph("plans.py:graph", {}).seed() if run == "first" else await library.load("plans")
+        await library.save("plans", team, run=run, step=0, facts={"why": "seed"})
         for number, rewrites in enumerate(steps, 1):
             changes = [
                 Rewiring(RewritePrompt(name, text), why=why.format(name), by=name)
@@ -102,7 +105,7 @@ def save(home: Path, *steps: dict[str, str], why: str = "{} is too short") -> No
             applied = [change.model_dump(mode="json") for change in changes]
             team, _ = team.apply_legal(changes)
             facts = {"gate": GATE, "why": GATE["why"], "applied": applied}
-            await library.save("plans", team, run="first", step=number, facts=facts)
+            await library.save("plans", team, run=run, step=number, facts=facts)
 
     with open_library(home) as library:
         asyncio.run(save_all(library))
@@ -159,6 +162,14 @@ def test_a_branch_has_a_commit_for_each_change_and_nothing_else_is_touched(home:
     export(home, "better/prompts", "--as", "pr", "--force")
     assert "is checked out" in export(home, git("branch", "--show-current").strip(), "--as", "pr", code=2).stderr
     assert "cannot be the name of a branch" in export(home, "a..b", "--as", "pr", code=2).stderr
+
+
+def test_what_a_run_goes_on_from_keeps_its_reasons_in_a_branch(home: Path) -> None:
+    save(home, {"sum-up": "You sum up in a word."})
+    save(home, {"check": "You check twice."}, run="second")
+    done = export(home, "both", "--as", "pr")
+    rows = [row.split(" | ") for row in done.stdout.splitlines() if ".py:" in row and row.count(" | ") > 3]
+    assert [row[3:] for row in rows] == [[f"{name} is too short", f"{GATE['why']} |"] for name in ("sum-up", "check")]
 
 
 def test_an_inserted_agent_has_a_commit_and_so_has_its_new_prompt(home: Path) -> None:

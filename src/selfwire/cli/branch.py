@@ -17,7 +17,7 @@ from selfwire.core.team import Team
 from selfwire.core.text import say_once
 from selfwire.core.values import FrozenMap, format_count, mask_controls
 from selfwire.evals.table import ResultTable
-from selfwire.graphs.insertions import GraphEdits, list_graph_edits
+from selfwire.graphs.insertions import GraphEdits, describe_sources, list_graph_edits
 from selfwire.graphs.own_graph import name_models
 from selfwire.graphs.pruning import SET_MODEL
 from selfwire.models.text_layer import LayerText
@@ -85,9 +85,15 @@ class TextChange(NamedTuple):
         return mask_controls("\n\n".join(fill(part, WIDTH, break_long_words=False) for part in parts if part))
 
 
-async def load_run(library: Library, history: History, version: Version) -> list[tuple[Version, Team]]:
-    """Load the versions of a run up to one of them, each with its team, from old to new."""
-    versions = [saved for saved in history.versions if saved.run == version.run and saved.step <= version.step]
+async def load_ancestors(library: Library, history: History, version: Version) -> list[tuple[Version, Team]]:
+    """Load the versions of a run up to one of them, and of the runs that it went on from, with teams, old to new."""
+    versions, last = list[Version](), [version]
+    while last:
+        run, step = last[-1].run, last[-1].step
+        versions[:0] = [saved for saved in history.versions if saved.run == run and saved.step <= step]
+        first = versions[0]
+        older = [saved for saved in history.versions if saved.run != run and saved.age < first.age]
+        last = [saved for saved in older if saved.fingerprint == first.fingerprint]
     return [(saved, await library.load(saved.ref)) for saved in versions]
 
 
@@ -112,7 +118,7 @@ def list_changes(
 
     Args:
         texts: of the source, by name.
-        teams: of a run, from old to new.
+        teams: each but the first made from the one before it.
         models: that agents ask, by the names that they have for them.
 
     Raises:
@@ -169,7 +175,7 @@ def _list_edge_changes(before: GraphEdits, after: GraphEdits) -> Iterator[TextCh
             yield TextChange(text, new.get(agent, ""), edits=edits, is_new=was is None)
     for removal in (*before.removals, *after.removals):
         if (removal in before.removals) != (removal in after.removals):
-            text = LayerText(name=removal.node, pieces=("",), place=f"behind {removal.after}")
+            text = LayerText(name=removal.node, pieces=("",), place=f"behind {describe_sources(removal.after)}")
             yield TextChange(text, "", edits=after)
 
 

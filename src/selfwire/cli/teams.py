@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import output
-from selfwire.cli.branch import find_known_texts, format_page, list_changes, load_run, name_change, write_branch
+from selfwire.cli.branch import find_known_texts, format_page, list_changes, load_ancestors, name_change, write_branch
 from selfwire.cli.json_output import add_result, print_text
 from selfwire.cli.options import Home, Ref, refuse_unused, with_library
 from selfwire.cli.trajectories import is_run, show_run, suggest_run
@@ -442,7 +442,7 @@ class _Export:
         team, version, branch = self.team, self.version, str(self.file)
         texts, _, saved = self._find_changed_texts()
         assert version is not None, "a graph's team in a file is refused"
-        teams = with_library(self.home, lambda library: load_run(library, saved, version))
+        teams = with_library(self.home, lambda library: load_ancestors(library, saved, version))
         changes = list_changes(texts, teams, self.models)
         commits = write_branch(team.method, changes, branch, force=self.force)
         try:

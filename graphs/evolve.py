@@ -222,7 +222,7 @@ class EvolutionState(TypedDict, total=False):
         decided: comparisons so far.
         outcomes: how often each outcome was had.
         weight: share of a decision's error that belongs to the outcomes of these.
-        rejected: the iteration, from 1, in which a comparison rejected a team for good, by `get_structure`.
+        rejected: the iteration, from 1, in which a comparison or a person rejected a team for good, by `get_structure`.
         pruned_from: the iteration from which on parts are taken out; absent before.
         unpruned: body of the incumbent at that time.
         pruned_calls: calls per gate task of that team and of the one without what has gone; absent if nothing has.
@@ -536,7 +536,8 @@ class EvolutionLoop:
             scored = compute_mean_score(await self._load_gated(state, "incumbent"))
             kept = self._choose_method(state).keep_memory(before, after)
             kept = kept if kept == before else kept.with_lineage(before, [])
-            return {**update, "incumbent": await self._put(kept), "score": scored}
+            rejected = {get_structure(after): state["iteration"] + 1, **state.get("rejected", {})}
+            return {**update, "incumbent": await self._put(kept), "score": scored, "rejected": rejected}
         if answer.answer == "always":
             return {**update, "always": sorted({*always, *kinds})}
         if not by_hand:

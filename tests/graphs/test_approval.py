@@ -14,6 +14,8 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.evolvers.gate import compute_log_evidence, estimate_gain
 from selfwire.graphs.approval import ApprovalQuestion, measure_gain, parse_answer
 from selfwire.graphs.evolve import EvolutionLoop, EvolutionState, find_question, run_evolution
+from selfwire.graphs.machine import Ctx
+from selfwire.graphs.method import EvolveResult
 from tests.graphs.test_evolution import Scripted, context
 
 BETTER = {0: 0.0, 1: 0.5, 2: 1.0, 3: 1.0, 7: 0.2}
@@ -87,6 +89,22 @@ async def test_a_rejected_change_leaves_the_team_as_a_rejection_by_the_gate_does
     assert first.memory["lessons"] == 1
     assert (await load(made)).agents_by_id["a"].prompt == "2"
     assert state["incumbent"]
+
+
+class Stubborn(Scripted):
+    """Proposes the same change in every iteration."""
+
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+        return await super().propose(team, runs, replace(ctx, scope=ctx.scope.at(iteration=0)))
+
+
+async def test_a_change_that_a_person_has_rejected_is_neither_measured_nor_asked_about_again() -> None:
+    method = Stubborn(skill=lambda number: BETTER[number])
+    made = context(method, approve="edits", iterations=2)
+    _, state = await talk(made, ["reject"])
+    assert find_question(state) is None
+    assert (await facts(made, 2))["why"].endswith("such as: it makes the team that was rejected in iteration 1")
+    assert sum(phase == "gate" for phase, _ in method.seen) == 20  # both sides of the first comparison
 
 
 async def test_what_is_changed_by_hand_is_marked_and_counts_as_not_measured() -> None:

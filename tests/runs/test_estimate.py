@@ -1,5 +1,6 @@
 """Dry runs: what they count, and that offline runs keep to them."""
 
+import json
 import sys
 from collections.abc import Sequence
 from math import isqrt
@@ -22,8 +23,10 @@ from selfwire.graphs.pruning import PruningConfig
 from selfwire.runs.estimates import estimate_evaluation, estimate_evolution, estimate_evolution_calls
 from selfwire.runs.evaluation import start_evaluation
 from selfwire.runs.evolution import start_evolution
+from selfwire.runs.record import list_run_names
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, Sizes, SystemSpec
 from tests.commands import call
+from tests.graphs.desk import open_shop
 from tests.graphs.teams import topology
 
 
@@ -136,6 +139,7 @@ def test_a_dry_run_needs_no_key(command: tuple[str, ...], tmp_path: Path, monkey
     assert "unknown model 'gpt'" in wrong.stderr
 
 
+DESK = [{"input": f"Message {n}: which desk?", "reference": "billing"} for n in range(30)]
 APP = """
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
@@ -162,7 +166,9 @@ def test_what_the_models_of_ones_own_graph_cost_is_unknown(tmp_path: Path, monke
         estimate_evolution(evolution("priced_app:graph"), tmp_path),
         estimate_evaluation(measured, tmp_path),
     ):
-        assert "dollars: unknown for priced_app:graph: models of a graph are known when it runs" in found.text
+        assert (
+            "dollars: unknown for priced_app:graph: what its models cost is known after `selfwire eval`" in found.text
+        )
     models = Models(agent="openai:gpt-4o-mini")
     both = measured.replace(entries=(SystemSpec(name="single", target="single"), graph), models=models)
     found = estimate_evaluation(both, tmp_path, votes=True)
@@ -170,13 +176,34 @@ def test_what_the_models_of_ones_own_graph_cost_is_unknown(tmp_path: Path, monke
     assert found.high.dollars == alone.high.dollars
     assert alone.high.dollars is not None
     assert alone.high.dollars > 0
-    left = "priced_app:graph and votes at the price of priced_app:graph: models of a graph are known when it runs"
-    assert f"to ${alone.high.dollars:,.2f}), without {left}" in found.text
+    left = "priced_app:graph and votes at the price of priced_app:graph: what its models cost is known after"
+    assert f"to ${alone.high.dollars:,.2f}), without {left} `selfwire eval`" in found.text
     for name, told in (("openai:gpt-4o-mini", "dollars: about $"), ("openai:mine", "dollars: unknown (no list price)")):
         asked = evolution("priced_app:graph").replace(models=Models(agent=name))  # its critics cost
         text = estimate_evolution(asked, tmp_path).text
         assert told in text
-        assert ", without priced_app:graph: models of a graph are known when it runs" in text
+        assert ", without priced_app:graph: what its models cost is known after `selfwire eval`" in text
+
+
+def test_a_graph_that_was_measured_has_its_price_in_dry_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = APP.replace("ChatOpenAI(", 'ChatOpenAI(base_url=os.environ["MY_MODEL"], api_key="k", ')
+    app = app.replace("(dict)", '(TypedDict("Desk", {"question": str, "answer": str}))')
+    app = f"import os\nfrom typing import TypedDict\n{app}"
+    with open_shop(app, {"desk.jsonl": DESK}, lambda kind, body: "billing", tmp_path, monkeypatch) as home:
+        home.mkdir()
+        (home / "prices.json").write_text('{"openai:gpt-4o-mini": {"input": 1000, "output": 3000}}')
+        call(home, "adopt", "shop_app.py:graph", "--name", "desk")
+        asked = ("--benchmark", "desk.jsonl", "--grader", "exact")
+        [_, mine] = json.loads(call(home, "eval", "desk", *asked, "--tasks", "8", "--json").stdout)["systems"]
+    each = mine["spend"]["dollars"] / 8
+    assert each > 0
+    run = list_run_names(home)[-1]
+    for target in ("desk", "shop_app.py:graph"):
+        found = json.loads(call(home, "eval", target, *asked, "--tasks", "4", "--dry-run", "--json").stdout)
+        assert found["likely"]["dollars"] == pytest.approx(4 * each)
+        assert found["likely"]["calls"] == 4
+    told = call(home, "evolve", "desk", *asked, "--gate", "mean", "--dry-run").stdout
+    assert f"with shop_app.py:graph as {run} has measured it" in " ".join(told.split())
 
 
 def test_a_dry_run_of_ones_own_graph_counts_its_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,13 @@
 """Estimates of costs before a run: calls by sizes, config fields and rates that were measured offline."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
 from typing import TypeVar
 
+from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import is_graph, method_names
 from selfwire.core.task import Task
 from selfwire.core.team import Team
@@ -13,6 +15,7 @@ from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.values import format_count
 from selfwire.evals.baselines import SingleAgent, make_baseline
 from selfwire.evals.benchmarks.benchmark import NeedsModel
+from selfwire.evals.table import read_results
 from selfwire.evolvers.router.config import TrainConfig
 from selfwire.extras.lab.ablation.plan import Study
 from selfwire.graphs.evolve import deal_questions
@@ -20,13 +23,14 @@ from selfwire.graphs.method import LOOP, Calls, estimate_calls, find_method, sca
 from selfwire.graphs.own_graph import read_texts
 from selfwire.graphs.pruning import list_parts
 from selfwire.models.providers import refuse_unknown_model
+from selfwire.runs.evaluation import RESULTS
 from selfwire.runs.evaluation import validate_request as validate_evaluation
 from selfwire.runs.evolution import EvolutionPlan, refuse_unpriced_objective
 from selfwire.runs.evolution import validate_request as validate_evolution
 from selfwire.runs.open import explain_model_of_team, find_teams_of, load_prices, refuse_useless_address
 from selfwire.runs.pre_evolution import make_evolutions
 from selfwire.runs.proof import ALWAYS
-from selfwire.runs.record import get_runs_folder
+from selfwire.runs.record import get_run_folder, get_runs_folder, list_run_names
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, SystemSpec
 from selfwire.runs.training import describe_router
 from selfwire.runs.votes import ONE, list_lone
@@ -61,7 +65,8 @@ class CostEstimate:
         low, likely, high: usages with few calls and short prompts, as offline, and with many calls and long prompts.
         assumes: what the estimate assumes, and how to lower the cost.
         notices: what the run itself would say before it starts, such as guessed fields of tasks.
-        unpriced: graphs of the user's own, whose models are known when they run; the dollars are without them.
+        unpriced: graphs of the user's own that no evaluation here has priced; the dollars are without them.
+        measured: evaluations by which graphs of the user's own are priced.
     """
 
     low: Usage = ZERO_USAGE
@@ -71,6 +76,7 @@ class CostEstimate:
     assumes: str = ""
     notices: tuple[str, ...] = ()
     unpriced: frozenset[str] = frozenset()
+    measured: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:
@@ -80,8 +86,10 @@ class CostEstimate:
         if high.dollars is not None:
             dollars = f"about ${likely.dollars or 0:,.2f} (${low.dollars or 0:,.2f} to ${high.dollars:,.2f})"
         if self.unpriced:
-            left = f"{' and '.join(sorted(self.unpriced))}: models of a graph are known when it runs"
+            left = f"{' and '.join(sorted(self.unpriced))}: what its models cost is known after `selfwire eval`"
             dollars = f"unknown for {left}" if high.dollars == 0 else f"{dollars}, without {left}"
+        if self.measured:
+            dollars = f"{dollars}, with {' and '.join(sorted(self.measured))}"
         return (
             f"{self.title}: nothing was sent\n"
             f"calls:   about {likely.calls:,} ({low.calls:,} to {high.calls:,})\n"
@@ -93,7 +101,9 @@ class CostEstimate:
     def __add__(self, other: "CostEstimate") -> "CostEstimate":
         """Add two estimates, without their titles."""
         low, likely, high = self.low + other.low, self.likely + other.likely, self.high + other.high
-        return CostEstimate(low, likely, high, unpriced=self.unpriced | other.unpriced)
+        return CostEstimate(
+            low, likely, high, unpriced=self.unpriced | other.unpriced, measured=self.measured | other.measured
+        )
 
     def explain(self, title: str, assumes: str, notices: tuple[str, ...] = ()) -> "CostEstimate":
         """Add the title, the assumptions and the notices of the run."""
@@ -145,9 +155,10 @@ def estimate_evaluation(
     plan, found = validate_evaluation(keyless, home), CostEstimate()
     asked = sum(len(task.input) for task in plan.tasks) / len(plan.tasks) / LETTERS
     for entry in request.entries:
-        low, high, tokens = _estimate_system(entry, plan.workflows[entry.name].workflow, request.calls_per_task)
+        team = plan.workflows[entry.name].workflow
+        low, high, tokens = _estimate_system(entry, team, request.calls_per_task, home)
         few, many = scale_calls(low, len(plan.tasks)), scale_calls(high, len(plan.tasks))
-        found += _price(few, many, tokens + asked, models, home, entry.target)
+        found += _price(few, many, tokens + asked, models, home, team.method)
     if isinstance(plan.benchmark.environment, NeedsModel):  # the trivial baseline's answers too, unless blank
         trivial = sum(bool(plan.benchmark.baseline.answer(task.input).strip()) for task in plan.tasks)
         judged = {"judge": len(plan.tasks) * len(request.entries) + trivial}
@@ -283,13 +294,28 @@ def _count_tokens(plan: EvolutionPlan) -> float:
     return sum(len(task.input) for task in tasks) / len(tasks) / LETTERS
 
 
-def _estimate_system(entry: SystemSpec, team: Team, cap: int | None) -> tuple[Calls, Calls, float]:
+def read_graph_usage(graph: str, home: Path | None) -> tuple[str, Usage, int] | None:
+    """Read what the newest evaluation of a graph of the user's own took: its name, usage and number of answers."""
+    for run in reversed(list_run_names(home)):
+        with suppress(ConfigError):  # no evaluation, or none with results
+            header, rows = read_results(get_run_folder(home, run) / RESULTS)
+            names = [system.name for system in header.systems if system.method == graph]
+            used = [row.usage for row in rows if row.target in names and row.error is None]
+            if sum(usage.calls for usage in used):
+                return run, sum_usages(used), len(used)
+    return None
+
+
+def _estimate_system(entry: SystemSpec, team: Team, cap: int | None, home: Path | None) -> tuple[Calls, Calls, float]:
     """The fewest and the most calls for a question, and the tokens of a call."""
     if team.method in method_names():
         found = estimate_calls(team.method, entry.config, team)
         usual, most = (sum(calls.values()) for calls in (found.question, found.most))
         low = scale_calls(found.question, 1 / FACTOR)
         high, tokens = scale_calls(found.question, max(FACTOR, most / usual) if usual else FACTOR), found.tokens
+    elif is_graph(team.method) and (known := read_graph_usage(team.method, home)):
+        usual, tokens = known[1].calls / known[2], BASELINE_TOKENS
+        low, high = {"agent": usual / FACTOR}, {"agent": usual * FACTOR}
     else:
         low, high = ({"agent": end} for end in _estimate_baseline(entry, team, cap))
         tokens = BASELINE_TOKENS
@@ -321,11 +347,16 @@ def _price_range(calls: Calls, tokens: float, models: Models, home: Path | None,
 
 
 def _price(low: Calls, high: Calls, tokens: float, models: Models, home: Path | None, target: str = "") -> CostEstimate:
-    """Price calls by role; a target that is a graph of the user's own asks models of its own, which are left out."""
+    """Price calls by role; those of a graph of the user's own as an evaluation has measured them, else not at all."""
     prices, roles = load_prices(models, home), models.roles
-    unpriced = frozenset({target} if is_graph(target) else ())
-    if unpriced:
+    unpriced = measured = frozenset[str]()
+    known = read_graph_usage(target, home) if is_graph(target) else None
+    if is_graph(target):
         roles = {**roles, "agent": "offline"}
+        if known and known[1].dollars is not None:
+            measured = frozenset({f"{target} as {known[0]} has measured it"})
+        else:
+            unpriced = frozenset({target})
     likely = {role: sqrt(few * high[role]) for role, few in low.items()}
 
     def price(calls: Calls, factor: float) -> Usage:
@@ -334,8 +365,12 @@ def _price(low: Calls, high: Calls, tokens: float, models: Models, home: Path | 
             both = likely[role] * tokens * factor
             sent, received = round(both * (1 - RECEIVED)), round(both * RECEIVED)
             dollars = prices.cost(roles[role], sent, received)
+            if known and role == "agent":
+                share = count / known[1].calls
+                sent, received = round(known[1].input_tokens * share), round(known[1].output_tokens * share)
+                dollars = (known[1].dollars or 0) * share
             found.append(Usage(calls=round(count), input_tokens=sent, output_tokens=received, dollars=dollars))
         return sum_usages(found)
 
     ends = price(low, 1 / TOKEN_FACTOR), price(likely, 1), price(high, TOKEN_FACTOR)
-    return CostEstimate(*ends, unpriced=unpriced)
+    return CostEstimate(*ends, unpriced=unpriced, measured=measured)

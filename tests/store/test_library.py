@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from blockbuster import blockbuster_ctx
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
@@ -399,6 +400,12 @@ asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
     with open_library(tmp_path) as library:
         history = asyncio.run(library.history("archive"))
     assert sorted((v.run, v.step) for v in history.versions) == [(r, s) for r in ("one", "two") for s in range(20)]
+
+
+async def test_a_team_of_a_graph_is_saved_without_blocking_a_server(tmp_path: Path) -> None:
+    with open_library(tmp_path) as library, blockbuster_ctx():  # raises where `langgraph dev` would
+        saved = await library.save("mine", SEED.replace(method="shop_app.py:graph"), run="r", step=0)
+    assert saved.mark
 
 
 def test_an_exported_file_reads_back_and_a_bad_one_says_where(tmp_path: Path) -> None:

@@ -347,6 +347,9 @@ class Library:
             LibraryError: (run, step) has another team already.
             ValueError: name, step or facts do not validate.
         """
+        mark = ""
+        if is_graph(team.method):  # it reads files, for which a server's loop does not wait
+            mark = await asyncio.to_thread(lambda: make_mark(_describe_for_mark(name, run, step, team)))
         version = Version(
             name=name,
             run=run,
@@ -355,7 +358,7 @@ class Library:
             saved=_now(),
             facts=dict(facts or {}),
             lineage=team.lineage,
-            mark=make_mark(_describe_for_mark(name, run, step, team)) if is_graph(team.method) else "",
+            mark=mark,
         )
         if item := await self._get(("versions", name), version.version):
             existing = self._version(item)

@@ -598,6 +598,17 @@ class OwnGraph(Method[OwnGraphConfig]):
         make_context(self.graph, self._read_values(team))
         return team
 
+    def describe_asking(self, team: Team) -> str:
+        """Describe where the question goes and where the answer is.
+
+        Raises:
+            ConfigError: the graph's schemas leave that open.
+        """
+        mapped = self._map(self._choose_config(team))
+        answer = f"the field {'.'.join(mapped.answer)}" if mapped.answer else "what the graph returns"
+        answer = "the last AI message" if mapped.messages else answer
+        return f"{self.target} is asked with the input {json.dumps(mapped.template)}, and its answer is {answer}"
+
     def check_learned(self, team: Team, embedder: str) -> None:
         """Check that the router's weights, if there are any and runs will use them, can be used; raises as `Method`."""
         if self.config.method == "router" or list_routes(team):

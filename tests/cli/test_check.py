@@ -11,6 +11,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Splits, Task
 from selfwire.runs.checking import ANCHORS, find_faults_of_tasks, judge_grader, score_anchors
 from tests.commands import call
+from tests.graphs.test_own_evolution import APP
 
 
 class Grades:
@@ -117,3 +118,26 @@ def test_the_command_makes_no_call_and_fails_on_a_problem(tmp_path: Path) -> Non
     assert "cannot accept anything with 5 gate tasks" in few.output
     good = call(tmp_path / "home", "check", "--benchmark", "archive")
     assert "no problem was found; what can be proved with so many tasks is said above" in good.output
+
+
+def test_a_graph_of_ones_own_is_checked_before_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop_app.py").write_text(APP, encoding="utf-8")
+    monkeypatch.setenv("MY_MODEL", "http://127.0.0.1:9/v1")  # where nobody answers
+    rows = [{"input": f"Message {n} from {n}. Which desk?", "reference": f"desk {n}"} for n in range(240)]
+    Path("my.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    asked = ("check", "--benchmark", "my.jsonl", "--grader", "contains", "--method")
+    told = 'shop_app.py:graph is asked with the input {"question": "{question}"}, and its answer is the field answer'
+    found = " ".join(call(tmp_path / "home", *asked, "shop_app.py:graph").output.split())
+    assert told in found
+    assert "dry run of shop_app.py:graph on" in found
+    assert "the offline model costs nothing; name yours with --model" in found
+    answered = ("--set", "answer=wish", "--name", "mine")
+    call(tmp_path / "home", "adopt", "shop_app.py:graph", *answered)
+    saved = " ".join(call(tmp_path / "home", *asked, "mine", "--model", "openai:gpt-4o-mini").output.split())
+    assert f"{told.removesuffix('answer')}wish" in saved
+    assert "costs nothing" not in saved
+    assert "there is no method 'single'" in call(tmp_path / "home", *asked, "single", code=2).output
+    Path("open_app.py").write_text(APP.replace("    question: str", "    left: str\n    right: str"), encoding="utf-8")
+    refused = " ".join(call(tmp_path / "home", *asked, "open_app.py:graph", code=2).output.split())
+    assert "several text fields could be it: left, right" in refused

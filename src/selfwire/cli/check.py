@@ -6,11 +6,14 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.commands import FAILED
+from selfwire.cli.evolve import find_start
 from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
-from selfwire.core.plugins import DEFAULT_METHOD, method_names
+from selfwire.core.plugins import DEFAULT_METHOD, is_graph, method_names
 from selfwire.evals.table import ResultTable
 from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.graphs.method import make_method
+from selfwire.graphs.own_graph import OwnGraph
 from selfwire.models.sync import run_sync
 from selfwire.runs.checking import AnchorScore, find_faults_of_tasks, judge_grader, score_anchors
 from selfwire.runs.estimates import estimate_evolution
@@ -24,9 +27,12 @@ TRIED = 20
 def check(
     *,
     benchmark: options.Benchmark = None,
-    method: Annotated[str, typer.Option(help=f"Method whose evolution is planned: {', '.join(method_names())}.")] = (
-        DEFAULT_METHOD
-    ),
+    method: Annotated[
+        str,
+        typer.Option(
+            help=f"What is planned to evolve: {', '.join(method_names())}, a graph of your own or a saved team."
+        ),
+    ] = DEFAULT_METHOD,
     models: options.ModelOptions,
     iterations: Annotated[int, typer.Option(help="How often the team would be rewritten.")] = 10,
     gate: Annotated[str, typer.Option(help="Of the planned evolution: better, no-worse, mean or off.")] = "better",
@@ -37,16 +43,20 @@ def check(
 ) -> None:
     """Check tasks and grader before a call is made: what can be told apart with them, and what the grader rewards.
 
-    The grader is given the reference in several forms, and texts that answer nothing. Exit code 1 for a problem.
+    The grader is given the reference in several forms, and texts that answer nothing; of a graph of your own it is said
+    where the question goes and where the answer is. Exit code 1 for a problem.
     """
-    if method not in method_names():
+    folder = options.to_local_folder(home)
+    evolved, team = find_start(method, None, folder)
+    if evolved is None or not (evolved in method_names() or is_graph(evolved)):
         raise ConfigError(f"there is no method {method!r}; methods are {', '.join(method_names())}")
     if benchmark is None:
         raise ConfigError("check needs --benchmark, such as --benchmark my.jsonl")
     request = EvolveSpec(
-        method=method,
+        method=evolved,
+        seed_team=team,
         benchmark=options.load_from_anywhere(benchmark),
-        models=models.name_models(),
+        models=models.find_names([team], home, evolves=True),
         evolution=EvolutionConfig(name="check", iterations=iterations, gate=gate, seed=seed),
         **grading.fields,
     )
@@ -69,9 +79,13 @@ def check(
         output.print_table(_make_table(anchors, remarks))
     else:
         out.print("\nthe grader is a model, or references are no texts: it is not tried here")
+    if isinstance(found := make_method(request.method), OwnGraph):
+        seed = options.with_library(home, lambda library: library.load(team)) if team else found.seed()
+        out.print(f"\n{found.describe_asking(seed)}")
     planned = request.replace(evolution=request.evolution.replace(anyway=True))
-    cost = estimate_evolution(planned, options.to_local_folder(home))
-    out.print(f"\n{cost.text}")
+    cost = estimate_evolution(planned, folder)
+    free = "\nthe offline model costs nothing; name yours with --model" if request.models.is_offline else ""
+    out.print(f"\n{cost.text}{free}")
     add_result(
         problems=problems,
         anchors={found.anchor.name: found.score for found in anchors},

@@ -180,7 +180,7 @@ def evolve(
         _run_with_answers(reopen(resuming.resume, options.parse_changes(ctx)), home, details, reopen)
         return
     options.refuse_without_resume(ctx)
-    method, team = _find_start(method, team, folder)
+    method, team = find_start(method, team, folder)
     gating.refuse_idle(ctx, method)
     request = parse_request({**ctx.params, "method": method, "team": team}, models, grading, limits)
     if dry_run:
@@ -191,7 +191,7 @@ def evolve(
     _run_with_answers(start_evolution(request, folder, place=place), home, details, reopen)
 
 
-def _find_start(method: str | None, team: str | None, home: Path | None) -> tuple[str | None, str | None]:
+def find_start(method: str | None, team: str | None, home: Path | None) -> tuple[str | None, str | None]:
     """Find the method, and the saved team to start from, which may be named in the method's place.
 
     Raises:

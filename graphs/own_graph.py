@@ -963,6 +963,10 @@ class OwnGraph(Method[OwnGraphConfig]):
                 kept = kept.with_memory(**{name: [found.model_dump(mode="json") for found in there]})
         return kept
 
+    def reads_memory(self, team: Team) -> bool:
+        """Edits of edges and a router are in it; what HERA learns is shown to no step of the graph."""
+        return self.hera is None
+
     def _find_removals(
         self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[OwnGraphConfig]
     ) -> tuple[dict[str, Removal], dict[str, str]]:

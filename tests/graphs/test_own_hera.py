@@ -132,6 +132,14 @@ def test_until_a_prompt_changes_all_requests_of_the_graph_are_the_same(home: Pat
     assert len(texts) == 6
 
 
+def test_a_team_that_has_learned_insights_alone_is_tested_once(home: Path, shop: HeraShop) -> None:
+    shop.instruction = ""  # so that there is no variant
+    done = evolve(home, "--iterations", "1", "--test", "6", "--gate", "mean", "--gate-size", "6")
+    assert get_library(selfwire.load("desk", home=home))
+    assert "evolved - seed, paired over 6 tasks: +0.00" in done.output
+    assert len(shop.list_asked("")) == 2 * (3 * 4 + 6)  # groups of train tasks, and one test
+
+
 def test_a_variant_that_doubles_what_the_program_fills_is_not_sent(home: Path, shop: HeraShop) -> None:
     shop.blamed, shop.instruction = "read", "Repeat {state['question']} first."
     done = evolve(home, *FEW)

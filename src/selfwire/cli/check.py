@@ -80,8 +80,8 @@ def check(
     else:
         out.print("\nthe grader is a model, or references are no texts: it is not tried here")
     if isinstance(found := make_method(request.method), OwnGraph):
-        seed = options.with_library(home, lambda library: library.load(team)) if team else found.seed()
-        out.print(f"\n{found.describe_asking(seed)}")
+        asked = options.with_library(home, lambda library: library.load(team)) if team else found.seed()
+        out.print(f"\n{found.describe_asking(asked)}")
     planned = request.replace(evolution=request.evolution.replace(anyway=True))
     cost = estimate_evolution(planned, folder)
     free = "\nthe offline model costs nothing; name yours with --model" if request.models.is_offline else ""

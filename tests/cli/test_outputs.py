@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from selfwire.cli.commands import STOPPED, WRONG
 from selfwire.evals.table import read_results
 from selfwire.runs.record import list_run_names
 from tests.commands import call
+from tests.processes import start_selfwire, wait_for
 
 TASKS = "".join(f'{{"input": "What is {n} + {n}?", "reference": "{2 * n}"}}\n' for n in range(4))
 MEASURE = ("--benchmark", "TASKS", "--tasks", "1")
@@ -90,21 +89,10 @@ def test_a_page_without_a_mark_is_replaced_and_any_other_page_is_not(tmp_path: P
     assert "holds no page of selfwire" in call(tmp_path / "home", *words, code=WRONG).stderr
 
 
-def test_the_page_of_a_question_goes_to_a_standard_output_that_is_a_file(tmp_path: Path) -> None:
-    words = [
-        sys.executable,
-        "-c",
-        "from selfwire.cli import main; main()",
-        "run",
-        "single",
-        "Who?",
-        "--report",
-        "/dev/stdout",
-    ]
-    with (tmp_path / "said").open("w") as file:
-        done = subprocess.run(words, stdout=file, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, "error" in done.stderr) == (0, False)
-    assert (tmp_path / "said").read_text().startswith("<!doctype html>")
+def test_the_page_of_a_question_goes_to_a_standard_output_that_is_a_file() -> None:
+    said, errors = wait_for(start_selfwire("run", "single", "Who?", "--report", "/dev/stdout"))
+    assert "error" not in errors
+    assert said.startswith("<!doctype html>")
 
 
 def test_a_run_whose_results_have_become_another_file_says_what_can_be_done(tmp_path: Path) -> None:

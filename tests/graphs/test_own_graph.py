@@ -36,6 +36,7 @@ from selfwire.graphs.own_graph import (
 )
 from selfwire.models.sync import ROOM, make_room
 from tests.commands import call
+from tests.processes import start, wait_for
 from tests.wire.server import Body, WireServer, lying, refused, silent, text
 
 APP = """
@@ -425,11 +426,8 @@ if __name__ == "__main__":
 def test_threads_that_wait_for_others_do_not_take_all_of_the_event_loop(tmp_path: Path) -> None:
     program = tmp_path / "waiting.py"
     program.write_text(WAITING)
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    run = subprocess.run(
-        [sys.executable, program], cwd=tmp_path, env=env, timeout=240, capture_output=True, text=True, check=True
-    )
-    assert run.stdout.startswith("1.00 ")
+    said, _ = wait_for(start("tests.processes:run_python", str(program), cwd=tmp_path))
+    assert said.startswith("1.00 ")
 
 
 def test_two_workers_measure_it_too(home: Path, server: WireServer) -> None:

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 import warnings
 from asyncio import Future
@@ -30,6 +28,7 @@ from selfwire.models.call_meter import CallMeter
 from selfwire.models.sync import run_sync
 from selfwire.store.journal import Journal
 from selfwire.store.library import open_library
+from tests import processes
 from tests.commands import call
 from tests.kills import run_of, start
 from tests.processes import kill_when
@@ -395,7 +394,7 @@ def test_a_model_that_passes_the_cache_by_is_paid_for_each_time(home: Path, mode
     assert found["spend"]["calls"] == len(model.asked) == 2 + 2 * TASKS
 
 
-def test_what_others_have_put_on_chat_models_before_the_first_run_stays() -> None:
+def test_what_others_have_put_on_chat_models_before_the_first_run_stays(tmp_path: Path) -> None:
     script = """
 import selfwire.models.call_meter as meter
 from langchain_core.language_models import BaseChatModel
@@ -418,8 +417,9 @@ model.invoke("x")
 [*model.stream("x")]
 print(*seen)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["generate_prompt", "generate", "_generate_with_cache", "stream"]
+    (tmp_path / "watching.py").write_text(script)
+    said, _ = processes.wait_for(processes.start("tests.processes:run_python", str(tmp_path / "watching.py")))
+    assert said.split() == ["generate_prompt", "generate", "_generate_with_cache", "stream"]
 
 
 def test_a_task_whose_program_fails_is_asked_again_only_by_request(home: Path, model: Samples) -> None:

@@ -35,6 +35,7 @@ from selfwire.store import files
 from selfwire.store.files import get_blob, put_blob, read_team, write_team
 from selfwire.store.library import Library, _tell_of_others, open_library, refuse_foreign
 from selfwire.store.trust import CONFIG_HOME, make_mark
+from tests import processes
 from tests.core.generators import SOURCES, make_tool
 from tests.store.spoiled import make_foreign, make_newer, scribble, truncate
 
@@ -379,24 +380,22 @@ def test_postgres_without_its_driver_names_the_extra(monkeypatch: pytest.MonkeyP
         open_library("postgres://user:secret@127.0.0.1/db")
 
 
+def save_twenty_versions() -> None:
+    """Save versions of a run into a home; both stand in `sys.argv`."""
+
+    async def save(home: Path, run: str) -> None:
+        with open_library(home) as library:
+            for step in range(20):
+                await library.save("archive", grown(SEED, f"{run} {step}"), run=run, step=step)
+
+    asyncio.run(save(Path(sys.argv[1]), sys.argv[2]))
+
+
 def test_two_processes_lose_nothing(tmp_path: Path) -> None:
-    script = """
-import asyncio, sys
-from pathlib import Path
-from selfwire.store.library import open_library
-from tests.store.test_library import SEED, grown
-
-async def main(home, run):
-    with open_library(home) as library:
-        for step in range(20):
-            await library.save("archive", grown(SEED, f"{run} {step}"), run=run, step=step)
-
-asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
-"""
-    here = Path(__file__).parents[2]
-    commands = [[sys.executable, "-c", script, str(tmp_path), run] for run in ("one", "two")]
-    writers = [subprocess.Popen(command, cwd=here) for command in commands]
-    assert [writer.wait(60) for writer in writers] == [0, 0]
+    function = "tests.store.test_library:save_twenty_versions"
+    writers = [processes.start(function, str(tmp_path), run) for run in ("one", "two")]
+    for writer in writers:
+        processes.wait_for(writer)
     with open_library(tmp_path) as library:
         history = asyncio.run(library.history("archive"))
     assert sorted((v.run, v.step) for v in history.versions) == [(r, s) for r in ("one", "two") for s in range(20)]

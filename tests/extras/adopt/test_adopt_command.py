@@ -16,9 +16,8 @@ from typer.testing import CliRunner
 import selfwire
 from selfwire.cli.app import build
 from selfwire.core.errors import ConfigError
-from selfwire.extras.adopt.page import format_inventory
 from selfwire.extras.adopt.reader import read_program
-from tests.extras.adopt.corpus import GRAPHS, find_folder
+from tests.extras.adopt.corpus import find_folder
 
 PAGE = """\
 review:graph: read from 1 file, nothing was run
@@ -45,7 +44,6 @@ keep: REJECTED
 
 5 texts, 2 edges as data and 1 as code, 0 opaque things; measure it: selfwire eval review:graph --benchmark TASKS.jsonl
 """
-LISTED = ("tools", "models", "values", "texts", "opaque")
 HELD = """
 from dataclasses import dataclass
 
@@ -120,18 +118,6 @@ def test_no_framework_is_imported_nor_the_program() -> None:
         [sys.executable, "-c", LIGHT], cwd=find_folder("signals"), capture_output=True, text=True, check=True
     )
     assert done.stdout == PAGE + "\n"
-
-
-@pytest.mark.parametrize("program", GRAPHS)
-def test_a_page_names_every_text_in_a_line(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(find_folder(program))
-    inventory = read_program(GRAPHS[program])
-    lines = format_inventory(inventory).splitlines()
-    assert len([line for line in lines if line.startswith("  ")]) == sum(
-        len(getattr(inventory, kind)) for kind in (*("nodes", "edges", "interrupts", "subgraphs", "agents"), *LISTED)
-    )
-    for text in inventory.texts:
-        assert any(line.split()[:1] == [f"{text.file}:{text.line}"] for line in lines)
 
 
 def test_in_python_a_graph_is_read_by_its_name_or_as_the_module_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:

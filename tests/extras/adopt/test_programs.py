@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.extras.adopt.page import Inventory
+from selfwire.extras.adopt.page import Inventory, format_inventory
 from selfwire.extras.adopt.reader import read_program
 from tests.extras.adopt.corpus import GRAPHS, MOST, count_added, find_folder, format_added, list_lines, read_expected
 
@@ -27,6 +27,7 @@ NOISE = textwrap.dedent(
     """
 )
 """Statements whose texts reach no model."""
+LISTED = ("nodes", "edges", "interrupts", "subgraphs", "agents", "tools", "models", "values", "texts", "opaque")
 SENT_BACK = ("ironmonger",)
 """Programs that send back what any error of a tool says."""
 
@@ -76,6 +77,13 @@ def test_the_place_of_a_text_is_that_of_its_literal(
                 break
         else:
             pytest.fail(f"{text.file}:{text.line} {text.pieces} is not {whole!r}")
+
+
+def test_a_page_names_every_text_in_a_line(inventory: Inventory) -> None:
+    lines = format_inventory(inventory).splitlines()
+    assert sum(line.startswith("  ") for line in lines) == sum(len(getattr(inventory, kind)) for kind in LISTED)
+    for text in inventory.texts:
+        assert any(line.split()[:1] == [f"{text.file}:{text.line}"] for line in lines)
 
 
 class NoiseMaker(ast.NodeTransformer):

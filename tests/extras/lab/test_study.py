@@ -359,6 +359,7 @@ def test_who_learns_nothing_between_runs_is_measured_as_it_starts() -> None:
 
 
 MEASURED = Study(sizes=Sizes(train=1, gate=0, test=3), seeds=2)
+IN_TEST_TACOMAS = ("no-feedback", "no-weights")
 
 
 @pytest.mark.slow
@@ -366,8 +367,9 @@ MEASURED = Study(sizes=Sizes(train=1, gate=0, test=3), seeds=2)
 @pytest.mark.parametrize(
     ("method", "name"),
     [
-        # no-feedback has its test in test_tacomas.py: the stand-in's meta-model says little to agents on so few tasks
-        *(("tacomas", name) for name in find_method("tacomas").variants if name not in (FULL, "no-feedback")),
+        # the tests of these are in test_tacomas.py: on so few tasks the stand-in's meta-model says little to agents,
+        # and weights change the order of messages at one seed of 32
+        *(("tacomas", name) for name in find_method("tacomas").variants if name not in (FULL, *IN_TEST_TACOMAS)),
         *(("dytopo", name) for name in ("random-topology", "broadcast", "single-turn", "tau-09")),
     ],
 )

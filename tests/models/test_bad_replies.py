@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -12,12 +13,13 @@ from typing import Any, Literal
 
 import json_repair
 import pytest
+from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from selfwire.core.chat import Reply
-from selfwire.core.errors import ReplyError
+from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.models.metered_chat import MeteredModel
@@ -308,6 +310,17 @@ async def test_counts_of_tokens_of_another_type_cost_no_reply_of_a_ready_model(
     reply = await model.generate(ASKED, scope=Scope())
     assert (reply.content, 0 < reply.usage.tokens < 1000) == ("hello", True)
     assert (await model.chat().ainvoke("Say it.")).text == "hello"
+
+
+@pytest.mark.parametrize("said", ["hello", {"content": "hello"}, None])
+async def test_what_is_no_message_is_no_answer(said: object) -> None:
+    class Own(GenericFakeChatModel):
+        async def ainvoke(self, *_: Any, **__: Any) -> Any:
+            return said
+
+    model = MeteredModel(Own(messages=iter(())), policy=QUICK)
+    with pytest.raises(ModelError, match=re.escape(f"a reply that is no answer: {said!r} in place of an AIMessage")):
+        await model.generate(ASKED, scope=Scope())
 
 
 def test_arguments_that_are_too_deep_even_to_be_shown_are_a_broken_call() -> None:

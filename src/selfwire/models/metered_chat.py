@@ -588,7 +588,6 @@ class MeteredChat(BaseChatModel):
                 sent = time.monotonic()
                 answer = await self._send_once(request, search.mode if search else "native")
             if isinstance(answer, AIMessage):
-                drop_odd_counts(answer)
                 throttle.answered = max(throttle.answered, sent)
                 is_reply = bool(answer.text or answer.tool_calls or answer.invalid_tool_calls)
                 took = time.monotonic() - since if is_reply else 0.0
@@ -692,10 +691,15 @@ class MeteredChat(BaseChatModel):
             async with asyncio.timeout(self.policy.timeout):
                 config = self._make_config(request)
                 if self.is_bound_to_loop and is_called_synchronously():
-                    return await run_in_thread(_call_synchronously, runnable, chat, config, options, call)
-                if call and call.chunks:
-                    return await _stream(runnable.astream(chat, config, **options), call)
-                return await runnable.ainvoke(chat, config, **options)
+                    answer = await run_in_thread(_call_synchronously, runnable, chat, config, options, call)
+                elif call and call.chunks:
+                    answer = await _stream(runnable.astream(chat, config, **options), call)
+                else:
+                    answer = await runnable.ainvoke(chat, config, **options)
+            if not isinstance(answer, AIMessage):  # a model of the user's own may return anything
+                raise TypeError(f"{answer!r:.80} in place of an AIMessage")
+            drop_odd_counts(answer)
+            return answer
         error = caught.error or TimeoutError()
         if isinstance(error, TimeoutError) and not str(error):
             error = TimeoutError(f"no answer within {self.policy.timeout:g} seconds, which --timeout sets")

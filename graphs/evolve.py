@@ -59,6 +59,7 @@ from selfwire.graphs.rollouts import (
     grade_trajectory,
     load_graded,
     load_trajectories,
+    refuse_too_many_errors,
 )
 from selfwire.models.budget import SHARE_USED_UP, Ledger, Price
 from selfwire.models.metered_chat import count_invalid_replies
@@ -702,6 +703,8 @@ class EvolutionLoop:
             before = await self._continue(incumbent, tasks, scopes[0], before)
             after = await self._continue(candidate, tasks, scopes[2], after, before)
             between = before if draft is incumbent else await self._continue(draft, tasks, scopes[1], between, before)
+            for side in (before, between, after):
+                refuse_too_many_errors(side, self.rollout_context, "draft")
             found = _count_raised(keep_draft(*map(_list_scores, (before, between, after))), after)
             if found.draft or not further:
                 break

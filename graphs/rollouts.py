@@ -15,6 +15,7 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -314,8 +315,10 @@ async def collect_rollouts(
         return whole
 
     if not rollout_context.replays:
-        for task, graded in (await _load_whole(rollout_context, team, ctx.scope)).items():
-            found.setdefault(task, graded)
+        known = await _load_whole(rollout_context, team, ctx.scope)
+        found = {**known, **found}
+        # they may be of more tasks, to which the phase had come before it was stopped
+        await keep_trajectories(rollout_context.journal, chain.from_iterable(known.values()), ctx.scope, bodies)
     left = [task for task in tasks if task.id not in found]
     try:
         await (rollout_context.runner or stream_rollouts)(rollout_context, rollout_fn, team, left, ctx, keep)
@@ -324,7 +327,7 @@ async def collect_rollouts(
         raise
     whole = await keep_in_journal()
     if not earlier:  # else only a few were left, and the whole passed before
-        _refuse_too_many_errors(whole, rollout_context, ctx.scope.phase)
+        refuse_too_many_errors(whole, rollout_context, ctx.scope.phase)
     return whole
 
 
@@ -537,7 +540,7 @@ def _first(failed: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
-def _refuse_too_many_errors(found: Sequence[Trajectory], rollout_context: RolloutContext, phase: str) -> None:
+def refuse_too_many_errors(found: Sequence[Trajectory], rollout_context: RolloutContext, phase: str) -> None:
     errors = [done.error for done in found if done.error is not None and done.feedback is None]
     if not errors or len(errors) / len(found) <= rollout_context.keep_errors_below:
         return

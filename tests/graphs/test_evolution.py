@@ -279,6 +279,42 @@ async def test_what_does_worse_on_a_batch_of_train_tasks_is_rejected_only_if_fur
     assert learned.isdisjoint(asked)
 
 
+async def test_further_train_tasks_that_mostly_end_as_errors_stop_the_run_and_reject_nothing() -> None:
+    def fails(phase: str, task: str) -> bool:
+        return phase == "draft" and sum(phase == "draft" for phase, _ in method.seen) > 2 * made.config.batch
+
+    method = Scripted(skill=lambda number: {0: 0.5, 1: 0.3}[number], fails=fails)
+    made = context(method, gate="better", gate_tasks=20, iterations=1)
+    made = replace(made, splits=made.splits.replace(train=tasks("train", 40)))
+    with pytest.raises(ModelError, match=r"8 of 12 runs of phase 'draft' ended as errors.*provider down.*resume"):
+        await evolved(made)
+
+
+@pytest.mark.parametrize(("stopped", "after"), [("draft", 3), ("draft", 12), ("draft", 20), ("gate", 25), ("gate", 35)])
+async def test_a_comparison_that_was_stopped_asks_no_task_of_a_graph_twice(stopped: str, after: int) -> None:
+    class Own(Scripted):
+        replays = False
+
+    def stop(phase: str, task: str) -> bool:
+        if phase == stopped and sum(phase == stopped for phase, _ in method.seen) == after:
+            raise BudgetError("stop")
+        return False
+
+    def make(method: Scripted) -> EvolutionLoop:
+        made = context(method, gate="better", iterations=2, concurrency=1)
+        return replace(made, splits=made.splits.replace(train=tasks("train", 40), gate=tasks("gate", 80)))
+
+    skill = {0: 0.5, 1: 0.3, 2: 0.8}
+    whole, method = Own(skill=lambda number: skill[number]), Own(skill=lambda number: skill[number], fails=stop)
+    await evolved(make(whole))
+    made, saver = make(method), InMemorySaver()
+    with pytest.raises(BudgetError):
+        await run_evolution(made, saver)
+    [unanswered] = method.seen[-1:]
+    await run_evolution(made, saver)
+    assert Counter(method.seen) - Counter([unanswered]) == Counter(whole.seen)
+
+
 @pytest.mark.parametrize("gate", ["mean", "better", "no-worse"])
 async def test_a_candidate_that_was_rejected_is_not_compared_again(gate: str) -> None:
     compared = list[int]()

@@ -537,7 +537,8 @@ class EvolutionLoop:
             scored = compute_mean_score(await self._load_gated(state, "incumbent"))
             kept = self._choose_method(state).keep_memory(before, after)
             kept = kept if kept == before else kept.with_lineage(before, [])
-            rejected = {get_structure(after): state["iteration"] + 1, **state.get("rejected", {})}
+            teams = [after] if decision.keeps_draft else [after, await self.load_team(state["candidate"])]
+            rejected = {**dict.fromkeys(map(get_structure, teams), state["iteration"] + 1), **state.get("rejected", {})}
             return {**update, "incumbent": await self._put(kept), "score": scored, "rejected": rejected}
         if answer.answer == "always":
             return {**update, "always": sorted({*always, *kinds})}

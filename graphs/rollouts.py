@@ -541,6 +541,7 @@ def _first(failed: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def refuse_too_many_errors(found: Sequence[Trajectory], rollout_context: RolloutContext, phase: str) -> None:
+    """Raise ModelError or UngradedError if too many ended as errors to learn from the rest."""
     errors = [done.error for done in found if done.error is not None and done.feedback is None]
     if not errors or len(errors) / len(found) <= rollout_context.keep_errors_below:
         return

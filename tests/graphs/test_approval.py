@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Feedback, Question
 from selfwire.core.team import Team
@@ -98,8 +99,24 @@ class Stubborn(Scripted):
         return await super().propose(team, runs, replace(ctx, scope=ctx.scope.at(iteration=0)))
 
 
-async def test_a_change_that_a_person_has_rejected_is_neither_measured_nor_asked_about_again() -> None:
-    method = Stubborn(skill=lambda number: BETTER[number])
+class HalfTried(Stubborn):
+    """Changes beside it the prompt of an agent that no run comes to, which the gate undoes."""
+
+    async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+        done = await super().answer(team, question, ctx)
+        return done.replace(steps=done.steps[:1])
+
+    async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+        found = await super().propose(team, runs, ctx)
+        more = Rewiring(RewritePrompt("b", "shout"), why="louder")
+        return found.replace(workflow=found.workflow.apply(more), applied=(*found.applied, more))
+
+
+@pytest.mark.parametrize("kind", [Stubborn, HalfTried])
+async def test_a_change_that_a_person_has_rejected_is_neither_measured_nor_asked_about_again(
+    kind: type[Stubborn],
+) -> None:
+    method = kind(skill=lambda number: BETTER[number])
     made = context(method, approve="edits", iterations=2)
     _, state = await talk(made, ["reject"])
     assert find_question(state) is None

@@ -20,7 +20,13 @@ from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.hiva import Hiva
 from selfwire.graphs.method import CallEstimate, estimate_calls
 from selfwire.graphs.pruning import PruningConfig
-from selfwire.runs.estimates import estimate_evaluation, estimate_evolution, estimate_evolution_calls
+from selfwire.runs import record
+from selfwire.runs.estimates import (
+    estimate_evaluation,
+    estimate_evolution,
+    estimate_evolution_calls,
+    read_graph_usage,
+)
 from selfwire.runs.evaluation import start_evaluation
 from selfwire.runs.evolution import start_evolution
 from selfwire.runs.record import list_run_names
@@ -204,6 +210,17 @@ def test_a_graph_that_was_measured_has_its_price_in_dry_runs(tmp_path: Path, mon
         assert found["likely"]["calls"] == 4
     told = call(home, "evolve", "desk", *asked, "--gate", "mean", "--dry-run").stdout
     assert f"with shop_app.py:graph as {run} has measured it" in " ".join(told.split())
+
+
+def test_what_a_graph_costs_is_looked_for_in_each_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(9):
+        folder = record.get_runs_folder(tmp_path) / f"run{number}"
+        folder.mkdir(parents=True)
+        (folder / record.JOURNAL).touch()
+    looked, find = list[Path](), record.get_start_time
+    monkeypatch.setattr(record, "get_start_time", lambda journal: looked.append(journal) or find(journal))
+    assert read_graph_usage("shop_app.py:graph", tmp_path) is None
+    assert len(looked) == 9
 
 
 def test_a_dry_run_of_ones_own_graph_counts_its_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

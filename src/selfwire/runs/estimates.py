@@ -30,7 +30,7 @@ from selfwire.runs.evolution import validate_request as validate_evolution
 from selfwire.runs.open import explain_model_of_team, find_teams_of, load_prices, refuse_useless_address
 from selfwire.runs.pre_evolution import make_evolutions
 from selfwire.runs.proof import ALWAYS
-from selfwire.runs.record import get_run_folder, get_runs_folder, list_run_names
+from selfwire.runs.record import get_runs_folder, list_run_names
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, SystemSpec
 from selfwire.runs.training import describe_router
 from selfwire.runs.votes import ONE, list_lone
@@ -298,7 +298,7 @@ def read_graph_usage(graph: str, home: Path | None) -> tuple[str, Usage, int] | 
     """Read what the newest evaluation of a graph of the user's own took: its name, usage and number of answers."""
     for run in reversed(list_run_names(home)):
         with suppress(ConfigError):  # no evaluation, or none with results
-            header, rows = read_results(get_run_folder(home, run) / RESULTS)
+            header, rows = read_results(get_runs_folder(home) / run / RESULTS)
             names = [system.name for system in header.systems if system.method == graph]
             used = [row.usage for row in rows if row.target in names and row.error is None]
             if sum(usage.calls for usage in used):

@@ -715,6 +715,8 @@ def test_what_a_function_adds_to_a_builder_around_it_is_that_of_each_call(
         "asyncio.get_running_loop().run_in_executor(None, ask, TEXT)",
         "list(POOL.map(ask, [TEXT]))",
         "list(map(ask, ['a', TEXT]))",
+        "list(map(lambda text: ask(text), [TEXT]))",
+        "asyncio.get_running_loop().run_in_executor(None, lambda text: ask(text), TEXT)",
     ],
 )
 def test_what_is_passed_with_a_function_to_what_runs_it_is_a_text(
@@ -726,6 +728,72 @@ def test_what_is_passed_with_a_function_to_what_runs_it_is_a_text(
     keep = "def keep(state, replies):\n    return state['question']\n"
     found, _ = read(tmp_path, f"keep(state, {run})", f"{pool}\n{ask}\n{keep}")
     assert [(text.role, text.used_by) for text in found.texts if text.pieces == (TEXT,)] == [("system", ("node node",))]
+
+
+@pytest.mark.parametrize("name", ["submit", "map", "to_thread"])
+def test_a_function_of_the_program_may_be_named_like_one_that_runs_others(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    body = "return llm.invoke([('system', text)]).text\n"
+    box = f"class Box:\n    def {name}(self, text):\n        {body}\nBOX = Box()\n\ndef {name}(text):\n    {body}"
+    found, _ = read(tmp_path, f"{name}(TEXT) + BOX.{name}('Be brief and clear.')", box)
+    assert {text.pieces for text in found.texts} == {(TEXT,), ("Be brief and clear.",)}
+
+
+@pytest.mark.parametrize("run", ["asyncio.to_thread(tell, 'a')", "LOOP.run_in_executor(None, tell, 'a')"])
+def test_what_a_function_returns_that_runs_in_a_thread_is_a_text(
+    run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tell = "import asyncio\n\nLOOP = asyncio.new_event_loop()\n\ndef tell(given):\n    return f'{given}: TEXT'\n"
+    found, line = read(tmp_path, f"await {run}", tell.replace("TEXT", TEXT))
+    assert (line, ("node node",)) in [(text.line, text.used_by) for text in found.texts]
+
+
+@pytest.mark.parametrize(
+    ("passed", "places"), [("text", []), ("text + ' ' + label", [0]), ("f'Be brief and clear: {text}'", [-6])]
+)
+def test_what_stands_beside_a_function_is_opaque_if_a_function_of_the_program_passes_it(
+    passed: str, places: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    start = f"""
+def log(run, label):
+    def inner(text):
+        print(label)
+        return run({passed})
+    return inner
+
+def ask(text):
+    return llm.invoke([('system', text)]).text
+
+ASK = log(ask, TEXT)
+"""
+    found, line = read(tmp_path, "state['question'] + ASK(state['question'])", start)
+    named = [thing.reason.partition(" reaches")[0] for thing in found.opaque]
+    assert named == [f"how the text at app.py:{line + place}" for place in places]
+
+
+@pytest.mark.parametrize(
+    "rows", ["enumerate(ROWS.items())", "enumerate(zip(ROWS, ROWS.values()))", "zip('ab', ROWS.items())"]
+)
+def test_a_loop_over_pairs_of_pairs_has_a_round_for_each(
+    rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    start = f"""
+ROWS = {{"cook": "Cook a good soup.", "waiter": TEXT}}
+FIRST = StateGraph(State)
+for mark, (name, text) in {rows}:
+    FIRST.add_node(name, lambda state, text=text: {{"answer": llm.invoke(text).text}})
+"""
+    found, _ = read(tmp_path, "state['question']", start)
+    assert [node.name for node in found.nodes] == ["cook", "waiter", "node"]
+    assert [(*text.pieces, text.used_by) for text in found.texts] == [
+        ("Cook a good soup.", ("node cook",)),
+        (TEXT, ("node waiter",)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -767,3 +835,5 @@ for step in [Step("start", TEXT, then="end"), Step("end")]:
         (TEXT, ("node start",)),
     ]
     assert [(edge.source, *edge.ends) for edge in found.edges[:2]] == [("start", "end"), ("end", "node")]
+    found, _ = read(tmp_path, "state['question']", f"{step}\nsetattr(step, 'text', '')\n")
+    assert ("node start", "node end") in [text.used_by for text in found.texts]

@@ -212,6 +212,10 @@ class ProgramFiles:
             if node.attr in ("description", "__doc__") and isinstance(parent, ast.Assign | ast.AugAssign):
                 self.described.append((Traced(node.value, at), Traced(parent.value, at)))
             me = [] if method is None or is_classmethod(method.owner) else list_positional(method.owner)[:1]
+            is_listed = isinstance(parent, ast.Tuple) and isinstance(
+                getattr(self.parents[parent], "value", 0), ast.Tuple
+            )
+            parent = self.parents[parent] if is_listed else parent  # as in `self.name, self.text = name, text`
             is_own = isinstance(node.value, ast.Name) and node.value.id in me
             if not is_own or not isinstance(parent, ast.Assign | ast.AnnAssign | ast.AugAssign):
                 self.replaced.add(node.attr)

@@ -20,6 +20,7 @@ from selfwire.extras.adopt.syntax import (
     is_text,
     list_children,
     list_decorators,
+    list_parameters,
     list_positional,
     show_path,
 )
@@ -152,16 +153,22 @@ def open_whole(texts: TextFinder, node: Any, at: Surroundings, keys: Keys) -> li
 
 
 def list_beside(texts: TextFinder, function: Any) -> Iterator[Traced]:
-    """List what stands beside a function where it is handed to what may call it, or in front of it in a chain."""
-    name = getattr(function, "name", "")
-    is_handed = function not in texts.entries and name not in texts.program.calls
-    for around in texts.program.handed.get(name, ()) if is_handed else ():
+    """List what stands beside a function where it is handed to what may call it, or in front of it in a chain.
+
+    Of a function of the program, to which it is handed, that is what this function passes when it calls an argument.
+    """
+    program, name = texts.program, getattr(function, "name", "")
+    is_handed = function not in texts.entries and name not in program.calls
+    for around in program.handed.get(name, ()) if is_handed else ():
         node = around.node
         if isinstance(node, ast.Call) and get_last_name(node.func) == "RunnableLambda":
-            node = texts.program.parents[node]
-        yield from (
-            Traced(part, around.at) for part in ([node.left] if isinstance(node, ast.BinOp) else list_given(node))
-        )
+            node = program.parents[node]
+        own = [found.function for found in program.trace(getattr(node, "func", None), around.at)]
+        inside = [(part, list_parameters(of)) for of in own if isinstance(of, Function) for part in ast.walk(of)]
+        calls = [program.places.get(part) for part, names in inside if get_last_name(getattr(part, "func", 0)) in names]
+        given = [Traced(part, call.at) for call in calls if call is not None for part in list_given(call.node)]
+        parts = [node.left] if isinstance(node, ast.BinOp) else list_given(node)
+        yield from given if inside else (Traced(part, around.at) for part in parts)
 
 
 def open_class(program: Program, node: Any, at: Surroundings, keys: Keys) -> list[tuple[Traced, Keys]]:

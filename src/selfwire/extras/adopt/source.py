@@ -564,7 +564,8 @@ class Program(ProgramFiles):
             found = self.trace(part, at)
             yield from found
             is_or = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or)
-            is_field = isinstance(getattr(part, "value", part), ast.Name) and not isinstance(part, ast.Subscript)
+            is_set = isinstance(part, ast.Attribute) and not {part.attr, None} & self.replaced  # by its object alone
+            is_field = isinstance(getattr(part, "value", None) if is_set else part, ast.Name)
             if is_or and is_field and is_passed(part) and found and all(is_true(value.node) for value in found):
                 return  # what a certain call passes is true
 
@@ -1070,7 +1071,8 @@ class Program(ProgramFiles):
             yield target.id, [part if isinstance(part, Traced) else make_pair(part)]
         elif isinstance(target, ast.Tuple | ast.List):
             for index, inner in enumerate(target.elts):
-                for found in self._unpack(part, [index])[:1]:
+                is_pair = not isinstance(part, Traced)  # of which an element may be another
+                for found in part[index : index + 1] if is_pair else self._unpack(part, [index])[:1]:
                     yield from self._list_targets(inner, found)
 
     def _trace_argument(self, node: Argument, at: Surroundings) -> Iterator[Traced]:
@@ -1098,6 +1100,7 @@ class Program(ProgramFiles):
         elif isinstance(bound, ast.Assign) and isinstance(bound.targets[0], ast.Name):
             name = bound.targets[0].id
         else:
+            yield from self._list_passed_beside(argument, Traced(bound, at.outer or at))
             return
         owner = at.outer.owner if at.outer else None
         is_method = isinstance(owner, ast.ClassDef)
@@ -1125,15 +1128,21 @@ class Program(ProgramFiles):
                         if any(found.node is function for found in self.trace(call.func, inside)):
                             yield Traced(call, inside)
 
+    def _list_passed_beside(self, argument: Argument, around: Traced) -> Iterator[tuple[Traced | None, ast.Call]]:
+        """Find what is passed for a lambda's argument by what the lambda is given to, as in `map`."""
+        if isinstance(around.node, ast.Call) and get_last_name(around.node.func) in PARTIALS:
+            yield from self._list_passed_by(around, argument, "", is_method=False)
+
     def _list_passed_by(
         self, found: Traced, argument: Argument, name: str, *, is_method: bool
     ) -> Iterator[tuple[Traced | None, ast.Call]]:
         """Find what a call of a function passes, or `partial(function, ...)`, the calls of its result and the like."""
         call: ast.Call = found.node
-        if get_last_name(call.func) not in PARTIALS:
+        if get_last_name(call.func) == name or get_last_name(call.func) not in PARTIALS:
             yield self._pick(argument.function, argument.name, call, found.at, skip_first=is_method), call
             return
-        for number in [number for number, part in enumerate(call.args[:2], 1) if get_last_name(part) == name][:1]:
+        is_it = [part is argument.function or (get_last_name(part) == name != "") for part in call.args[:2]]
+        for number in [number for number, is_given in enumerate(is_it, 1) if is_given][:1]:
             given = call.args[number:]
             if get_last_name(call.func) == "map":  # any item of each
                 item = ast.Name("any item", ast.Load())
@@ -1147,7 +1156,7 @@ class Program(ProgramFiles):
     def _list_callers(self, function: Function, name: str) -> Iterator[Traced]:
         """List the calls that may be of a function of a name."""
         is_method = isinstance(self.parents.get(function), ast.ClassDef)
-        for found in (call for part in (name, *PARTIALS) for call in self.calls.get(part, ())):
+        for found in (call for part in dict.fromkeys((name, *PARTIALS)) for call in self.calls.get(part, ())):
             if is_super_method(found.node) and self.is_inside(found.node, function):
                 continue  # a base class's method
             is_of_text = hasattr(str, name) and not is_method and isinstance(found.node.func, ast.Attribute)
@@ -1979,8 +1988,13 @@ class Program(ProgramFiles):
         if name == "result" and isinstance(node.func, ast.Attribute):  # of a task, as a text has none
             made = self.trace(node.func.value, at)
             return [found for found in made if is_text(found.node) or isinstance(found.node, ast.JoinedStr | ast.BinOp)]
-        if name not in (*AWAITING, "gather") or not self._is_of_asyncio(node.func, at):
+        first = {"to_thread": 0, "run_in_executor": 1}.get(name)  # the function that it runs
+        if (name not in (*AWAITING, "gather") and first is None) or not self._is_of_asyncio(node.func, at):
             return []
+        if first is not None:
+            runs = [ast.Call(part, node.args[first + 1 :], node.keywords) for part in node.args[first : first + 1]]
+            calls = [self.passed.setdefault((node, name), ast.copy_location(call, node)) for call in runs]
+            return [found for part in calls for found in self.trace(part, at) if found.node is not part]
         if name != "gather":
             return self.trace(node.args[0], at) if node.args else []
         gathered = self.passed.setdefault((node, name), ast.copy_location(ast.List(node.args, ast.Load()), node))

@@ -236,14 +236,11 @@ def _list_idle(variants: Mapping[str, VariantRows]) -> Iterator[str]:
     """The ablations that compare nothing, as every run is the same without what they switch off."""
     for variant in variants.values():
         if variant.against in variants and not variant.undecided:
-            own, others = (
-                {(row.seed, row.after, row.calls, row.tokens) for row in rows}
-                for rows in (variant.rows, variants[variant.against].rows)
-            )
-            if own <= others:
+            others = [row.replace(seconds=0) for row in variants[variant.against].rows]
+            if all(row.replace(variant=variant.against, seconds=0) in others for row in variant.rows):
                 yield (
-                    f"{variant.title}: the scores, calls and tokens of {variant.against}, seed by seed. What it "
-                    "changes did nothing in these runs, so this line says nothing about it."
+                    f"{variant.title}: its runs are those of {variant.against}, seed by seed. What it changes did nothing "
+                    "in them, so its row says nothing about it."
                 )
 
 
@@ -281,8 +278,8 @@ def _notes(rows: Sequence[VariantRow]) -> list[str]:
     errors, minutes = sum(row.errors for row in rows), sum(row.seconds for row in rows) / 60
     merged = any(row.unusable is None for row in rows if isinstance(row, EvolutionRow))
     return [
-        "Intervals: Student's t at 95 %, over seeds, paired by seed, and where all seeds differ equally as wide as so "
-        "few allow. S = 100 P / (C + 0.01), C in dollars per task, is n/a at $0.",
+        "Intervals: Student's t at 95 %, over seeds, paired by seed; where all seeds differ by the same, as wide as so "
+        "few seeds allow. S = 100 P / (C + 0.01), C in dollars per task, is n/a at $0.",
         f"Infrastructure errors, counted apart from scores: {errors}. All runs took {minutes:.0f} minutes together.",
         *(["Unusable replies were not counted apart: they are among those without a change."] if merged else []),
     ]

@@ -51,6 +51,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)  # after -m and -k, else shares are not those of the workers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave every nth case of a test that carries `pytest.mark.every(n)`; all of them in `make test-slow`.
 

@@ -25,14 +25,17 @@ def read_trees() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text()) for path in found if path.resolve() == path}
 
 
+KINDS = (ast.mod, ast.stmt, ast.comprehension, ast.Lambda)
+"""Of nodes that the rules below ask for."""
+
+
 @cache
 def walk_trees() -> list[tuple[Path, ast.AST]]:
-    """Whatever `nodes` may be asked for."""
-    kinds = ast.mod | ast.stmt | ast.comprehension | ast.Lambda
-    return [(path, node) for path, tree in read_trees().items() for node in ast.walk(tree) if isinstance(node, kinds)]
+    return [(path, node) for path, tree in read_trees().items() for node in ast.walk(tree) if isinstance(node, KINDS)]
 
 
 def nodes(*kinds: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
+    assert all(issubclass(kind, KINDS) for kind in kinds), "add what is missing to KINDS"
     for path, node in walk_trees():
         if isinstance(node, kinds):
             yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", node

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -717,8 +718,8 @@ def test_a_file_of_a_package_imports_as_the_package_does(tmp_path: Path, monkeyp
 
 
 def test_counts_of_tokens_that_cannot_be_are_replaced_by_estimates(home: Path, server: WireServer) -> None:
-    counts = {"prompt_tokens": -5, "completion_tokens": 1, "total_tokens": -4}
-    server.picky = lambda body: lying(usage=counts)
+    names, counts = ("prompt_tokens", "completion_tokens", "total_tokens"), cycle([-5, "5", 2.5])
+    server.picky = lambda body: lying(usage=dict.fromkeys(names, next(counts)))
     found = json.loads(evaluate(home, "own_app.py:planner").stdout)
     own = found["systems"][1]
     assert (own["errors"], own["spend"]["calls"]) == (0, 8)

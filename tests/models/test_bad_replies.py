@@ -5,8 +5,10 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import reduce
+from operator import add
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
@@ -14,7 +16,8 @@ from typing import Any, Literal
 import json_repair
 import pytest
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
@@ -310,6 +313,22 @@ async def test_counts_of_tokens_of_another_type_cost_no_reply_of_a_ready_model(
     reply = await model.generate(ASKED, scope=Scope())
     assert (reply.content, 0 < reply.usage.tokens < 1000) == ("hello", True)
     assert (await model.chat().ainvoke("Say it.")).text == "hello"
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_counts_of_tokens_of_another_type_cost_no_stream(*, bound: bool) -> None:
+    class Own(GenericFakeChatModel):
+        def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
+            for count in ("many", 2.5, 3):
+                counts: Any = dict.fromkeys(["input_tokens", "output_tokens", "total_tokens"], count)
+                message = AIMessageChunk("hello ")
+                message.usage_metadata = counts
+                yield ChatGenerationChunk(message=message)
+
+    chat = MeteredModel(Own(messages=iter(())), policy=QUICK).chat()
+    chat.is_bound_to_loop = bound
+    whole = reduce(add, chat.stream("Say it."))
+    assert (whole.text, whole.usage_metadata and whole.usage_metadata["input_tokens"]) == ("hello " * 3, 3)
 
 
 @pytest.mark.parametrize("said", ["hello", {"content": "hello"}, None])

@@ -37,6 +37,7 @@ from selfwire.models.metered_chat import (
     NAMED,
     count_tokens,
     describe_call,
+    drop_odd_counts,
     estimate_tokens,
     to_chunk,
     write_message,
@@ -215,6 +216,7 @@ class CallMeter(BaseCallbackHandler):
         text = mask_keys(replace_surrogates(given[0].text if given else ""))
         message = getattr(given[0], "message", None) if given else None
         answer = message if isinstance(message, AIMessage) else AIMessage(text)
+        drop_odd_counts(answer)
         if call.recorded is None:
             usage = self._price(call.model, *count_tokens(answer, lambda: call.sent))
             self._record(call, text, usage, answer if answer is message and len(given) == 1 else None)

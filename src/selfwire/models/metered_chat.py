@@ -760,6 +760,7 @@ async def _stream(chunks: Any, call: LangChainCall) -> AIMessage:
     whole: AIMessageChunk | None = None
     async with aclosing(chunks):
         async for chunk in chunks:
+            drop_odd_counts(chunk)
             whole = chunk if whole is None else whole + chunk
             if call.chunks:
                 call.streamed = True
@@ -782,6 +783,7 @@ def _call_synchronously(
         return answer
     whole: AIMessageChunk | None = None
     for chunk in runnable.stream(chat, config, **options):
+        drop_odd_counts(chunk)
         whole = chunk if whole is None else whole + chunk
         call.streamed = True
         call.loop.call_soon_threadsafe(call.chunks.put_nowait, chunk)

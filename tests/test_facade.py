@@ -518,6 +518,10 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
             r"home 'a\\x00b' cannot be used: embedded null byte; choose another with home$",
         ),
         (
+            lambda: selfwire.run("single", "Who?", home="x" * 5000),
+            "home 'x+' cannot be used: .*File name too long.*; choose another with home$",
+        ),
+        (
             lambda: selfwire.run("single", "Who?", home="~nobody-here/x"),
             "home '~nobody-here/x' cannot be used: .*; choose another with home$",
         ),

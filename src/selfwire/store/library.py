@@ -128,9 +128,9 @@ def home_folder(home: Path | str | None = None) -> Path:
     wanted = home or os.environ.get("SELFWIRE_HOME") or ".selfwire"
     try:
         folder = Path(wanted).expanduser()
-        with suppress(OSError):  # it need not exist
+        with suppress(FileNotFoundError, NotADirectoryError):
             folder.lstat()
-    except (RuntimeError, ValueError) as error:  # an unknown user behind ~; a NUL or half of a character
+    except (RuntimeError, ValueError, OSError) as error:  # an unknown user behind ~; a NUL; a name that is too long
         raise ConfigError(f"home {str(wanted)!r} cannot be used: {error}; choose another with --home") from None
     with suppress(FileNotFoundError):  # the working directory is gone
         folder = folder.absolute()

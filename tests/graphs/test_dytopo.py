@@ -562,7 +562,7 @@ def test_rounds_can_be_limited_per_run() -> None:
 
 async def test_archive_runs_offline_and_solves_some() -> None:
     made = archive(40)
-    tasks = made.load(0, 12, 0, 0).train
+    tasks = made.load(0, 20, 0, 0).train
     method = Dytopo()
     ctx = method.make_ctx(MeteredModel(OfflineChat()), made.toolbox, HashingEmbedder(), scope=SCOPE)
     team, solved = method.seed(made.tools), 0

@@ -318,10 +318,10 @@ async def test_counts_of_tokens_of_another_type_cost_no_reply_of_a_ready_model(
 @pytest.mark.parametrize("bound", [False, True])
 def test_counts_of_tokens_of_another_type_cost_no_stream(*, bound: bool) -> None:
     class Own(GenericFakeChatModel):
-        def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
+        def _stream(self, messages: Any, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
             for count in ("many", 2.5, 3):
                 counts: Any = dict.fromkeys(["input_tokens", "output_tokens", "total_tokens"], count)
-                message = AIMessageChunk("hello ")
+                message = AIMessageChunk(content="hello ")
                 message.usage_metadata = counts
                 yield ChatGenerationChunk(message=message)
 

@@ -239,8 +239,8 @@ def _list_idle(variants: Mapping[str, VariantRows]) -> Iterator[str]:
             others = [row.replace(seconds=0) for row in variants[variant.against].rows]
             if all(row.replace(variant=variant.against, seconds=0) in others for row in variant.rows):
                 yield (
-                    f"{variant.title}: its runs are those of {variant.against}, seed by seed. What it changes did nothing "
-                    "in them, so its row says nothing about it."
+                    f"{variant.title}: its runs are those of {variant.against}, seed by seed. What it changes did "
+                    "nothing in them, so its row says nothing about it."
                 )
 
 

@@ -217,8 +217,13 @@ def test_what_a_graph_costs_is_looked_for_in_each_run_once(tmp_path: Path, monke
         folder = record.get_runs_folder(tmp_path) / f"run{number}"
         folder.mkdir(parents=True)
         (folder / record.JOURNAL).touch()
-    looked, find = list[Path](), record.get_start_time
-    monkeypatch.setattr(record, "get_start_time", lambda journal: looked.append(journal) or find(journal))
+    looked = list[Path]()
+
+    def look(journal: Path) -> float:
+        looked.append(journal)
+        return 0.0
+
+    monkeypatch.setattr(record, "get_start_time", look)
     assert read_graph_usage("shop_app.py:graph", tmp_path) is None
     assert len(looked) == 9
 

@@ -797,7 +797,12 @@ for mark, (name, text) in {rows}:
 
 
 @pytest.mark.parametrize(
-    "run", ["call_again(ask, fargs=[TEXT])", "(RunnableLambda(tell) | RunnableLambda(ask)).invoke(state)"]
+    "run",
+    [
+        "call_again(ask, fargs=[TEXT])",
+        "call_again(run=ask, text=TEXT)",
+        "(RunnableLambda(tell) | RunnableLambda(ask)).invoke(state)",
+    ],
 )
 def test_what_stands_beside_a_function_that_others_call_is_opaque(
     run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

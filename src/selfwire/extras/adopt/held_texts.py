@@ -160,7 +160,7 @@ def list_beside(texts: TextFinder, function: Any) -> Iterator[Traced]:
     program, name = texts.program, getattr(function, "name", "")
     is_handed = function not in texts.entries and name not in program.calls
     for around in program.handed.get(name, ()) if is_handed else ():
-        node = around.node
+        node = program.parents[around.node] if isinstance(around.node, ast.keyword) else around.node
         if isinstance(node, ast.Call) and get_last_name(node.func) == "RunnableLambda":
             node = program.parents[node]
         own = [found.function for found in program.trace(getattr(node, "func", None), around.at)]

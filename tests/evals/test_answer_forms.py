@@ -513,7 +513,7 @@ def test_long_texts_delay_nothing(text: str) -> None:
 @pytest.mark.parametrize("name", ["reasoned", "debater", "draft", "refine"])
 def test_baselines_that_write_more_than_the_answer_label_it(name: str) -> None:
     prompt = files("selfwire.evals").joinpath("prompts", "baselines", f"{name}.md").read_text(encoding="utf-8")
-    assert 'otherwise end with one line that begins with "Answer:" and holds nothing but the answer.' in prompt
+    assert 'with one line that begins with "Answer:" and holds nothing but the answer.' in prompt
 
 
 def test_a_single_agent_works_for_itself_and_is_promised_no_tools() -> None:

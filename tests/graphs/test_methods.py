@@ -40,7 +40,6 @@ from tests.wire.server import WireServer, served
 
 ARCHIVE = archive(size=60)
 TASKS = ARCHIVE.splits(0, train=3, gate=0, test=0).train
-PARTS = "You are a member of a team that works on a task in parts."
 PLAIN = Question(id="plain", input="Who am I?")
 QUICK: dict[str, dict[str, Any]] = {
     "tacomas": {"rounds": 3, "lessons": True},
@@ -302,7 +301,7 @@ HANGING = {
     "hera": ("You are the conclude agent", 1),
     "tacomas": ("You give the team's final answer", 3),  # four others have answered in that round
     "dytopo": ("You lead a team", 2),  # all workers of that round have
-    "evomas": (f"{PARTS} Several teammates solved", 2),  # two others have in that stage
+    "evomas": ("You review the work of a team", 2),  # the agents of that stage have
     "gepa": ("You improve an answer", 2),
     "aflow": ("You give the final answer of a team", 1),
 }

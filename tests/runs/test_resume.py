@@ -169,13 +169,13 @@ def test_a_budget_of_calls_is_raised_on_resume(
     server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path
 ) -> None:
     expected, _, _ = whole
-    called = stopped(tmp_path, *kills.beginning(server, kills.TINY), "--budget-calls", "80")
-    assert "of 80 calls spent" in called.stderr
+    called = stopped(tmp_path, *kills.beginning(server, kills.TINY), "--budget-calls", "65")
+    assert "of 65 calls spent" in called.stderr
     assert f"the run has stopped before its end; the team so far is '{kills.NAME}'" in called.stdout
     begins(tmp_path, expected)
     asked = len(server.asked)
     stopped(tmp_path, *kills.resumption(tmp_path))
-    stopped(tmp_path, *kills.resumption(tmp_path), "--budget-calls", "80")
+    stopped(tmp_path, *kills.resumption(tmp_path), "--budget-calls", "65")
     assert len(server.asked) == asked
     call(tmp_path, *kills.resumption(tmp_path), "--budget-calls", "2000")
     assert asyncio.run(kills.result(tmp_path)) == expected

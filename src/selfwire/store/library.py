@@ -131,7 +131,8 @@ def home_folder(home: Path | str | None = None) -> Path:
         with suppress(FileNotFoundError, NotADirectoryError):
             folder.lstat()
     except (RuntimeError, ValueError, OSError) as error:  # an unknown user behind ~; a NUL; a name that is too long
-        raise ConfigError(f"home {str(wanted)!r} cannot be used: {error}; choose another with --home") from None
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"home {str(wanted)[:60]!r} cannot be used: {why}; choose another with --home") from None
     with suppress(FileNotFoundError):  # the working directory is gone
         folder = folder.absolute()
     if folder.is_file():

@@ -1,5 +1,6 @@
 """The command that checks tasks and grader before a call is made: check."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,7 +17,7 @@ from selfwire.graphs.method import make_method
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.models.sync import run_sync
 from selfwire.runs.checking import AnchorScore, find_faults_of_tasks, judge_grader, score_anchors
-from selfwire.runs.estimates import estimate_evolution
+from selfwire.runs.estimates import CostEstimate, estimate_evolution
 from selfwire.runs.evolution import describe_gate, fit_evolution, load_tasks, refuse_hopeless_gate
 from selfwire.runs.spec import EvolveSpec
 
@@ -82,10 +83,7 @@ def check(
     if isinstance(found := make_method(request.method), OwnGraph):
         asked = options.with_library(home, lambda library: library.load(team)) if team else found.seed()
         out.print(f"\n{found.describe_asking(asked)}")
-    planned = request.replace(evolution=request.evolution.replace(anyway=True))
-    cost = estimate_evolution(planned, folder)
-    free = "\nthe offline model costs nothing; name yours with --model" if request.models.is_offline else ""
-    out.print(f"\n{cost.text}{free}")
+    cost = _show_cost(request, folder)
     add_result(
         problems=problems,
         anchors={found.anchor.name: found.score for found in anchors},
@@ -96,6 +94,14 @@ def check(
         out.print("\n".join(["", *(f"problem: {problem}" for problem in problems)]))
         raise typer.Exit(FAILED)
     out.print("\nno problem was found; what can be proved with so many tasks is said above")
+
+
+def _show_cost(request: EvolveSpec, home: Path | None) -> CostEstimate:
+    planned = request.replace(evolution=request.evolution.replace(anyway=True))
+    cost = estimate_evolution(planned, home)
+    free = "\nthe offline model costs nothing; name yours with --model" if request.models.is_offline else ""
+    output.make_console().print(f"\n{cost.text}{free}")
+    return cost
 
 
 def _make_table(anchors: list[AnchorScore], remarks: list[str]) -> ResultTable:

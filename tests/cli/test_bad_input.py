@@ -152,7 +152,7 @@ def refused(home: Path, *arguments: str) -> str:
         (("eval", "hvia", "--benchmark", "archive"), "there is no team 'hvia'"),
         (
             ("eval", "nosuch", "--benchmark", "archive"),
-            "; methods are dytopo, evomas, hera, hiva, tacomas, aflow, gepa; baselines are",
+            "; methods are dytopo, evomas, hera, hiva, tacomas, aflow, gepa",
         ),
         (("compare", "cot", "singel", "--benchmark", "archive"), "library.sqlite; did you mean single?"),
         (("eval", "my_app.py", "--benchmark", "archive"), "a graph in a file is named as my_app.py:graph"),

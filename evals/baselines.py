@@ -22,13 +22,13 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.topology import Edge, Node, Topology, make_chain
-from selfwire.core.trajectory import CUT, Message, Step, Trajectory
+from selfwire.core.trajectory import CUT, Message, Step, Trajectory, mark_equal_messages
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.evals.graders import to_ballot
 from selfwire.evals.instructions import paraphrases
 from selfwire.evolvers.random_edits import edit_at_random
-from selfwire.evolvers.trajectory_text import gather_all, mark_equal_messages
+from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.machine import DETACHED, Ctx
 from selfwire.graphs.method import Method
 from selfwire.graphs.team import TeamContext, run_team

@@ -9,9 +9,9 @@ from selfwire.core.agent import Agent
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ModelError, get_error_cost
 from selfwire.core.team import Team
-from selfwire.core.text import excerpt, mark_earlier
+from selfwire.core.text import excerpt
 from selfwire.core.topology import Topology
-from selfwire.core.trajectory import Message, Step, ToolUse, Trajectory
+from selfwire.core.trajectory import Step, ToolUse, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import Id
 
@@ -102,12 +102,6 @@ def describe_tools(names: Sequence[Id], team: Team, toolbox: Mapping[str, Descri
 def describe_held_tools(agents: Iterable[Agent], team: Team, toolbox: Mapping[str, Described]) -> str:
     """The tools that agents of a team hold, with their descriptions, one per line; "" where they hold none."""
     return describe_tools(sorted({tool for agent in agents for tool in agent.tools}), team, toolbox)
-
-
-def mark_equal_messages(messages: Sequence[Message]) -> list[Message]:
-    """Messages that are read together, with a remark instead of a long text that stands in an earlier one."""
-    texts = mark_earlier((f"(the same as that of {m.source})", m.text, [m.text]) for m in messages)
-    return [message.replace(text=text) for message, text in zip(messages, texts, strict=True)]
 
 
 def render_topology(topology: Topology) -> str:

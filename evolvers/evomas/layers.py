@@ -17,7 +17,7 @@ from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.text import mark_earlier
 from selfwire.core.topology import Edge, Node, Topology
-from selfwire.core.trajectory import Message, Step, ToolUse
+from selfwire.core.trajectory import Message, Step, ToolUse, mark_equal_messages
 from selfwire.core.values import fingerprint, is_id
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import EARLY_EXIT, to_layers
@@ -25,7 +25,6 @@ from selfwire.evolvers.evomas.state import WHOLE_TASK, TaskState, format_state
 from selfwire.evolvers.router.choosers import FixedChooser, LearnedChooser, RandomChooser
 from selfwire.evolvers.router.decisions import LayerChooser
 from selfwire.evolvers.router.heads import HEADS, get_sampling
-from selfwire.evolvers.trajectory_text import mark_equal_messages
 
 STATE, OUTCOME = "task_state", "outcome"
 SO_FAR = "the work so far"

@@ -1,6 +1,5 @@
 """The command that checks tasks and grader before a call is made: check."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -47,8 +46,7 @@ def check(
     The grader is given the reference in several forms, and texts that answer nothing; of a graph of your own it is said
     where the question goes and where the answer is. Exit code 1 for a problem.
     """
-    folder = options.to_local_folder(home)
-    evolved, team = find_start(method, None, folder)
+    evolved, team = find_start(method, None, options.to_local_folder(home))
     if evolved is None or not (evolved in method_names() or is_graph(evolved)):
         raise ConfigError(f"there is no method {method!r}; methods are {', '.join(method_names())}")
     if benchmark is None:
@@ -80,10 +78,7 @@ def check(
         output.print_table(_make_table(anchors, remarks))
     else:
         out.print("\nthe grader is a model, or references are no texts: it is not tried here")
-    if isinstance(found := make_method(request.method), OwnGraph):
-        asked = options.with_library(home, lambda library: library.load(team)) if team else found.seed()
-        out.print(f"\n{found.describe_asking(asked)}")
-    cost = _show_cost(request, folder)
+    cost = _show_plan(request, home)
     add_result(
         problems=problems,
         anchors={found.anchor.name: found.score for found in anchors},
@@ -96,11 +91,16 @@ def check(
     out.print("\nno problem was found; what can be proved with so many tasks is said above")
 
 
-def _show_cost(request: EvolveSpec, home: Path | None) -> CostEstimate:
+def _show_plan(request: EvolveSpec, home: str | None) -> CostEstimate:
+    """Show where the question of a graph of the user's own goes, and what the evolution costs."""
+    out, team = output.make_console(), request.seed_team
+    if isinstance(found := make_method(request.method), OwnGraph):
+        asked = options.with_library(home, lambda library: library.load(team)) if team else found.seed()
+        out.print(f"\n{found.describe_asking(asked)}")
     planned = request.replace(evolution=request.evolution.replace(anyway=True))
-    cost = estimate_evolution(planned, home)
+    cost = estimate_evolution(planned, options.to_local_folder(home))
     free = "\nthe offline model costs nothing; name yours with --model" if request.models.is_offline else ""
-    output.make_console().print(f"\n{cost.text}{free}")
+    out.print(f"\n{cost.text}{free}")
     return cost
 
 

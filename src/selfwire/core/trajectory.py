@@ -1,13 +1,13 @@
 """Trajectories: the record of a team's run on a question, with a step per agent call."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from pydantic import Field
 
 from selfwire.core.task import Feedback, Question
-from selfwire.core.text import excerpt
+from selfwire.core.text import excerpt, mark_earlier
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.values import AnyText, FrozenJson, FrozenMap, FrozenModel, to_canonical_json
 
@@ -32,6 +32,12 @@ class Message(FrozenModel):
     source: str
     target: str
     text: str
+
+
+def mark_equal_messages(messages: Sequence[Message]) -> list[Message]:
+    """Messages that are read together, with a remark instead of a long text that stands in an earlier one."""
+    texts = mark_earlier((f"(the same as that of {m.source})", m.text, [m.text]) for m in messages)
+    return [message.replace(text=text) for message, text in zip(messages, texts, strict=True)]
 
 
 class ToolUse(FrozenModel):

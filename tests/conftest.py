@@ -14,12 +14,14 @@ os.environ.setdefault("LANGSMITH_TRACING", "false")
 os.environ["SELFWIRE_CONFIG_HOME"] = tempfile.mkdtemp(prefix="selfwire-config-")  # a user of its own for the tests
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch's threads would wait for each other
 
+from selfwire.core import plugins, text
 from selfwire.models import limits, structured
 from tests import benchmark_data
 from tests.samples import SWEEP
 from tests.store import postgres
 from tests.wire.langsmith_server import LangSmithServer
-from tests.wire.server import WireServer, text
+from tests.wire.server import WireServer
+from tests.wire.server import text as reply
 
 benchmark_data.point_at_it()
 settings.register_profile("selfwire", deadline=None)  # machines are shared; time belongs into a benchmark
@@ -82,10 +84,21 @@ def _no_server_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_throttles", {})
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret of an earlier test masks no word, and a method that it gave is named in no message."""
+    monkeypatch.setattr(text, "_known", set())
+    if plugins.GIVEN:
+        from selfwire.graphs import method
+
+        plugins.GIVEN.clear()
+        method.installed_methods.cache_clear()
+
+
 @pytest.fixture
 def wire_server() -> Iterator[WireServer]:
     """A local OpenAI-compatible server that says "hello"; set `answer` and `faults` as needed."""
-    with WireServer(text("hello")) as server:
+    with WireServer(reply("hello")) as server:
         yield server
 
 

@@ -152,7 +152,7 @@ def refused(home: Path, *arguments: str) -> str:
         (("eval", "hvia", "--benchmark", "archive"), "there is no team 'hvia'"),
         (
             ("eval", "nosuch", "--benchmark", "archive"),
-            "; methods are dytopo, evomas, hera, hiva, tacomas, aflow, gepa",
+            "; methods are dytopo, evomas, hera, hiva, tacomas, aflow, gepa; baselines are",
         ),
         (("compare", "cot", "singel", "--benchmark", "archive"), "library.sqlite; did you mean single?"),
         (("eval", "my_app.py", "--benchmark", "archive"), "a graph in a file is named as my_app.py:graph"),
@@ -178,7 +178,7 @@ def refused(home: Path, *arguments: str) -> str:
         (("eval", "hiva", "--benchmark", ""), "unknown benchmark ''; choose archive, "),
         (("eval", "hiva", "--benchmark", "archve", "--grader", "f1"), "did you mean archive?"),
         (("evolve", "single", "--benchmark", "archive"), "'single' is a baseline, which stays as it is; methods are"),
-        ((*EVOLVE, "--home", "postgres://db/x"), "runs lie in a folder, not at "),
+        ((*EVOLVE, "--home", "postgres://db/x"), "runs lie in a folder, not at postgres://"),
         (("evolve", "--resume", "../x"), "there is no run '../x'"),
         (("evolve", "--resume", "r9", "--seed", "3"), "--seed cannot be given beside it; only --budget-calls"),
         (("evolve", "hiva", "--resume", "r9", "--set", "nodes=3"), "--set, METHOD cannot be given"),

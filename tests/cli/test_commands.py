@@ -342,7 +342,7 @@ def test_clean_spares_a_foreign_library(tmp_path: Path) -> None:
         (["rollback", "archive", "7"], r"version '7' of team 'archive' does not exist"),
         (["rollback", "archive", "-1"], r"Error: -1 is no version; name one as `selfwire history` lists it, its step"),
         (["clean", "r9", "--yes"], r"no run 'r9' in .*there are none"),
-        (["runs", "--home", "postgres://u:secret@h/db"], r"runs lie in a folder, not at "),
+        (["runs", "--home", "postgres://u:secret@h/db"], r"runs lie in a folder, not at postgres://"),
         (["show"], r"Missing argument '(?i:ref)'"),
         (["shw", "x"], r"No such command 'shw'"),
         (["show", "archive", "--colour"], r"No such option"),

@@ -79,3 +79,9 @@ def test_an_address_is_masked_where_its_secrets_are_and_nowhere_else() -> None:
     assert masked == "http://***@h/v1?api-version=2024&code=1&sig=***&x_token=***#k"
     assert text.mask_secrets("a/bcd me:a%2Fbcd abcd wxyz 2024") == "*** *** *** *** 2024"
     assert text.mask_address(masked) == masked
+
+
+@pytest.mark.parametrize("user", ["postgres", "postgres:postgres"])
+def test_a_user_who_is_called_like_the_database_is_masked_in_no_later_address(user: str) -> None:
+    assert text.mask_address(f"postgresql://{user}@h/db") == "postgresql://***@h/db"
+    assert text.mask_secrets("no server at postgresql://h/db") == "no server at postgresql://h/db"

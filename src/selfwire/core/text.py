@@ -187,6 +187,7 @@ SHORTEST = 8
 SHORTEST_IN_ADDRESS = 4
 MASK = "***"
 
+_SCHEME = re.compile(r"[\w+]+(?=://)")
 _USER = re.compile(r"(?<=//)[^/?#\s]+(?=@)")
 _SECRET_NAMES = "key|token|secret|passw|pwd|sig|auth|credential"
 _QUERY = re.compile(rf"([?&;][^=&;#\s]*(?:{_SECRET_NAMES})[^=&;#\s]*=)([^&;#\s]+)", re.IGNORECASE)
@@ -202,10 +203,15 @@ def register_secret(value: str, least: int = SHORTEST) -> None:
 
 
 def mask_address(address: str) -> str:
-    """Mask user, password and secret parameters of an address, here and in all later texts."""
+    """Mask user, password and secret parameters of an address, here and in all later texts.
+
+    A word that the scheme begins with, such as "postgres", is masked here only, as all later addresses have it.
+    """
+    scheme = _SCHEME.match(address)
     for secret in _list_secrets(address):
-        register_secret(secret, SHORTEST_IN_ADDRESS)
-        register_secret(unquote(secret), SHORTEST_IN_ADDRESS)
+        if not scheme or not scheme[0].startswith(secret):
+            register_secret(secret, SHORTEST_IN_ADDRESS)
+            register_secret(unquote(secret), SHORTEST_IN_ADDRESS)
     return _QUERY.sub(rf"\1{MASK}", _USER.sub(MASK, address))
 
 

@@ -6,6 +6,7 @@ whose worker has died, and stops after a fault.
 
 import builtins
 import json
+import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -117,12 +118,14 @@ def run_jobs(
     executor: Executor,
     on_event: Callable[[Event], None] = lambda event: None,
     give_back: Callable[[Job], Sequence[Job]] = try_again,
+    cancelled: threading.Event | None = None,
 ) -> Generator[Ended, None, None]:
     """Run jobs in their order; yields the end of each that gave a result, as it comes.
 
     Args:
         waiting: jobs; while this runs, more may be added.
         give_back: the jobs in place of one whose worker has died.
+        cancelled: another thread sets it where nobody waits for the jobs any more; those that have begun go on.
 
     Raises:
         SelfwireError, ValueError, RuntimeError: of the first job that failed; those that ran then have ended, and
@@ -136,7 +139,7 @@ def run_jobs(
             executor.start(waiting.popleft())
             running += 1
 
-    while running or (waiting and not faults):
+    while (running or (waiting and not faults)) and not (cancelled and cancelled.is_set()):
         start_some()
         for told in executor.wait():
             if not isinstance(told, Ended):

@@ -17,14 +17,15 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from platform import node
+from threading import Event
 from typing import Any, TypeVar
 
-from selfwire.core.errors import ConfigError, JournalError, SelfwireError, StoppedError
+from selfwire.core.errors import ConfigError, JournalError, SelfwireError
 from selfwire.core.task import Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.extras.cluster.jobs import DEATHS, Ended, Event, Executor, Job, run_jobs, try_again
+from selfwire.extras.cluster.jobs import DEATHS, Executor, Job, run_jobs, try_again
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.rollouts import (
     DONE,
@@ -154,33 +155,6 @@ async def roll_out_shard(
         await runner(context, rollout_fn, team, tasks, ctx, keep)
 
 
-class _CancelledError(StoppedError):
-    """The run was cancelled while workers were busy."""
-
-
-@dataclass
-class _UntilCancelled:
-    """An executor that can be left while it waits."""
-
-    executor: Executor
-    is_cancelled: bool = False
-
-    @property
-    def workers(self) -> int:
-        """Number of the executor's workers."""
-        return self.executor.workers
-
-    def start(self, job: Job) -> None:
-        """Start a job in the executor."""
-        self.executor.start(job)
-
-    def wait(self) -> Sequence[Event | Ended]:
-        """Wait for the executor; raises `_CancelledError` where the run has been cancelled."""
-        if self.is_cancelled:
-            raise _CancelledError
-        return self.executor.wait()
-
-
 MakeJob = Callable[[int, Sequence[Task]], tuple[Shard, Job]]
 """Makes the shard of a number and some tasks, and the job that works on it."""
 GiveUp = Callable[[Job, Task], Trajectory]
@@ -224,9 +198,10 @@ class ShardedTasks:
             StoppedError, WorkerError: of a job, or workers die again and again.
             UngradedError: the grader fails on all answers of the first slices; no further slice begins.
         """
-        slices, executor = cut_tasks(tasks, self.slices * self.executor.workers), _UntilCancelled(self.executor)
+        slices, cancelled = cut_tasks(tasks, self.slices * self.executor.workers), Event()
         waiting = deque(await run_in_thread(lambda: [self._start(make_job, some) for some in slices]))
-        ended = run_jobs(waiting, executor, give_back=partial(self._give_back, make_job, give_up))
+        give_back = partial(self._give_back, make_job, give_up)
+        ended = run_jobs(waiting, self.executor, give_back=give_back, cancelled=cancelled)
         grader = GraderCheck(context.ungraded)
 
         def wait() -> bool:
@@ -243,7 +218,7 @@ class ShardedTasks:
                 grader.add(found)
 
         try:
-            while await _wait_in_thread(wait, executor):
+            while await _wait_in_thread(wait, cancelled):
                 await keep_ready()
                 if grader.fault:
                     waiting.clear()  # the slices that have begun end
@@ -287,13 +262,13 @@ class ShardedTasks:
         return [task for task in tasks if task.id not in done]
 
 
-async def _wait_in_thread(wait: Callable[[], T], executor: _UntilCancelled) -> T:
-    """Call a function in a thread that can be cancelled while it waits for the executor."""
+async def _wait_in_thread(wait: Callable[[], T], cancelled: Event) -> T:
+    """Call a function in a thread, which is told of a cancellation while it waits for workers."""
     step = asyncio.ensure_future(run_in_thread(wait))
     try:
         return await asyncio.shield(step)
     except asyncio.CancelledError:
-        executor.is_cancelled = True
+        cancelled.set()
         with suppress(Exception):
             await step
         raise

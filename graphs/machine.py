@@ -23,10 +23,17 @@ from langgraph.runtime import get_runtime
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
-from selfwire.core.arguments import name_arguments
 from selfwire.core.chat import Prompts
 from selfwire.core.edits import Rewiring, RewritePrompt
-from selfwire.core.errors import BudgetError, ConfigError, StoppedError, TaskError, format_faults, format_first_fault
+from selfwire.core.errors import (
+    BudgetError,
+    ConfigError,
+    StoppedError,
+    TaskError,
+    format_faults,
+    format_first_fault,
+    name_arguments,
+)
 from selfwire.core.protocols import AgentRunner, Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question

@@ -100,7 +100,8 @@ def __dir__() -> list[str]:
 
 async def _call(verb: Callable[..., Any], call: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
     """Call a verb; refuse arguments of another kind, and name arguments in place of options in its errors."""
-    from selfwire.core.arguments import name_arguments, require_arguments, require_kinds
+    from selfwire.core.arguments import require_arguments, require_kinds
+    from selfwire.core.errors import name_arguments
 
     require_arguments(verb, args, kwargs)
     require_kinds(call.__annotations__, kwargs)

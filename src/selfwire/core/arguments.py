@@ -1,52 +1,12 @@
-"""Arguments of the functions of `import selfwire`: checks of their kinds, and their names in messages."""
+"""Arguments of the functions of `import selfwire`: checks of their names and kinds."""
 
-import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from inspect import signature
 from numbers import Integral, Real
 from pathlib import PurePath
 
-from selfwire.core.errors import ConfigError, SelfwireError
+from selfwire.core.errors import ConfigError
 from selfwire.core.text import suggest_name
-
-ARGUMENTS = {
-    "--train": "trainset",
-    "--gate-size": "valset",
-    "--test": "testset",
-    "--tasks": "limit",
-    "--meta-model": "meta",
-    "--judge-model": "judge",
-    "--budget-calls": 'budget={"calls": ...}',
-    "--budget-tokens": 'budget={"tokens": ...}',
-    "--budget-usd": 'budget={"dollars": ...}',
-    "--budget-seconds": 'budget={"seconds": ...}',
-    "--anyway": "anyway=True",
-    "--prune": "prune=True",
-    "--gate mean": 'gate="mean"',
-    "--gate off": 'gate="off"',
-    "--grader judge": 'grader="judge"',
-    "--method hera": 'method="hera"',
-    "--method router": 'method="router"',
-}
-"""Arguments of Python by option of the command line, where they are called or written in another way."""
-_OPTION = re.compile(rf"`[^`]*`|{'|'.join(option for option in ARGUMENTS if ' ' in option)}|--[a-z]+(?:-[a-z]+)*")
-
-
-def name_arguments(error: Exception, names: Collection[str]) -> None:
-    """Put the arguments of a function in place of the options that an error names.
-
-    Options without an argument stay, and so do commands in backticks.
-
-    Args:
-        names: of the function's arguments.
-    """
-
-    def write(found: re.Match[str]) -> str:
-        argument = ARGUMENTS.get(found[0], found[0].removeprefix("--").replace("-", "_"))
-        return argument if argument.partition("=")[0] in names else found[0]
-
-    if isinstance(error, SelfwireError | ValueError) and error.args and isinstance(error.args[0], str):
-        error.args = (_OPTION.sub(write, error.args[0]), *error.args[1:])
 
 
 def require_arguments(call: Callable[..., object], args: tuple[object, ...], given: Mapping[str, object]) -> None:

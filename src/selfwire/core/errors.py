@@ -4,7 +4,8 @@
 while selfwire runs. Messages say what happened, the values seen and the way out.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -135,6 +136,46 @@ class LibraryError(SelfwireError):
 def format_error(error: BaseException) -> str:
     """Format an error's class and message, if it has one, as records of failed steps, rounds and runs store it."""
     return mask_secrets(replace_surrogates(f"{type(error).__name__}: {error}".removesuffix(": ")))
+
+
+ARGUMENTS = {
+    "--train": "trainset",
+    "--gate-size": "valset",
+    "--test": "testset",
+    "--tasks": "limit",
+    "--meta-model": "meta",
+    "--judge-model": "judge",
+    "--budget-calls": 'budget={"calls": ...}',
+    "--budget-tokens": 'budget={"tokens": ...}',
+    "--budget-usd": 'budget={"dollars": ...}',
+    "--budget-seconds": 'budget={"seconds": ...}',
+    "--anyway": "anyway=True",
+    "--prune": "prune=True",
+    "--gate mean": 'gate="mean"',
+    "--gate off": 'gate="off"',
+    "--grader judge": 'grader="judge"',
+    "--method hera": 'method="hera"',
+    "--method router": 'method="router"',
+}
+"""Arguments of Python by option of the command line, where they are called or written in another way."""
+_OPTION = re.compile(rf"`[^`]*`|{'|'.join(option for option in ARGUMENTS if ' ' in option)}|--[a-z]+(?:-[a-z]+)*")
+
+
+def name_arguments(error: Exception, names: Collection[str]) -> None:
+    """Put the arguments of a function in place of the options that an error names.
+
+    Options without an argument stay, and so do commands in backticks.
+
+    Args:
+        names: of the function's arguments.
+    """
+
+    def write(found: re.Match[str]) -> str:
+        argument = ARGUMENTS.get(found[0], found[0].removeprefix("--").replace("-", "_"))
+        return argument if argument.partition("=")[0] in names else found[0]
+
+    if isinstance(error, SelfwireError | ValueError) and error.args and isinstance(error.args[0], str):
+        error.args = (_OPTION.sub(write, error.args[0]), *error.args[1:])
 
 
 _LIBRARIES = (*map(get_path, ("stdlib", "platstdlib", "purelib", "platlib")), "<")

@@ -1,5 +1,6 @@
 """Reads an evolution from its journal and the versions that it has saved."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -194,15 +195,11 @@ def _mean_cost(agent: str, trails: list[StoredTrajectory]) -> dict[str, float]:
 
 
 def _count_traffic(team: Team, trails: list[StoredTrajectory]) -> tuple[Link, ...]:
-    carried: dict[tuple[str, str], int] = {}
-    for done in trails:
-        for step in done.steps:
-            for message in step.sent:
-                way = (message.source, message.target)
-                carried[way] = carried.get(way, 0) + 1
+    sent = (message for done in trails for step in done.steps for message in step.sent)
+    carried = Counter((message.source, message.target) for message in sent)
     many = max(len(trails), 1)
     return tuple(
-        Link(source=edge.source, target=edge.target, traffic=carried.get((edge.source, edge.target), 0) / many)
+        Link(source=edge.source, target=edge.target, traffic=carried[edge.source, edge.target] / many)
         for edge in team.topology.edges
     )
 

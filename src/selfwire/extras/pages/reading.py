@@ -48,7 +48,7 @@ from selfwire.runs.spec import STAMP, EvaluateSpec, EvolveSpec, RunSpec
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Library, open_library
 
-_AT_WORK: Mapping[str, tuple[str, str]] = {
+AT_WORK: Mapping[str, tuple[str, str]] = {
     "rollout": ("agents", "train tasks"),
     "draft": ("agents", "train tasks of a draft"),
     "gate": ("agents", "gate tasks"),
@@ -56,6 +56,7 @@ _AT_WORK: Mapping[str, tuple[str, str]] = {
     "test": ("agents", "test tasks"),
     "baseline": ("baselines", "test tasks"),
 }
+"""Role of the models, and the tasks, by phase of a run."""
 
 
 def find_run(home: str | Path | None, name: str) -> str:
@@ -106,7 +107,7 @@ def _read_evolution(library: Library, journal: JournalReader, path: Path, summar
     places = read_places(journal, saved, request.method)
     versions = read_versions(saved, places)
     systems = read_systems(journal, places)
-    size = request.sizes
+    size, settings = request.sizes, request.evolution
     return RunReport(
         run=journal.run,
         title=f"{request.method} on {summary['benchmark']}",
@@ -117,8 +118,8 @@ def _read_evolution(library: Library, journal: JournalReader, path: Path, summar
         facts=(
             *_list_facts(journal, path, request, summary),
             ("tasks", f"{size.train} train, {size.gate} gate, {size.test} test"),
-            ("gate", _describe_gate(request)),
-            ("seed", str(request.evolution.seed)),
+            ("gate", settings.gate if settings.rule is None else f"{settings.gate}, {settings.objective}"),
+            ("seed", str(settings.seed)),
             *_describe_decisions(places),
         ),
         warning=STAMP if request.models.is_offline else "",
@@ -138,11 +139,6 @@ def _describe_decisions(places: Iterable[Place]) -> tuple[tuple[str, str], ...]:
         return ()
     regret = decided.format_regret()
     return (("free decisions", str(decided)), *([("regret by own beliefs", regret)] if regret else ()))
-
-
-def _describe_gate(request: EvolveSpec) -> str:
-    settings = request.evolution
-    return settings.gate if settings.rule is None else f"{settings.gate}, {settings.objective}"
 
 
 def _read_evaluation(journal: JournalReader, path: Path, summary: Mapping[str, object]) -> RunReport:
@@ -215,11 +211,11 @@ def _sum_by_role(parts: Iterable[Mapping[tuple[str, str], Usage]]) -> tuple[Spen
     """Sum spends by phase and node to a line for each role, in the order of a run's phases."""
     found: dict[tuple[str, str], list[Usage]] = {}
     for (phase, node), usage in chain.from_iterable(part.items() for part in parts):
-        work = _AT_WORK["test"] if phase.startswith("test-") else _AT_WORK.get(phase, ("reflection", phase))
+        work = AT_WORK["test"] if phase.startswith("test-") else AT_WORK.get(phase, ("reflection", phase))
         role = ("judge", "grading") if node == JUDGE_NODE else work
         found.setdefault(role, []).append(usage)
     sums = {role: sum_usages(usages) for role, usages in found.items()}
-    order = [*dict.fromkeys(role for role, _ in _AT_WORK.values()), "reflection", "judge"]
+    order = [*dict.fromkeys(role for role, _ in AT_WORK.values()), "reflection", "judge"]
     return tuple(
         SpendLine(role=role, what=what, calls=usage.calls, tokens=usage.tokens, dollars=usage.dollars)
         for (role, what), usage in sorted(sums.items(), key=lambda entry: (order.index(entry[0][0]), -entry[1].tokens))

@@ -9,6 +9,7 @@ from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, format_coun
 from selfwire.extras.lab.ablation.plan import Study
 from selfwire.extras.lab.ablation.record import STUDY, STUDY_ROWS, RecordedStudy
 from selfwire.extras.pages.journal_follower import JournalLook
+from selfwire.extras.pages.reading import AT_WORK
 from selfwire.graphs.router import UPDATE
 from selfwire.runs.record import INTERRUPTED, REQUEST, ROWS, STUDIES, SUMMARY, has_ended
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec
@@ -17,13 +18,6 @@ NOTES = (SUMMARY, REQUEST, STUDY)
 PREFIXES = (f"{ROWS}/", f"{UPDATE}/", STUDY_ROWS)
 RESUMED = ("evolve", "train", "eval", "compare")
 """Commands whose runs can be resumed by name."""
-_PHASES = {
-    "rollout": "train tasks",
-    "draft": "train tasks of a draft",
-    "gate": "gate tasks",
-    "test": "test tasks",
-    "baseline": "baseline on test tasks",
-}
 
 
 class RunProgress(FrozenModel):
@@ -92,7 +86,9 @@ def _find_place(command: str, look: JournalLook) -> tuple[str, int, int]:
     request = look.notes.get(REQUEST)
     try:
         if study := look.notes.get(STUDY):
-            return _name_rows(RecordedStudy.model_validate(study), look)
+            recorded = RecordedStudy.model_validate(study)
+            what = "runs of variants and seeds" if isinstance(recorded.head, Study) else "seeds"
+            return what, look.counts[STUDY_ROWS], recorded.total
         if command == "evolve":
             return _find_phase(EvolveSpec.model_validate(request), look)
         if command in ("eval", "compare"):
@@ -109,11 +105,6 @@ def _find_place(command: str, look: JournalLook) -> tuple[str, int, int]:
     return (f"{format_count(updates, 'update')} of the router" if updates else ""), 0, 0
 
 
-def _name_rows(study: RecordedStudy, look: JournalLook) -> tuple[str, int, int]:
-    what = "runs of variants and seeds" if isinstance(study.head, Study) else "seeds"
-    return what, look.counts[STUDY_ROWS], study.total
-
-
 def _find_phase(request: EvolveSpec, look: JournalLook) -> tuple[str, int, int]:
     config, size = request.evolution, request.sizes
     batch = min(config.batch, size.train)
@@ -127,7 +118,8 @@ def _find_phase(request: EvolveSpec, look: JournalLook) -> tuple[str, int, int]:
         "test": size.test,
         "baseline": size.test,
     }
-    what = " ".join(filter(None, (_PHASES.get(phase, phase), f"({side})" if side else "")))
+    _, tasks = AT_WORK.get(phase, ("", phase))
+    what = f"{'baseline on ' if phase == 'baseline' else ''}{tasks}{f' ({side})' if side else ''}"
     where = what if phase in ("test", "baseline") else f"iteration {iteration + 1} of {config.all_iterations}, {what}"
     total = totals.get(phase, 0)
     return where, look.graded if total else 0, total

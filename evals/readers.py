@@ -24,9 +24,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import UUID
 
+from pydantic import Field
+
 from selfwire.core.errors import ConfigError
 from selfwire.core.text import suggest_name
-from selfwire.core.values import FrozenModel
+from selfwire.core.values import FrozenJson, FrozenModel
 from selfwire.models.providers import ErrorCatcher
 
 MOST_BYTES = 500_000_000
@@ -491,8 +493,24 @@ def _explain(name: HubName, error: BaseException | None) -> ConfigError:
     )
 
 
-OWN = ("id", "input", "reference", "kind", "entities", "group")
-"""Fields of a task as selfwire writes it."""
+class TaskLine(FrozenModel):
+    """A task in the form that selfwire writes.
+
+    Args:
+        id: name of the task; by default `line-N`.
+        reference: the gold answer, or whatever the grader needs.
+        entities: subjects of the question; tasks that share one are never in two splits.
+        group: name that tasks share which lean the same way; never in two splits, and one observation of a proof.
+    """
+
+    id: str | int | None = None
+    input: str = Field(pattern=r"\S")
+    reference: FrozenJson = None
+    kind: str = ""
+    entities: tuple[str, ...] = ()
+    group: str = ""
+
+
 INPUTS = ("input", "question", "prompt", "problem", "query", "instruction", "inputs")
 REFERENCES = (
     "reference", "answer", "answers", "final_answer", "completion", "output", "response", "solution", "target",
@@ -564,7 +582,7 @@ def choose_fields(row: DataRow, data: OwnData) -> TaskFields:
     if not row.values:
         raise ConfigError(f'{row.where}: it has no field; write {{"input": ..., "reference": ...}}')
     names = list(row.values)
-    if data == OwnData(split=data.split) and "input" in names and set(names) <= set(OWN):
+    if data == OwnData(split=data.split) and "input" in names and set(names) <= TaskLine.model_fields.keys():
         return TaskFields(("input",), own=True)
     for name, flag in ((name, "--input-field") for name in data.input_fields):
         _require_field(row, name, flag)

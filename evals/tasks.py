@@ -7,14 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
 from selfwire.core.values import (
     UNKNOWN,
-    FrozenJson,
-    FrozenModel,
     describe_half_character,
     format_validation_error,
     iterate_texts,
@@ -26,6 +24,7 @@ from selfwire.evals.readers import (
     DataRow,
     OwnData,
     TaskFields,
+    TaskLine,
     choose_fields,
     pin_commit,
     read_field,
@@ -34,24 +33,6 @@ from selfwire.evals.readers import (
 
 FORMS = f"a {', '.join(list(READERS)[:-1])} or {list(READERS)[-1]} file, or hf:owner/name"
 """Forms of the files with own tasks, as a text."""
-
-
-class TaskLine(FrozenModel):
-    """A task in the form that selfwire writes.
-
-    Args:
-        id: name of the task; by default `line-N`.
-        reference: the gold answer, or whatever the grader needs.
-        entities: subjects of the question; tasks that share one are never in two splits.
-        group: name that tasks share which lean the same way; never in two splits, and one observation of a proof.
-    """
-
-    id: str | int | None = None
-    input: str = Field(pattern=r"\S")
-    reference: FrozenJson = None
-    kind: str = ""
-    entities: tuple[str, ...] = ()
-    group: str = ""
 
 
 @dataclass(frozen=True)

@@ -341,10 +341,9 @@ def _measure(run: OpenEvaluation, home: Path | None, workers: WorkerOptions) -> 
 
 
 def _choose_workers(request: EvaluateSpec, given: Mapping[str, Any]) -> WorkerOptions:
-    asked = options.select_group(options.WorkerChoice, given).options
-    chosen = asked
-    if asked.executor == "process":
-        chosen = asked.replace(workers=choose_worker_count(request, asked.workers))
+    chosen = options.select_group(options.WorkerChoice, given).options
+    if chosen.executor == "process":
+        chosen = chosen.replace(workers=choose_worker_count(request, chosen.workers))
         prepare_workers(chosen)
     refuse_unusable_cluster(request, chosen)
     return chosen

@@ -258,12 +258,8 @@ def prune(
         evolution=EvolutionConfig(
             name=version.name if version else f"{team.method}-{shorten_name(benchmark)}",
             iterations=0,
-            pruning=PruningConfig(
-                iterations=pruning.iterations,
-                batch=pruning.batch,
-                checks=pruning.checks,
-                sentences=pruning.sentences,
-                margin=pruning.margin,
+            pruning=PruningConfig.model_validate(
+                {name: value for name, value in vars(pruning).items() if name in PruningConfig.model_fields}
             ),
             gate_tasks=pruning.gate_tasks,
             error=pruning.error,

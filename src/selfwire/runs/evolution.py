@@ -542,12 +542,12 @@ def refuse_hopeless_gate(request: EvolveSpec, gate: Sequence[Task]) -> None:
     if settings.anyway:
         return
     if pruning and not pruning.can_prove(kept):
-        _refuse_few(pruned, pruning, "or leave --prune out" if settings.iterations else "or a larger --margin")
+        _refuse_few(pruned, pruning, "or leave --prune out" if settings.iterations else "or {}")
     if rule is None or not settings.iterations or rule.can_prove(tasks):
         return
     when = _name_hopeless_part(settings, rule, tasks)
     if rule.proves_no_loss:
-        _refuse_few(groups, rule, "a larger --margin, or fewer --iterations", beside=kept, when=when)
+        _refuse_few(groups, rule, "{}, or fewer --iterations", beside=kept, when=when)
     needed = rule.find_least_tasks()
     if needed is None:
         raise ConfigError(
@@ -572,16 +572,21 @@ def _name_hopeless_part(settings: EvolutionConfig, rule: EvidenceRule, tasks: in
 def _refuse_few(
     groups: Sequence[Sequence[Task]], rule: EvidenceRule, instead: str, *, beside: int = 0, when: str = ""
 ) -> NoReturn:
-    """Refuse gate tasks that cannot rule out a loss; there are so many beside them."""
+    """Refuse gate tasks that cannot rule out a loss.
+
+    Args:
+        instead: what else to do, with {} for a larger margin.
+        beside: further gate tasks that the run needs.
+    """
     tasks, needed = len(groups), rule.find_least_tasks()
-    more = ", and no number of them is enough; give a larger --margin"
-    told = f"; give {needed + beside} or more (--gate-size), {instead}" if needed else more
     larger = bisect_left(range(100), True, key=lambda hundredth: rule.replace(margin=hundredth / 100).can_prove(tasks))
-    if "--margin" in told and larger < 100:
-        told = told.replace("a larger --margin", f"a larger --margin (with these tasks {larger / 100:g} or more)")
+    margin = "a larger --margin" + (f" (with these tasks {larger / 100:g} or more)" if larger < 100 else "")
+    told = ", and no number of them is enough; give {}"
+    if needed is not None:
+        told = f"; give {needed + beside} or more (--gate-size), {instead}"
     raise ConfigError(
         f"with {count_groups(groups)} a loss of {rule.margin:g} cannot be ruled out{when}, even if no "
-        f"answer changes{told}"
+        f"answer changes{told.format(margin)}"
     )
 
 

@@ -220,11 +220,10 @@ def check_summary(run: str, summary: object) -> dict[str, Any]:
     """
     if summary is None:
         return {}
-    if not isinstance(summary, dict):
-        raise JournalError(f"the summary of run {run!r} is no object; `selfwire clean {run}` removes the run")
-    if not isinstance(summary.get("command"), str):
-        raise JournalError(f"the summary of run {run!r} names no command; `selfwire clean {run}` removes the run")
-    return summary
+    if isinstance(summary, dict) and isinstance(summary.get("command"), str):
+        return summary
+    what = "names no command" if isinstance(summary, dict) else "is no object"
+    raise JournalError(f"the summary of run {run!r} {what}; `selfwire clean {run}` removes the run")
 
 
 def list_held_runs(home: str | Path | None) -> tuple[str, ...]:

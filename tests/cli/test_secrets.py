@@ -20,7 +20,6 @@ SMALL = tuple("--gate mean --train 2 --gate-size 2 --test 2 --iterations 1 --bat
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer]:
-    monkeypatch.setattr(text, "_known", set())
     monkeypatch.setattr(providers, "_whole", {})
     monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
     with WireServer(served(make_chat_model("offline"))) as one:

@@ -44,11 +44,6 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[LangSmithServer]:
     forget_environment()
 
 
-@pytest.fixture(autouse=True)
-def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "_known", set())
-
-
 def make_model(server: WireServer, *, ready: bool, journal: Journal | None = None) -> MeteredModel:
     address = f"http://usr:{PASSWORD}@127.0.0.1:{server.port}/v1"
     if ready:
@@ -106,6 +101,12 @@ async def test_a_key_in_a_reply_is_masked_before_it_is_kept(wire_server: WireSer
     assert KEY not in message.model_dump_json()
     kept = json.dumps([row.reply for row in await journal.rows()])
     assert [secret for secret in (*SECRETS, encoded) if secret in kept] == []
+
+
+@pytest.mark.parametrize("turn", ["first", "second"])
+def test_a_secret_of_another_test_masks_nothing(turn: str) -> None:
+    assert text.mask_secrets("no swordfish here") == "no swordfish here"
+    text.register_secret("swordfish")
 
 
 async def test_a_word_that_is_a_password_stays_in_replies(

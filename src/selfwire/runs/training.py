@@ -68,11 +68,8 @@ class OpenTraining:
         )
         async with track_status(self.run):
             team = await training.execute(run.seed_team, on_update)
-        await self._note_end()
+        await note_status(run, "finished", iteration=self.plan.train.updates)
         return team
-
-    async def _note_end(self, **more: Any) -> None:
-        await note_status(self.run, "finished", iteration=self.plan.train.updates, **more)
 
     async def tested(self, team: Team) -> list[SystemSummary]:
         """Test the trained router, the router that training began with, an untrained one, and choices by chance.
@@ -88,7 +85,7 @@ class OpenTraining:
                 ctx = replace(run.ctx, options=method.config, scope=scope)
                 done = await collect_rollouts(run.rollout_context, method.ask, routed, run.splits.test, ctx)
                 found.append(summarise_trajectories(name, done))
-        await self._note_end(score=found[0].score)
+        await note_status(run, "finished", iteration=self.plan.train.updates, score=found[0].score)
         return found
 
     def _ways(self, team: Team) -> Iterator[tuple[str, Method[Any], Team]]:

@@ -20,11 +20,11 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.extras.pages.charts import draw_costs, draw_front, draw_gate, draw_scores
-from selfwire.extras.pages.evaluation import format_notes
 from selfwire.extras.pages.evolution import compare_gate, read_places
 from selfwire.extras.pages.layout import lay_out_team
 from selfwire.extras.pages.pack import BODY, TRAILS, pack_runs
 from selfwire.extras.pages.page import render_page
+from selfwire.extras.pages.pictures import format_notes
 from selfwire.graphs.rollouts import keep_trajectories
 from selfwire.models.sync import run_sync
 from selfwire.runs.record import JOURNAL, SUMMARY, summarise_run

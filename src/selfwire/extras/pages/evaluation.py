@@ -7,7 +7,6 @@ from selfwire.core.values import format_count
 from selfwire.evals.table import TaskRow, name_system
 from selfwire.extras.pages.data import Place, SpendLine, SystemLine
 from selfwire.extras.pages.evolution import compare_with_base, make_place
-from selfwire.extras.pages.pictures import find_drawing_method
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.extras.pages.verdicts import format_gain
 from selfwire.runs.record import ROWS
@@ -71,13 +70,3 @@ def sum_spend(places: Iterable[Place]) -> tuple[SpendLine, ...]:
         SpendLine(role="agents", what=name, calls=spend.calls, tokens=spend.tokens, dollars=spend.dollars)
         for name, spend in spends
     )
-
-
-def format_notes(method: str, notes: object) -> tuple[str, ...]:
-    """Notes of a method on its run, as it formats them; empty for notes that it cannot read."""
-    if not method or not isinstance(notes, dict):
-        return ()
-    try:
-        return tuple(find_drawing_method(method).format_notes(notes))
-    except (ValueError, TypeError, KeyError):
-        return ()

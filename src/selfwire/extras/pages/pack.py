@@ -15,9 +15,8 @@ from selfwire.core.values import format_count, mask_controls, replace_surrogates
 from selfwire.evals.table import TaskRow
 from selfwire.evolvers.figures import Matching, Panel, Picture, Table, TextList
 from selfwire.extras.pages.data import Place, RunReport, TeamVersion
-from selfwire.extras.pages.evaluation import format_notes
 from selfwire.extras.pages.layout import TeamLayout
-from selfwire.extras.pages.pictures import draw_run
+from selfwire.extras.pages.pictures import draw_run, format_notes
 from selfwire.extras.pages.stored import StoredTrajectory
 
 BODY = 4000

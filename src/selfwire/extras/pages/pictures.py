@@ -30,6 +30,16 @@ def draw_run(method: str, notes: object) -> Picture:
         return Picture()
 
 
+def format_notes(method: str, notes: object) -> tuple[str, ...]:
+    """Notes of a method on its run, as it formats them; empty for notes that it cannot read."""
+    if not method or not isinstance(notes, dict):
+        return ()
+    try:
+        return tuple(find_drawing_method(method).format_notes(notes))
+    except _UNREADABLE:
+        return ()
+
+
 def draw_learning(before: Team, after: Team, notes: Mapping[str, Any]) -> tuple[Panel, ...]:
     """Panels of an iteration's learning, as the method draws them; empty for notes that it cannot read."""
     try:

@@ -8,10 +8,9 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.evals.baselines import BASELINES
 from selfwire.evolvers.figures import Picture
 from selfwire.extras.pages.data import AgentCard, Link, RunReport, SpendLine, TeamVersion
-from selfwire.extras.pages.evaluation import format_notes
 from selfwire.extras.pages.evolution import make_place
 from selfwire.extras.pages.page import save_page
-from selfwire.extras.pages.pictures import draw_run, make_card, make_round
+from selfwire.extras.pages.pictures import draw_run, format_notes, make_card, make_round
 from selfwire.extras.pages.stored import StoredStep, StoredTrajectory
 from selfwire.runs.spec import STAMP
 
@@ -65,10 +64,9 @@ def _list_rounds(
     Args:
         told: notes of each round, as the method formats them.
     """
-    steps = {visit: [step for step in done.steps if step.visit == visit] for visit in range(len(picture.frames))}
-    steps |= {step.visit: [other for other in done.steps if other.visit == step.visit] for step in done.steps}
     rounds = []
-    for visit, own in sorted(steps.items()):
+    for visit in sorted({*range(len(picture.frames)), *(step.visit for step in done.steps)}):
+        own = [step for step in done.steps if step.visit == visit]
         frame = picture.frames[visit] if visit < len(picture.frames) else None
         if frame and (frame.graph or not own):
             known = [_make_card(team, name, own) for name in sorted({step.agent for step in own})]

@@ -1,6 +1,7 @@
 """What a provider's error says about another try."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -11,9 +12,13 @@ import pytest
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.outputs import ChatGenerationChunk
 
+from selfwire.core.errors import ModelError
+from selfwire.core.scope import Scope
 from selfwire.models import openai_chat
 from selfwire.models.openai_chat import ClientPerLoop
 from selfwire.models.providers import ErrorCatcher, format_provider_error, get_retry_after
+from tests.models.wired import ASKED, metered
+from tests.wire.server import WireServer, raw
 
 
 def asked_to_wait(until: str) -> float | None:
@@ -110,3 +115,20 @@ async def test_what_a_client_raises_is_caught_and_what_cancels_the_task_is_not()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ('{"detail":[{"type":"missing","loc":["body","model"]}]}', 'Error code: 400 - {"detail": [{"type": "missing"'),
+        ('{"error":"model q not found"}', "Error code: 400 - model q not found ("),
+        ('[{"error":{"code":400,"message":"Unknown name"}}]', 'Error code: 400 - [{"error": {"code": 400, "message"'),
+        ("no such key sk-secret-0123456789", "Error code: 400 - no such key *** ("),
+    ],
+)
+async def test_the_reason_of_a_refusal_is_told_wherever_the_server_puts_it(
+    body: str, told: str, wire_server: WireServer
+) -> None:
+    wire_server.always = raw(body.encode(), 400)
+    with pytest.raises(ModelError, match=re.escape(told)):
+        await metered(wire_server).generate(ASKED, scope=Scope())

@@ -44,14 +44,21 @@ def parse_budget(given: Budget | Mapping[str, float] | None) -> Budget:
 
 
 class Price(FrozenModel):
-    """US dollars per million tokens sent (`input`) and received (`output`)."""
+    """US dollars per million tokens sent (`input`) and received (`output`).
+
+    Args:
+        cached: for tokens sent that the provider has in its cache; None for the price of `input`.
+    """
 
     input: float = Field(ge=0, le=1e9)
     output: float = Field(ge=0, le=1e9)
+    cached: float | None = Field(default=None, ge=0, le=1e9)
 
-    def cost(self, input_tokens: int, output_tokens: int) -> float:
-        """Compute the dollars for tokens."""
-        return (self.input * input_tokens + self.output * output_tokens) / PER_TOKENS
+    def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
+        """Compute the dollars for tokens; `cached_tokens` is the part of `input_tokens` from the provider's cache."""
+        cached = self.input if self.cached is None else self.cached
+        fresh = self.input * (input_tokens - cached_tokens)
+        return (fresh + cached * cached_tokens + self.output * output_tokens) / PER_TOKENS
 
 
 _TABLE: TypeAdapter[dict[str, Price]] = TypeAdapter(dict[str, Price])
@@ -77,10 +84,10 @@ class Prices(FrozenModel):
             raise ConfigError(f"prices {overrides} cannot be used: {_describe_fault(error)}; write {form}") from None
         return cls(table={**_load_shipped(), **more})
 
-    def cost(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
+    def cost(self, model: str, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float | None:
         """Compute the dollars for a model's tokens; None if its price is not known."""
         price = self.find(model)
-        return None if price is None else price.cost(input_tokens, output_tokens)
+        return None if price is None else price.cost(input_tokens, output_tokens, cached_tokens)
 
     def find(self, model: str) -> Price | None:
         """Find the price of a model; None if it is not known."""

@@ -380,8 +380,8 @@ class CallMeter(BaseCallbackHandler):
             self.refusal = self.refusal or error
             raise
 
-    def _price(self, model: str, sent: int, received: int) -> Usage:
-        dollars = self.prices.cost(model, sent, received)
+    def _price(self, model: str, sent: int, received: int, cached: int = 0) -> Usage:
+        dollars = self.prices.cost(model, sent, received, cached)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars)
 
 

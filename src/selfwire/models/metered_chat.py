@@ -12,7 +12,7 @@ import logging
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -46,6 +46,7 @@ from selfwire.core.errors import (
 )
 from selfwire.core.protocols import ROLES
 from selfwire.core.scope import Scope
+from selfwire.core.text import mask_keys
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap, fingerprint, format_count, replace_surrogates, to_canonical_json
 from selfwire.models.budget import Ledger, Price, Prices
@@ -65,6 +66,7 @@ from selfwire.models.providers import (
     is_transient,
     is_unsent,
     is_wrong_option,
+    names_option,
     write_naming_option,
 )
 from selfwire.models.structured import (
@@ -299,10 +301,11 @@ def drop_odd_counts(answer: AIMessage) -> None:
         answer.usage_metadata = None
 
 
-def count_tokens(answer: AIMessage, estimate_sent: Callable[[], int]) -> tuple[int, int]:
+def count_tokens(answer: AIMessage, estimate_sent: Callable[[], int]) -> tuple[int, int, int]:
     """Count the tokens sent and received by the provider's count, or by an estimate without a possible one.
 
-    A count of the reply that its length contradicts is raised.
+    A count of the reply that its length contradicts is raised. The third number is the part of the tokens sent that the
+    provider had in its cache.
     """
     counted = answer.usage_metadata
     if counted and all(0 <= counted[name] < IMPOSSIBLE_TOKENS for name in ("input_tokens", "output_tokens")):
@@ -310,12 +313,26 @@ def count_tokens(answer: AIMessage, estimate_sent: Callable[[], int]) -> tuple[i
     else:
         sent = estimate_sent()
         received = estimate_tokens([ChatMessage(role="assistant", content=replace_surrogates(answer.text))])
-    return sent, max(received, measure_reply(answer) // CHARACTERS_PER_TOKEN)
+    cached = (counted and counted.get("input_token_details", {}).get("cache_read")) or 0
+    return sent, max(received, measure_reply(answer) // CHARACTERS_PER_TOKEN), cached if 0 < cached <= sent else 0
+
+
+def name_empty_reply(answer: AIMessage) -> str:
+    """Name the reason why a reply has neither text nor calls: a refusal, a filter, or the limit of a reply."""
+    if said := answer.additional_kwargs.get("refusal"):
+        return f"a refusal: {' '.join(mask_keys(str(said)).split()):.200}"
+    finish = answer.response_metadata.get("finish_reason")
+    why = {"content_filter": ": the provider's filter took its text", "length": ": its tokens ended before the text"}
+    return f"an empty reply{why.get(str(finish), '')}"
 
 
 EMPTY_REPLY = "take a model that answers, or give it more tokens for a reply (--max-tokens), then resume"
 """What to do where a model gives no text and calls no tool, and is paid."""
 PROBE = ChatMessage.user("Reply with the one word: ready")
+OPTIONS = {"temperature": "temperature", "seed": "seed", "max_tokens": "max_completion_tokens"}
+"""Options without which a request can be sent, with the word by which an error names each as refused."""
+_refused: dict[str, set[str]] = {}
+"""Options that the models of each label refuse, as known to this process."""
 SEED_STRIDE = 7919
 """Distance between the seeds of two samples, for models that take a seed but no sample number."""
 MESSAGE = "message"
@@ -582,11 +599,12 @@ class MeteredChat(BaseChatModel):
         """
         throttle = get_throttle(f"{self.identity.provider} {self.identity.server}", self.policy, self.ledger.pool)
         since, search = time.monotonic(), self.search_mode(request)
+        left_out = {*_refused.get(self.identity.label, ())}
         attempt, empty, refusals_only = 0, 0, True
         while True:
             async with throttle.take_place(tokens) as start:
                 sent = time.monotonic()
-                answer = await self._send_once(request, search.mode if search else "native")
+                answer = await self._send_once(request, search.mode if search else "native", left_out)
             if isinstance(answer, AIMessage):
                 throttle.answered = max(throttle.answered, sent)
                 is_reply = bool(answer.text or answer.tool_calls or answer.invalid_tool_calls)
@@ -594,16 +612,17 @@ class MeteredChat(BaseChatModel):
                 billed.append(self._usage(request, answer, took))
                 throttle.correct(billed[-1].tokens - tokens, start)
                 if is_reply:
+                    self._note_refused(left_out)
                     await self._note_mode(request, search, answer)
                     return mask_reply(cut_reply(answer))
                 empty += 1
-                fault, can_retry, wait = "an empty reply", empty == 1 and extend(), None
+                fault, can_retry, wait = name_empty_reply(answer), empty == 1 and extend(), None
             else:
                 if is_refusal(answer) or is_unsent(answer):
                     throttle.correct(-tokens, start)
                 else:
                     refusals_only = False
-                if search and search.step_down(answer, is_last=attempt == self.policy.retries):
+                if self._change_form(answer, request, left_out, search, is_last=attempt == self.policy.retries):
                     continue
                 fault = format_provider_error(answer, self.inner)
                 can_retry = is_transient(answer) and not advise_on_refusal(answer, request, search)
@@ -632,7 +651,7 @@ class MeteredChat(BaseChatModel):
         refused = EMPTY_REPLY if isinstance(answer, AIMessage) else advise_on_refusal(answer, request, search)
         failed: CallError = ModelError(f"{what}; {refused or way_out}")
         doubted = self.policy.probe and not refused
-        if doubted and extend() and not await self._probe(request, throttle, billed, unsent=unsent):
+        if doubted and extend() and not await self._probe(request, left_out, throttle, billed, unsent=unsent):
             outage = RefusedError if not isinstance(answer, AIMessage) and is_wrong_option(answer) else OutageError
             failed = outage(f"{silent}: {way_out}")
         failed.is_cost_known = refusals_only
@@ -655,17 +674,49 @@ class MeteredChat(BaseChatModel):
             )  # fmt: skip
             await self.journal.put_note(f"{MODE_NOTE}{self.identity.label}", search.mode)
 
-    async def _probe(self, request: ModelRequest, throttle: Throttle, billed: list[Usage], *, unsent: bool) -> bool:
+    def _change_form(
+        self,
+        error: BaseException,
+        request: ModelRequest,
+        left_out: set[str],
+        search: ModeSearch | None,
+        *,
+        is_last: bool,
+    ) -> bool:
+        """Leave out the option that an error refuses, or go to the next mode; return whether one of both was done.
+
+        Args:
+            left_out: options that are not sent; those of a caller of LangChain's methods stay.
+            is_last: whether no retries in the same form are left.
+        """
+        own = request.call.options if request.call else ()
+        sent = {"max_tokens", *self._make_options(request, left_out)} - left_out - {*own}
+        refused = next((name for name in OPTIONS if name in sent and names_option(error, OPTIONS[name])), None)
+        if refused:
+            left_out.add(refused)
+        return bool(refused or (search and search.step_down(error, is_last=is_last)))
+
+    def _note_refused(self, refused: set[str]) -> None:
+        """Remember options without which a request was answered, and tell the user about new ones."""
+        known = _refused.setdefault(self.identity.label, set())
+        for option in sorted(refused - known):
+            _log.warning("%s refuses the option %s, which is not sent from now on", self.identity.label, option)
+        known |= refused
+
+    async def _probe(
+        self, request: ModelRequest, refused: set[str], throttle: Throttle, billed: list[Usage], *, unsent: bool
+    ) -> bool:
         """Whether the provider answers at all, either a probe or another worker's request in the meantime.
 
         Args:
+            refused: options that are not sent.
             unsent: whether nothing of the request was sent, or all of it refused.
         """
         since, probe = time.monotonic(), request._replace(messages=[PROBE], tools=(), schema=None, call=None)
         tokens = self._estimate_most(probe).tokens
         for pause in (self.policy.backoff, 0.0):
             async with throttle.take_place(tokens) as start:
-                answer = await self._send_once(probe)
+                answer = await self._send_once(probe, refused=refused)
             if isinstance(answer, AIMessage):
                 billed.append(self._usage(probe, answer))
                 throttle.correct(billed[-1].tokens - tokens, start)
@@ -677,9 +728,11 @@ class MeteredChat(BaseChatModel):
                 await asyncio.sleep(pause)
         return throttle.answered >= since
 
-    async def _send_once(self, request: ModelRequest, mode: Mode = "native") -> AIMessage | BaseException:
-        """Send a request once; an error of the provider is returned, whatever its type."""
-        options, call = self._make_options(request), request.call
+    async def _send_once(
+        self, request: ModelRequest, mode: Mode = "native", refused: Collection[str] = ()
+    ) -> AIMessage | BaseException:
+        """Send a request once, without refused options; an error of the provider is returned, whatever its type."""
+        options, call = self._make_options(request, refused), request.call
         runnable: Runnable[Any, AIMessage] = self.inner
         if call:
             chat, options = [*call.messages], {**options, **call.options}
@@ -712,8 +765,8 @@ class MeteredChat(BaseChatModel):
             self.bounds[key] = bind_schema(self.inner, request.tools, request.schema, mode)
         return self.bounds[key]
 
-    def _make_options(self, request: ModelRequest) -> dict[str, Any]:
-        """Collect the options of a call that the inner model knows."""
+    def _make_options(self, request: ModelRequest, refused: Collection[str] = ()) -> dict[str, Any]:
+        """Collect the options of a call that the inner model knows, without refused ones."""
         scope, fields = request.scope, type(self.inner).model_fields
         options: dict[str, Any] = {} if request.temperature is None else {"temperature": request.temperature}
         if request.max_tokens and "max_tokens" in fields:
@@ -724,7 +777,9 @@ class MeteredChat(BaseChatModel):
             options |= {"seed": scope.seed, "sample": scope.sample}
         elif "seed" in fields and not getattr(self.inner, "use_responses_api", None):
             options["seed"] = (scope.seed + SEED_STRIDE * scope.sample) % 2**31
-        return options
+        if "max_tokens" in refused:
+            options["max_completion_tokens"] = options.get("max_tokens", self.max_reply_tokens)
+        return {name: value for name, value in options.items() if name not in refused}
 
     def _make_config(self, request: ModelRequest) -> RunnableConfig:
         current = ensure_config(request.call.config if request.call else None)
@@ -739,8 +794,8 @@ class MeteredChat(BaseChatModel):
 
     def _usage(self, request: ModelRequest, answer: AIMessage, seconds: float = 0.0) -> Usage:
         """Compute the cost of an answer by `count_tokens`."""
-        sent, received = count_tokens(answer, lambda: estimate_tokens(request.messages, request.tools))
-        dollars = self.prices.cost(self.identity.name, sent, received)
+        sent, received, cached = count_tokens(answer, lambda: estimate_tokens(request.messages, request.tools))
+        dollars = self.prices.cost(self.identity.name, sent, received, cached)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 
     def _estimate_most(self, request: ModelRequest) -> Usage:

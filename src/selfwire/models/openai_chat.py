@@ -263,7 +263,8 @@ class OpenAIChat(QuietChat, ChatOpenAI):
     `openai`'s client searches every message for names to translate, although messages have none, and builds typed
     objects from the reply, which LangChain takes apart again in another thread. This class passes the body to the
     client's `post`, and reads the reply as JSON. Requests are equal to `ChatOpenAI`'s to the byte, except that servers
-    other than OpenAI's get `max_tokens`: llama.cpp's Python server, among others, ignores `max_completion_tokens`.
+    other than OpenAI's get `max_tokens`: llama.cpp's Python server, among others, ignores `max_completion_tokens`. A
+    call that names `max_completion_tokens` itself sends that.
     Streams, response formats and the Responses API are left to `ChatOpenAI`.
     """
 
@@ -281,7 +282,7 @@ class OpenAIChat(QuietChat, ChatOpenAI):
 
     def _get_request_payload(self, *messages: Any, **options: Any) -> dict[str, Any]:
         payload: dict[str, Any] = super()._get_request_payload(*messages, **options)
-        if "max_completion_tokens" in payload and not self._is_openais():
+        if "max_completion_tokens" in payload and not ("max_completion_tokens" in options or self._is_openais()):
             payload["max_tokens"] = payload.pop("max_completion_tokens")
         return payload
 

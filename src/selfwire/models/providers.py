@@ -1,6 +1,7 @@
 """Chat models by name, the addresses of their providers, and what their errors mean."""
 
 import asyncio
+import json
 import os
 import re
 import warnings
@@ -16,8 +17,8 @@ from pydantic import SecretStr
 
 from selfwire.core.errors import ConfigError, ModelError, format_error
 from selfwire.core.plugins import load_plugin
-from selfwire.core.text import MASK, is_secret_name, mask_address, register_secret, suggest_name
-from selfwire.core.values import is_id
+from selfwire.core.text import MASK, is_secret_name, mask_address, mask_secrets, register_secret, suggest_name
+from selfwire.core.values import is_id, replace_surrogates
 
 
 def is_offline(name: str) -> bool:
@@ -161,6 +162,24 @@ def is_wrong_option(error: BaseException) -> bool:
     return get_status(error) in (401, 403, 404)
 
 
+def names_option(error: BaseException, option: str) -> bool:
+    """Whether a provider refuses a request and names an option of it."""
+    return get_status(error) in (400, 422) and option in re.findall(r"\w+", format_status_error(error))
+
+
+SHOWN_BODY = 300
+"""Most characters of a body that are shown of an error."""
+
+
+def format_status_error(error: BaseException) -> str:
+    """Format an error as `format_error` does, with the provider's body where `openai`'s client leaves its text out."""
+    text, body = format_error(error), getattr(error, "body", None)
+    if not body or not text.endswith(f"Error code: {get_status(error)}"):
+        return text
+    said = body if isinstance(body, str) else json.dumps(body, default=repr, ensure_ascii=False)
+    return f"{text} - {mask_secrets(replace_surrogates(said))[:SHOWN_BODY]}"
+
+
 NO_SERVER = "check the address and that a server runs there, then resume"
 """What to do where no connection was made."""
 TOO_MANY = (
@@ -230,7 +249,7 @@ def redact_error(error: BaseException) -> str:
     """Format an error in one line of at most `LONGEST` characters, without known secrets and texts like keys."""
     if isinstance(error, TimeoutError) and not str(error):
         return "no answer in time"
-    text = " ".join(KEY_PATTERN.sub(MASK, format_error(error)).split())
+    text = " ".join(KEY_PATTERN.sub(MASK, format_status_error(error)).split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 

@@ -29,11 +29,11 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
-from selfwire.core.errors import ConfigError, format_error, format_faults
+from selfwire.core.errors import ConfigError, format_faults
 from selfwire.core.text import find_code_blocks, mask_keys
 from selfwire.core.usage import Usage
 from selfwire.core.values import UNKNOWN, FrozenMap, fingerprint, replace_surrogates, to_plain_json
-from selfwire.models.providers import get_status
+from selfwire.models.providers import format_status_error, get_status
 from selfwire.store.journal import Journal
 
 Mode = Literal["native", "tool", "json", "prompt"]
@@ -73,7 +73,7 @@ def names_form(error: BaseException, *, tools: bool = False) -> bool:
     code = get_status(error)
     if code is None or code < 400 or code in OTHER_STATUSES:
         return False
-    text = format_error(error).lower()
+    text = format_status_error(error).lower()
     return any(word in text for word in (TOOL_WORDS if tools else FORM_WORDS + TOOL_WORDS))
 
 
@@ -403,18 +403,22 @@ LONGEST_NAME = 200
 """Most characters of a name or id in a reply that was cut."""
 
 
+THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*(?=\S)|\A(?:(?!<think>).)*?</think>\s*(?=\S)", re.DOTALL)
+"""A thought before an answer, where a server does not set it apart; the first tag may stand in its template."""
+
+
 def to_reply(message: AIMessage, usage: Usage, notes: Mapping[str, Any] = FrozenMap()) -> Reply:
     """Convert LangChain's answer to a Reply, with the provider's metadata and `notes`.
 
     If the arguments of a call are no JSON object, their raw text is the argument `UNPARSED`, so that the tool can tell
-    the agent about the fault.
+    the agent about the fault. A thought before the answer is left out.
     """
     response = message.response_metadata
     calls = [_to_call(c["id"], c["name"], c["args"], i) for i, c in enumerate(message.tool_calls)]
     for broken in message.invalid_tool_calls:
         calls.append(_to_call(broken["id"], broken["name"] or "", {UNPARSED: broken["args"] or ""}, len(calls)))
     return Reply(
-        content=replace_surrogates(message.text),
+        content=THOUGHT.sub("", replace_surrogates(message.text)),
         tool_calls=tuple(calls),
         usage=usage,
         model=replace_surrogates(str(response.get("model_name") or response.get("model") or "")),
@@ -449,16 +453,17 @@ def _is_json(value: object) -> bool:
 
 
 def salvage_calls(error: BaseException) -> AIMessage | None:
-    """Take the truncated answer out of OpenAI's error for a structured reply that reached the token limit."""
+    """Take the answer out of OpenAI's error for a structured reply that reached the token limit or a filter."""
     completion: Any = getattr(error, "completion", None)
     if completion is None or not getattr(completion, "choices", None):
         return None
     usage = completion.usage
     counts = {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens} if usage else None
+    cached = {"cache_read": getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None) or 0}
     return AIMessage(
         completion.choices[0].message.content or "",
-        response_metadata={"model_name": completion.model, "finish_reason": "length"},
-        usage_metadata=counts and {**counts, "total_tokens": sum(counts.values())},
+        response_metadata={"model_name": completion.model, "finish_reason": completion.choices[0].finish_reason},
+        usage_metadata=counts and {**counts, "total_tokens": sum(counts.values()), "input_token_details": cached},
     )
 
 

@@ -78,6 +78,7 @@ from selfwire.models.structured import (
     bind_schema,
     cut_reply,
     describe_message,
+    get_finish,
     get_known_mode,
     list_faults,
     make_retry_messages,
@@ -321,9 +322,8 @@ def name_empty_reply(answer: AIMessage) -> str:
     """Name the reason why a reply has neither text nor calls: a refusal, a filter, or the limit of a reply."""
     if said := answer.additional_kwargs.get("refusal"):
         return f"a refusal: {' '.join(mask_keys(str(said)).split()):.200}"
-    finish = answer.response_metadata.get("finish_reason")
     why = {"content_filter": ": the provider's filter took its text", "length": ": its tokens ended before the text"}
-    return f"an empty reply{why.get(str(finish), '')}"
+    return f"an empty reply{why.get(get_finish(answer), '')}"
 
 
 EMPTY_REPLY = "take a model that answers, or give it more tokens for a reply (--max-tokens), then resume"
@@ -331,6 +331,10 @@ EMPTY_REPLY = "take a model that answers, or give it more tokens for a reply (--
 PROBE = ChatMessage.user("Reply with the one word: ready")
 OPTIONS = {"temperature": "temperature", "seed": "seed", "max_tokens": "max_completion_tokens"}
 """Options without which a request can be sent, with the word by which an error names each as refused."""
+NO_KEYWORD = re.compile(r"unexpected keyword argument '(\w+)'")
+"""The error of a provider's client for an option that only a field of its LangChain model can set."""
+LIMITS = ("max_tokens", "max_output_tokens", "num_predict")
+"""Names that LangChain's models have for the limit of a reply."""
 _refused: dict[str, set[str]] = {}
 """Options that the models of each label refuse, as known to this process."""
 SEED_STRIDE = 7919
@@ -370,6 +374,8 @@ class MeteredChat(BaseChatModel):
     """Cache of the inner model bound to tools or a schema."""
     repeats: dict[str, int] = Field(default_factory=dict, repr=False)
     """Number of equal calls at the same place, by their key."""
+    no_keywords: set[str] = Field(default_factory=set, repr=False)
+    """Options that a call of the inner model does not take; they are set on a copy of it."""
 
     is_bound_to_loop: bool = False
     """Whether the inner model has an asynchronous client of the user's, so that synchronous calls use the other one."""
@@ -397,7 +403,7 @@ class MeteredChat(BaseChatModel):
     @cached_property
     def max_reply_tokens(self) -> int:
         """The most tokens that a reply may have."""
-        return getattr(self.inner, "max_tokens", None) or MAX_TOKENS
+        return next((limit for name in LIMITS if (limit := getattr(self.inner, name, None))), MAX_TOKENS)
 
     @property
     def _llm_type(self) -> str:
@@ -683,13 +689,17 @@ class MeteredChat(BaseChatModel):
         *,
         is_last: bool,
     ) -> bool:
-        """Leave out the option that an error refuses, or go to the next mode; return whether one of both was done.
+        """Pass on an option otherwise, leave out one that is refused, or go to the next mode; return whether it helps.
 
         Args:
             left_out: options that are not sent; those of a caller of LangChain's methods stay.
             is_last: whether no retries in the same form are left.
         """
         own = request.call.options if request.call else ()
+        if isinstance(error, TypeError) and (found := NO_KEYWORD.search(str(error))):
+            is_ours = found[1] not in {*own, *self.no_keywords}
+            self.no_keywords.add(found[1])
+            return is_ours
         sent = {"max_tokens", *self._make_options(request, left_out)} - left_out - {*own}
         refused = next((name for name in OPTIONS if name in sent and names_option(error, OPTIONS[name])), None)
         if refused:
@@ -733,11 +743,12 @@ class MeteredChat(BaseChatModel):
     ) -> AIMessage | BaseException:
         """Send a request once, without refused options; an error of the provider is returned, whatever its type."""
         options, call = self._make_options(request, refused), request.call
-        runnable: Runnable[Any, AIMessage] = self.inner
+        inner = self._copy_with({name: options.pop(name) for name in self.no_keywords & {*options}})
+        runnable: Runnable[Any, AIMessage] = inner
         if call:
             chat, options = [*call.messages], {**options, **call.options}
         else:
-            bound = self._bind(request, mode)
+            bound = self._bind(request, mode, inner)
             runnable = bound.runnable
             chat = [*map(to_langchain, bound.add_schema(request.messages, again=request.again))]
         with ErrorCatcher() as caught:
@@ -758,8 +769,15 @@ class MeteredChat(BaseChatModel):
             error = TimeoutError(f"no answer within {self.policy.timeout:g} seconds, which --timeout sets")
         return salvage_calls(error) or find_model_error(error) or error
 
-    def _bind(self, request: ModelRequest, mode: Mode) -> Bound:
-        """Bind the inner model to a request's tools or schema."""
+    def _copy_with(self, options: Mapping[str, Any]) -> BaseChatModel:
+        """Copy the inner model with options as its fields; the model itself if there are none."""
+        known = {name: value for name, value in options.items() if name in type(self.inner).model_fields}
+        return self.inner.model_copy(update=known) if known else self.inner
+
+    def _bind(self, request: ModelRequest, mode: Mode, inner: BaseChatModel) -> Bound:
+        """Bind the inner model, or a copy of it, to a request's tools or schema."""
+        if inner is not self.inner:
+            return bind_schema(inner, request.tools, request.schema, mode)
         key = (request.tools, request.schema, mode)
         if key not in self.bounds:
             self.bounds[key] = bind_schema(self.inner, request.tools, request.schema, mode)

@@ -289,6 +289,8 @@ def make_chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseC
         return _make_offline(name, model or "all", options)
     refuse_unknown_model(name)
     given = {"timeout": TIMEOUT, "max_tokens": MAX_TOKENS, **options, "max_retries": 0}
+    if provider == "ollama":  # its class ignores other names
+        given["num_predict"] = given.pop("max_tokens")
     return _make_hosted(name, _openai_options(name, given) if provider == "openai" else given)
 
 

@@ -182,7 +182,7 @@ def _heeds_form(answer: AIMessage, *, in_words: bool) -> bool | None:
         return True
     if answer.text.lstrip().startswith("{"):
         return None if in_words else True
-    whole = answer.response_metadata.get("finish_reason") != "length"
+    whole = get_finish(answer) != "length"
     return False if whole and "{" not in answer.text else None
 
 
@@ -403,6 +403,15 @@ LONGEST_NAME = 200
 """Most characters of a name or id in a reply that was cut."""
 
 
+def get_finish(answer: AIMessage) -> str:
+    """Get the reason why a reply ended, as the provider words it; "length" for that of any that met its limit."""
+    names = ("finish_reason", "stop_reason", "done_reason")
+    finish = next((str(said) for name in names if (said := answer.response_metadata.get(name))), "")
+    return "length" if finish.lower() in CUT else finish
+
+
+CUT = ("length", "max_tokens", "model_length")
+"""Words of providers for a reply that was cut at its limit, in lower case."""
 THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*(?=\S)|\A(?:(?!<think>).)*?</think>\s*(?=\S)", re.DOTALL)
 """A thought before an answer, where a server does not set it apart; the first tag may stand in its template."""
 
@@ -422,7 +431,7 @@ def to_reply(message: AIMessage, usage: Usage, notes: Mapping[str, Any] = Frozen
         tool_calls=tuple(calls),
         usage=usage,
         model=replace_surrogates(str(response.get("model_name") or response.get("model") or "")),
-        finish=replace_surrogates(str(response.get("finish_reason") or response.get("stop_reason") or "")),
+        finish=replace_surrogates(get_finish(message)),
         metadata={name: v for name, v in response.items() if name not in BOOKKEEPING and _is_json(v)} | {**notes},
     )
 

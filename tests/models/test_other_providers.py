@@ -1,0 +1,58 @@
+"""Classes of other providers, which take options and name the end of a reply in their own ways."""
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import Field
+
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.models.metered_chat import MeteredModel
+from tests.models.wired import ASKED, QUICK, Verdict
+
+
+class FieldsOnly(BaseChatModel):
+    """A model whose client takes no options with a call, as that of langchain-ollama."""
+
+    temperature: float | None = None
+    seed: int | None = None
+    request_timeout: float = 1.0
+    num_predict: int = 77
+    said: str = "hello"
+    notes: dict[str, str] = Field(default_factory=dict)
+    asked: list[tuple[float | None, int | None]] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "fields-only"
+
+    def _generate(
+        self, messages: object, stop: object = None, run_manager: object = None, **options: object
+    ) -> ChatResult:
+        for name in options:
+            raise TypeError(f"Client.chat() got an unexpected keyword argument {name!r}")
+        self.asked.append((self.temperature, self.seed))
+        answer = AIMessage(self.said, response_metadata=self.notes)
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+
+async def test_options_that_a_call_does_not_take_are_set_on_the_model() -> None:
+    chat = FieldsOnly()
+    model = MeteredModel(chat, policy=QUICK.replace(retries=0))
+    for temperature, seed in [(0.3, 1), (0.7, 2), (None, 3)]:
+        reply = await model.generate(ASKED, scope=Scope(task="t", seed=seed), temperature=temperature)
+        assert reply.content == "hello"
+    assert chat.asked == [(0.3, 1), (0.7, 2), (None, 3)]
+    assert chat.temperature is None, "the user's own model stays as it is"
+    assert model.chat().max_reply_tokens == 77
+
+
+@pytest.mark.parametrize(
+    "notes", [{"stop_reason": "max_tokens"}, {"finish_reason": "MAX_TOKENS"}, {"done_reason": "length"}]
+)
+async def test_a_reply_that_was_cut_is_never_taken_for_a_whole_object(notes: dict[str, str]) -> None:
+    chat = FieldsOnly(said='{"good": true, "reasons": ["the first", "the sec', notes=notes)
+    with pytest.raises(ReplyError):
+        await MeteredModel(chat, policy=QUICK).generate_structured(Verdict, ASKED, scope=Scope())
+    assert len(chat.asked) == 2

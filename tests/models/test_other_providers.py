@@ -9,7 +9,8 @@ from pydantic import Field
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.models.metered_chat import MeteredModel
-from tests.models.wired import ASKED, QUICK, Verdict
+from tests.models.wired import ASKED, QUICK, Verdict, metered
+from tests.wire.server import WireServer, lying
 
 
 class FieldsOnly(BaseChatModel):
@@ -56,3 +57,10 @@ async def test_a_reply_that_was_cut_is_never_taken_for_a_whole_object(notes: dic
     with pytest.raises(ReplyError):
         await MeteredModel(chat, policy=QUICK).generate_structured(Verdict, ASKED, scope=Scope())
     assert len(chat.asked) == 2
+
+
+async def test_calls_of_one_id_get_their_own(wire_server: WireServer) -> None:
+    function = {"name": "stock", "arguments": "{}"}
+    wire_server.always = lying(message={"tool_calls": [{"id": "a", "type": "function", "function": function}] * 2})
+    reply = await metered(wire_server).generate(ASKED, scope=Scope())
+    assert [call.id for call in reply.tool_calls] == ["a-0", "a-1"]

@@ -426,6 +426,8 @@ def to_reply(message: AIMessage, usage: Usage, notes: Mapping[str, Any] = Frozen
     calls = [_to_call(c["id"], c["name"], c["args"], i) for i, c in enumerate(message.tool_calls)]
     for broken in message.invalid_tool_calls:
         calls.append(_to_call(broken["id"], broken["name"] or "", {UNPARSED: broken["args"] or ""}, len(calls)))
+    if len({call.id for call in calls}) < len(calls):  # providers refuse a conversation with such calls
+        calls = [call.replace(id=f"{call.id}-{i}") for i, call in enumerate(calls)]
     return Reply(
         content=THOUGHT.sub("", replace_surrogates(message.text)),
         tool_calls=tuple(calls),

@@ -16,7 +16,7 @@ from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.models import openai_chat
 from selfwire.models.openai_chat import ClientPerLoop
-from selfwire.models.providers import ErrorCatcher, format_provider_error, get_retry_after
+from selfwire.models.providers import ErrorCatcher, format_provider_error, get_retry_after, is_transient
 from tests.models.wired import ASKED, metered
 from tests.wire.server import WireServer, raw
 
@@ -132,3 +132,15 @@ async def test_the_reason_of_a_refusal_is_told_wherever_the_server_puts_it(
     wire_server.always = raw(body.encode(), 400)
     with pytest.raises(ModelError, match=re.escape(told)):
         await metered(wire_server).generate(ASKED, scope=Scope())
+
+
+def test_the_status_and_the_wish_of_an_error_that_another_one_wraps_are_found() -> None:
+    """As langchain-google-genai wraps them; its provider asks in the body."""
+    inner = RuntimeError("429 RESOURCE_EXHAUSTED. {'details': [{'retryDelay': '34.5s'}]}")
+    inner.code = 429  # type: ignore[attr-defined]
+    outer = RuntimeError(f"Error calling model 'g': {inner}")
+    outer.__cause__ = inner
+    assert is_transient(outer)
+    assert get_retry_after(outer) == 34.5
+    inner.response = SimpleNamespace(headers={"retry-after": "2"})  # type: ignore[attr-defined]
+    assert get_retry_after(outer) == 2

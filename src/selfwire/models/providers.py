@@ -125,13 +125,15 @@ class ErrorCatcher:
         return own
 
 
-def get_status(error: BaseException) -> int | None:
-    """Find the HTTP status of an error; None if it has none."""
-    for holder in (error, getattr(error, "response", None)):
-        for name in ("status_code", "http_status", "status", "code"):
-            value = getattr(holder, name, None)
-            if isinstance(value, int) and 100 <= value < 600:
-                return value
+def get_status(error: BaseException | None) -> int | None:
+    """Find the HTTP status of an error, or of the one that it was raised from; None if it has none."""
+    while error is not None:
+        for holder in (error, getattr(error, "response", None)):
+            for name in ("status_code", "http_status", "status", "code"):
+                value = getattr(holder, name, None)
+                if isinstance(value, int) and 100 <= value < 600:
+                    return value
+        error = error.__cause__
     return None
 
 
@@ -208,12 +210,18 @@ def is_unsent(error: BaseException | None) -> bool:
     return False
 
 
+RETRY_DELAY = re.compile(r"""retryDelay["']: ?["'](\d+(?:\.\d+)?)s""")
+"""Seconds in the body of an error of Google, which sends no header."""
+
+
 def get_retry_after(error: BaseException) -> float | None:
     """Read the seconds that the provider asks to wait; None if it does not ask."""
-    headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", None) or {}
+    holder = error if getattr(error, "response", None) is not None else error.__cause__
+    headers: Mapping[str, str] = getattr(getattr(holder, "response", None), "headers", None) or {}
     value = headers.get("retry-after")
     if value is None:
-        return None
+        found = RETRY_DELAY.search(str(error))
+        return float(found[1]) if found else None
     try:
         return max(0.0, float(value))
     except ValueError:

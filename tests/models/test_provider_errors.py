@@ -1,6 +1,7 @@
 """What a provider's error says about another try."""
 
 import asyncio
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -144,3 +145,11 @@ def test_the_status_and_the_wish_of_an_error_that_another_one_wraps_are_found() 
     assert get_retry_after(outer) == 34.5
     inner.response = SimpleNamespace(headers={"retry-after": "2"})  # type: ignore[attr-defined]
     assert get_retry_after(outer) == 2
+
+
+async def test_a_request_that_a_filter_refuses_is_no_fault_of_the_key(wire_server: WireServer) -> None:
+    told = {"error": {"message": "The response was filtered", "code": "content_filter"}}
+    wire_server.always = raw(json.dumps(told).encode(), 400)
+    with pytest.raises(ModelError, match=r"The response was filtered .*; change what the message names") as failed:
+        await metered(wire_server).generate(ASKED, scope=Scope())
+    assert "the key" not in str(failed.value)

@@ -54,7 +54,7 @@ from selfwire.models.limits import CallSettings, Throttle, get_throttle
 from selfwire.models.providers import (
     MAX_TOKENS,
     NO_SERVER,
-    TOO_MANY,
+    WAYS_OUT,
     ErrorCatcher,
     Identity,
     find_model_error,
@@ -648,7 +648,7 @@ class MeteredChat(BaseChatModel):
         is_short = self.identity.provider == "openai" and self.identity.server and "/v1" not in self.identity.server
         address = "the address (of most servers it ends in /v1)" if is_short else "the address"
         check = f"check {address}, the key, the model's name and the provider's state, then resume"
-        way_out = TOO_MANY if isinstance(answer, BaseException) and get_status(answer) == 429 else check
+        way_out = WAYS_OUT.get((isinstance(answer, BaseException) and get_status(answer)) or 0, check)
         silent = f"{what}; it does not answer anything else either"
         if not isinstance(answer, AIMessage) and is_unsent(answer):
             unpaid = ", and nothing was paid" if unsent else ""

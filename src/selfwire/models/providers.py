@@ -189,6 +189,10 @@ TOO_MANY = (
     "is used up, then resume"
 )
 """What to do where a provider says that it is asked too much."""
+UNFIT = "change what the message names, such as the text that a filter or the model's length refuses, then resume"
+"""What to do where a provider refuses a request for what stands in it."""
+WAYS_OUT = {400: UNFIT, 413: UNFIT, 422: UNFIT, 429: TOO_MANY}
+"""What to do by the HTTP status of an error."""
 
 
 def is_fault_outside(error: BaseException | None) -> bool:

@@ -320,7 +320,8 @@ class Method(Generic[Config]):
         router: how its router is trained, if it learns one.
         learns_insights: whether its teams keep a library of insights.
         seeds: initial teams that can be chosen by name.
-        figure: the state machine that users run; by default one that runs the team once.
+        figure: the state machine of a question; by default one that runs the team once, in which every agent hands on
+            to all its successors.
         paper: authors and title.
         departures: numbers of the deviations from it, such as D1-D20.
         end_reasons: why a question ended, in words, by the name in its notes.
@@ -448,14 +449,14 @@ class Method(Generic[Config]):
         """
 
     async def answer(self, team: Team, question: Question, ctx: Ctx[Config]) -> Trajectory:
-        """Put a question to the team, by default by one run in which every agent hands on to all its successors.
+        """Put a question to the team, by default through `figure`, whose state then has a `trajectory`.
 
         Raises:
+            ConfigError: the figure writes no trajectory.
             BudgetError: the run must stop. Other faults end in the trajectory's `error`.
         """
-        final = await run_graph(ONE_RUN, OneRunState, ctx.with_question(team, question))
-        assert final.trajectory is not None, "the team's step writes it"
-        return final.trajectory
+        final = await run_graph(self.compiled, self.figure.state, ctx.with_question(team, question))
+        return check_result(self, "answer", getattr(final, "trajectory", None), Trajectory)
 
     @property
     def samples(self) -> int:
@@ -657,7 +658,6 @@ figure = MethodGraph(OneRunState, first="begin", team="team")
 figure.add_edge(START, "begin")
 figure.add_sequence([begin, team])
 figure.add_edge("team", END)
-ONE_RUN = figure.compile("team")
 Method.figure = figure
 
 

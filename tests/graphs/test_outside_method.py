@@ -179,6 +179,51 @@ except ValueError as error:
     ]
 
 
+def test_a_step_behind_the_team_decides_in_runs_and_in_the_served_graph(package: Path) -> None:
+    [judged] = [block for block in BLOCK.findall(PAGE) if "class Judged(" in block]
+    code = f"""
+import selfwire
+from selfwire.core.usage import Usage
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.graphs.machine import State
+{judged}
+
+async def take_the_planner(self, *args, **options):
+    return Best(agent="planner"), Usage(calls=1)
+
+
+class Bare(State):
+    pass
+
+
+class Lost(Judged):
+    name = "lost"
+    figure = MethodGraph(Bare, first="forget", team="forget")
+
+    async def forget(state, ctx):
+        return {{}}
+
+    figure.add_node(forget)
+    figure.add_edge(START, "forget")
+
+
+PromptedModel.ask_or = take_the_planner
+question = "What is 2 plus 2?"
+run = selfwire.run(Judged(), question, model="offline")
+said = next(step.output for step in run.steps if step.agent == "planner")
+served = selfwire.load("judged").graph("offline", method=Judged()).invoke({{"question": question}})
+print(run.answer == said == served["answer"], run.overhead.calls)
+try:
+    selfwire.run(Lost(), question, model="offline")
+except Exception as error:
+    print(error)
+"""
+    assert run_python(package, code).splitlines() == [
+        "True 1",
+        "class Lost of method 'lost': answer must return an object of Trajectory, not None",
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_takes_it(package: Path, line: str) -> None:

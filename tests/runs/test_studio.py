@@ -53,6 +53,12 @@ def check_history(home: Path) -> None:
     assert "the gate is off; approved by a person" in history
 
 
+def test_the_form_of_the_graph_says_what_to_give() -> None:
+    form = studio.graph().get_input_jsonschema()
+    assert form["required"] == ["run"]
+    assert "selfwire evolve --approve edits" in form["properties"]["run"]["description"]
+
+
 def test_the_graph_asks_and_goes_on_with_the_answers(home: Path, run: str) -> None:
     graph = studio.graph()
     graph.checkpointer = InMemorySaver()

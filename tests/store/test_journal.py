@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from blockbuster import blockbuster_ctx
 
 from selfwire.core.errors import BudgetError, JournalError, ModelError, ToolError
 from selfwire.core.scope import Scope
@@ -364,6 +365,16 @@ async def test_the_event_loop_never_touches_sqlite(monkeypatch: pytest.MonkeyPat
     await send(journal, Sender())
     await send(journal, Sender())
     assert threads == {"journal"}
+    journal.close()
+
+
+async def test_a_callback_on_an_event_loop_records_a_call_without_touching_sqlite_there() -> None:
+    journal, sender = Journal.memory(), Sender()
+    with blockbuster_ctx() as guard:  # raises where `langgraph dev` would, which lets threads wait for locks
+        guard.functions["threading.Lock.acquire"].deactivate()
+        journal.record("model", Scope(), "q", CallResult('"hello"', COST))
+    assert (await send(journal, sender)).text == '"hello"'
+    assert sender.sent == 0
     journal.close()
 
 

@@ -7,11 +7,13 @@ give the answer.
 """
 
 from contextvars import Context
-from typing import Any, TypedDict
+from typing import Annotated, Any
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import interrupt
+from pydantic import Field
+from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
 from selfwire.core.errors import ConfigError
 from selfwire.graphs.approval import ApprovalQuestion, parse_answer
@@ -25,7 +27,7 @@ from selfwire.runs.spec import EvolveSpec
 class StudioInput(TypedDict):
     """Input: the name of a run, as `selfwire runs` lists it."""
 
-    run: str
+    run: Annotated[str, Field(description="Run of `selfwire evolve --approve edits`, as `selfwire runs` lists it.")]
 
 
 class StudioState(TypedDict, total=False):

@@ -245,7 +245,7 @@ class Journal:
         return result
 
     def record(self, kind: Kind, scope: Scope, request: Any, result: CallResult) -> None:
-        """Record an answered call behind equal ones of its place, in the calling thread, which waits shortly."""
+        """Record an answered call behind equal ones of its place, while the calling thread waits shortly."""
         attempt = 0
         with self._lock:
             while (made := make_key(kind, scope, request, attempt))[0] in self._settled:

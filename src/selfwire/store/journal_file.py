@@ -19,6 +19,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -581,9 +582,17 @@ class Writer:
             raise self._failure(error) from error
 
     def run_now(self, job: Job[T]) -> T:
-        """Run a job in the calling thread, which waits for the commit; for code without an event loop."""
-        with self._shared.lock:
-            return self._commit_now(job)
+        """Run a job while the caller, which cannot await, waits for the commit.
+
+        A thread runs it, as the caller may be on an event loop, and `langgraph dev` lets no loop call SQLite.
+        """
+
+        def commit() -> T:
+            with self._shared.lock:
+                return self._commit_now(job)
+
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(commit).result()
 
     async def put(self, job: Job[Any]) -> None:
         """Run a job; a loop that commits by itself runs it with the next `run`, or at the end of the turn."""

@@ -5,15 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 
 from selfwire.core.agent import Agent
 from selfwire.core.team import Team
 from selfwire.evals.baselines import BASELINES, make_baseline
 from selfwire.evolvers.hiva.memory import HivaMemory
+from selfwire.graphs.hera import Hera
 from tests.commands import call
 from tests.core.generators import make_tool
-from tests.extras.langgraph_file.files import answering, ask, export, run, save, take
+from tests.extras.langgraph_file.files import answering, ask, export, load, run, save, take
 from tests.graphs.teams import topology
 from tests.wire.server import Body, WireServer
 
@@ -177,6 +179,14 @@ def test_tools_of_a_module_are_imported(
     assert "'shop_tools:BOTH' is no single function or LangChain tool" in refused
     for wrong in ("benchmark:archive", "algebra", "sql:x.db"):
         assert "as my_tools:search" in call(tmp_path, "export", "mine", "two.py", "--tools", wrong, code=2).stderr
+
+
+@pytest.mark.parametrize("method", ["hiva", "hera"])
+def test_studio_has_a_form_for_the_question(method: str, tmp_path: Path) -> None:
+    team = make("hiva", "s>z") if method == "hiva" else Hera().make_seed()
+    save(tmp_path, team)
+    graph = load(export(tmp_path, tmp_path / "mine.py")).build(FakeListChatModel(responses=["yes"]))
+    assert graph.get_input_jsonschema()["properties"].keys() == {"question"}
 
 
 def test_a_bandits_choice_is_frozen_to_the_best_arms(tmp_path: Path, wire_server: WireServer) -> None:

@@ -4,10 +4,11 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict
 
 from selfwire.core.text import excerpt
 from selfwire.core.topology import compute_greedy_order

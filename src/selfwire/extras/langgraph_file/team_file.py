@@ -39,7 +39,8 @@ import os
 import sys
 from collections.abc import Mapping
 from langgraph.types import Send
-from typing import Annotated, Any, TypedDict, no_type_check
+from typing import Annotated, Any, no_type_check
+from typing_extensions import TypedDict
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import ToolException, tool

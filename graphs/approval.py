@@ -143,7 +143,7 @@ def ask_person(
                 return answer, team, ()
             if others := sorted(answer.prompts.keys() - question.prompts.keys()):
                 agents = ", ".join(question.prompts) or "no agent"
-                raise ConfigError(f"{others[0]!r} has no prompt that may be edited; {agents} has")
+                raise ConfigError(f"{others[0]!r} has no prompt that may be edited; choose from {agents}")
             return answer, *edit_by_hand(team, answer, check)
         except (ConfigError, ValueError) as error:
             question = question.replace(fault=str(error))

@@ -2,13 +2,14 @@
 
 import gc
 import re
+import shlex
 
 import pytest
 from typer.testing import CliRunner
 
 from selfwire.cli import main
 from selfwire.cli.app import build
-from selfwire.cli.commands import COMMANDS, load_command
+from selfwire.cli.commands import COMMANDS, EXAMPLES, load_command
 from tests import processes
 
 
@@ -40,6 +41,14 @@ def test_a_command_explains_itself_when_it_is_called(name: str) -> None:
     assert done.exit_code == 0
     assert command.help.split()[0] in done.output
     assert done.output.startswith(f"Usage: selfwire {name} ")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_help_begins_with_a_call_that_can_be_copied(name: str) -> None:
+    head = CliRunner().invoke(build(), [name, "--help"]).output.partition("Arguments:")[0].partition("Options:")[0]
+    [shown] = re.findall(r"^  Example:\n    selfwire (.*)$", head, re.MULTILINE)
+    command, *words = shlex.split(shown)
+    load_command(command).make_context(command, words)  # raises where the call does not fit the command
 
 
 def test_a_name_that_is_nearly_one_gets_the_right_one_proposed() -> None:

@@ -157,10 +157,10 @@ async def test_an_answer_that_cannot_be_used_is_asked_for_again() -> None:
         "give approve, edit, reject, always",
         "answer 'edit': prompts are given with edit, and only with it",
         "answer 'approve': prompts are given with edit, and only with it",
-        "'c' has no prompt that may be edited; a has",
+        "'c' has no prompt that may be edited; choose from a",
         'RewritePrompt(a, ""): the new prompt is blank; give the agent a prompt',
         "the prompt of 'a' is as it was; approve it, or give another one",
-        "'b' has no prompt that may be edited; a has",
+        "'b' has no prompt that may be edited; choose from a",
         asked[8].fault,
         asked[9].fault,
     ]

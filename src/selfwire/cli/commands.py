@@ -45,6 +45,29 @@ COMMANDS = {
 
 Commands without a function here are entry points of the group `selfwire.commands`.
 """
+EXAMPLES = {
+    "check": "--benchmark my.jsonl --grader f1 --model openai:gpt-4o-mini",
+    "evolve": "hiva --benchmark my.jsonl --grader f1 --model openai:gpt-4o-mini --name mine",
+    "prune": "mine --benchmark my.jsonl --grader f1",
+    "train": "evomas --benchmark my.jsonl --grader f1 --model openai:gpt-4o-mini",
+    "selection": 'evomas-my "What is 20 + 22?"',
+    "run": 'mine "What is 20 + 22?" --show',
+    "eval": "single --benchmark my.jsonl --grader f1 --model openai:gpt-4o-mini",
+    "compare": "mine single --benchmark my.jsonl --grader f1",
+    "prove": "--model openai:gpt-4o-mini --budget-usd 25",
+    "adopt": "my_app.py:graph",
+    "ablate": "hera --benchmark archive --dry-run",
+    "show": "mine",
+    "diff": "mine@0 mine",
+    "front": "mine",
+    "history": "mine",
+    "rollback": "mine 0",
+    "export": "mine mine.py",
+    "report": "mine",
+    "results": "--check docs/results.md",
+    "recall": "archive",
+}
+"""Arguments of a usual call of a command, which its help shows; others are called by name alone, or are groups."""
 GROUPS = {"insights", "tasks"}
 READING = {"adopt"}
 """Commands that only read source; they import no framework, and trace nothing."""
@@ -80,7 +103,10 @@ def load_command(name: str) -> Any:
         holder.add_typer(found(), name=name)
     else:
         holder.command(name)(add_json_option(name, expand_option_groups(found)))
-    return typer.main.get_group(holder).commands[name]
+    command = typer.main.get_group(holder).commands[name]
+    if name in EXAMPLES:
+        command.help = f"{command.help}\n\n\b\nExample:\n  selfwire {name} {EXAMPLES[name]}"
+    return command
 
 
 def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -75,9 +75,9 @@ _LOADED = {
 }
 """Names that are loaded when they are first used: module and attribute, or a module alone."""
 
-_clone = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-if os.path.isfile(os.path.join(_clone, "langgraph.json")):  # in a clone files have the paths that git knows
-    __path__.insert(0, _clone)
+_link = os.path.join(os.path.dirname(os.path.abspath(__file__)), "graphs")
+if os.path.islink(_link) or os.path.isfile(_link):  # in a clone files have the paths that git knows
+    __path__.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(_link))))
 
 
 def __getattr__(name: str) -> Any:

@@ -60,6 +60,7 @@ from selfwire.graphs.machine import (
     RunStart,
     State,
     Update,
+    make_state_error,
     run_graph,
 )
 from selfwire.graphs.method import FULL, CallEstimate, Calls, EvolveResult, Method, NamedSeeds, Variant, scale_calls
@@ -102,7 +103,8 @@ class DytopoState(State):
     @property
     def round(self) -> int:
         """Number of the current round, from 0, without decoding the finished ones."""
-        return len(self.channels["rounds"])
+        found = self.channels["rounds"]
+        return len(found if isinstance(found, list) else self.rounds)
 
     @property
     def place(self) -> Scope:
@@ -168,6 +170,8 @@ async def deliver(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
 
 async def manager(state: DytopoState, ctx: Ctx[DytopoConfig]) -> Update:
     """Halt, or set the next goal (phase 5)."""
+    if not state.rounds:
+        raise make_state_error("rounds", "there is none before the manager")
     *before, last = state.rounds
     given = make_round_input(state, ctx.where(node=MANAGER, visit=last.number))
     managed = await make_agents(state, ctx).manage(given, [finished.in_order for finished in state.rounds])

@@ -74,6 +74,7 @@ from selfwire.graphs.machine import (
     RunStart,
     State,
     Update,
+    make_state_error,
     run_graph,
 )
 from selfwire.graphs.method import (
@@ -125,7 +126,8 @@ class EvomasState(State):
     @property
     def present(self) -> Stage:
         """The present stage, in steps that come after the plan."""
-        assert self.stage is not None, "a plan begins a stage"
+        if self.stage is None:
+            raise make_state_error("stage", "it is None in a step that works on it")
         return self.stage
 
     @property

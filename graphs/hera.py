@@ -116,6 +116,7 @@ from selfwire.graphs.machine import (
     RunStart,
     State,
     Update,
+    make_state_error,
     run_graph,
 )
 from selfwire.graphs.method import FULL, RANDOM, CallEstimate, EvolveResult, Method, Variant, count_turn_calls
@@ -260,6 +261,8 @@ async def rollout(state: HeraState, ctx: Ctx[HeraConfig]) -> Update:
         trajectories = [*state.trajectories, *done]
         update = state.update(planned=(), trajectories=trajectories, tried=[*state.tried, *tried])
         return update | state.update(answer=get_best_answer(trajectories), oracle=True) if ctx.served else update
+    if len(state.planned) != 1:
+        raise make_state_error("planned", f"a question is answered by one plan, not {len(state.planned)}")
     [run] = state.planned
     scoped = ctx.where(sample=run.sample)
     answered = await execute(run, ctx.edit(state.workflow), ctx.options.temperature, scoped, config=ctx.team_config)

@@ -93,14 +93,18 @@ class _Field:
         try:
             return self.adapter.validate_python(found)
         except ValidationError as error:
-            raise ConfigError(
-                f"{self.name} of the state cannot be used: {format_first_fault(error)}; edit it once more, or go on "
-                "from an earlier checkpoint"
-            ) from None
+            raise make_state_error(self.name, format_first_fault(error)) from None
 
     def encode(self, value: Any) -> Any:
         """The value as JSON; validated first, as pydantic warns of a list where a tuple is declared."""
         return self.adapter.dump_python(self.adapter.validate_python(value), mode="json")
+
+
+def make_state_error(name: str, fault: str) -> ConfigError:
+    """Make the error of a field that a step cannot use, as where somebody has edited a checkpoint."""
+    return ConfigError(
+        f"{name} of the state cannot be used: {fault}; edit it once more, or go on from an earlier checkpoint"
+    )
 
 
 class Input(TypedDict, total=False):
@@ -274,7 +278,10 @@ class RunContext(BaseModel):
     calls: int | None = Field(default=None, ge=1, description="Most model calls, within the graph's own budget.")
     tokens: int | None = Field(default=None, ge=1, description="Most tokens, within the graph's own budget.")
     workflow: str | None = Field(
-        default=None, min_length=1, description="Saved team to run: a name, name@version or fingerprint."
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Saved team to run: a name, name@version or fingerprint.",
     )
 
     def __init__(self, **chosen: Any) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import ValidationError
 
 from selfwire.core.chat import Prompts
@@ -17,6 +18,7 @@ from selfwire.graphs import dytopo, evomas, hera, hiva, tacomas
 from selfwire.graphs.machine import END, START, Ctx, MethodGraph, State, Update, run_graph
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
+from tests.graphs.scripted import ASKED, on
 
 
 class Counted(State):
@@ -56,6 +58,24 @@ def test_a_checkpoint_that_somebody_has_edited_is_refused_by_the_name_of_the_fie
     fault = "best of the state cannot be used: .*; edit it once more, or go on from an earlier checkpoint"
     with pytest.raises(ConfigError, match=fault):
         _ = Counted({"best": "cheap"}).best
+
+
+@pytest.mark.parametrize(
+    ("method", "step", "channel", "value"),
+    [
+        (evomas, "plan", "stage", None),
+        (hera, "sample_topologies", "planned", []),
+        (dytopo, "begin", "rounds", None),
+        (dytopo, "deliver", "rounds", []),
+    ],
+)
+def test_a_checkpoint_that_breaks_a_rule_of_a_method_is_refused_by_the_name_of_the_field(
+    method: Any, step: str, channel: str, value: object
+) -> None:
+    graph = method.build("offline").compile(checkpointer=InMemorySaver(), interrupt_after=[step])
+    graph.invoke(ASKED, on("1"))
+    with pytest.raises(ConfigError, match=f"^{channel} of the state cannot be used: .*; edit it once more"):
+        graph.invoke(None, graph.update_state(on("1"), {channel: value}))
 
 
 def test_an_update_is_laid_over_a_state() -> None:

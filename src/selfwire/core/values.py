@@ -106,7 +106,7 @@ def format_validation_error(details: ErrorDetails) -> str:
 
 def format_fault(details: ErrorDetails, whole: str = "") -> str:
     """Format an error of a ValidationError with field and reason; `whole` replaces the field if there is none."""
-    field = ".".join(map(str, details["loc"])) or whole
+    field = mask_controls(f"{'.'.join(map(str, details['loc'])):.200}") or whole
     reason = details["msg"].removeprefix("Value error, ")  # pydantic's word before a message of ours
     reason = _REASONS.get(details["type"], reason)
     if details.get("ctx", {}).get("pattern") == ID_PATTERN:

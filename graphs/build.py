@@ -260,6 +260,27 @@ class GraphOptions(TypedDict, Generic[Config], total=False):
     embedder: str | Embedder | None
 
 
+_KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "models": (lambda value: isinstance(value, Mapping), 'a dict such as {"cheap": "openai:gpt-4o-mini"}'),
+    "corpus": (
+        lambda value: (
+            isinstance(value, str | Path)
+            or (isinstance(value, Sequence) and all(hasattr(document, "title") for document in value))
+        ),
+        "a JSONL file, or a list of documents",
+    ),
+    "initial": (lambda value: isinstance(value, str | Path | Team), "a team, a name or a .json file"),
+    "name": (lambda value: isinstance(value, str), "a text"),
+    "library": (lambda value: hasattr(value, "load"), "a library, which `open_library` makes"),
+    "grader": (callable, "a function of question, answer and scope"),
+    "embedder": (
+        lambda value: isinstance(value, str) or hasattr(value, "embed"),
+        "auto, minilm, hashing or a ready one",
+    ),
+}
+"""Options whose values would fail only where they are used: whether a value fits, and what it must be."""
+
+
 def build_graph(
     method_type: type[Method[Config]],
     model: str | BaseChatModel = "offline",
@@ -286,6 +307,9 @@ def build_graph(
     used = method_type.build_options
     if idle := [option for option, value in given.items() if value is not None and option not in used]:
         raise ConfigError(f"{method_type.name} does not use {', '.join(idle)}; leave it out")
+    for option, (fits, described) in _KINDS.items():
+        if (value := options.get(option)) is not None and not fits(value):
+            raise ConfigError(f"{option} must be {described} or None, not {value!r:.80}")
     method, toolbox = method_type(options.get("config")), method_type.extend_tools(_make_toolbox(tools, corpus))
     factory = MethodFactory(
         method_type,
@@ -296,7 +320,7 @@ def build_graph(
         toolbox,
         parse_budget(options.get("budget")),
         embedder,
-        options.get("models", {}),
+        options.get("models") or {},
     )
     library, name = options.get("library"), options.get("name") or method.name
     begin = factory.find_initial_team(options.get("initial"), name, library)

@@ -352,6 +352,8 @@ class Method(Generic[Config]):
 
     def __init__(self, config: Config | Mapping[str, Any] | None = None, **options: Any) -> None:
         schema = check_declaration(type(self)).config_type
+        if options and isinstance(config, schema):
+            config = config.model_dump()
         if isinstance(config, Mapping | None):
             config = parse_config(self.name, schema, {**(config or {}), **options})  # type: ignore[assignment]
         elif not isinstance(config, schema):

@@ -22,8 +22,9 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 import selfwire
 from selfwire import Feedback, Rewiring, Task, Team
+from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.extras.contestants.aflow.method import Aflow
-from selfwire.graphs import hiva
+from selfwire.graphs import evomas, hera, hiva
 from selfwire.graphs.dytopo import Dytopo
 from selfwire.runs.open import CallOptions, find_team
 
@@ -424,6 +425,19 @@ def test_an_error_of_on_event_comes_through_as_it_is(home: Path) -> None:
         selfwire.evaluate("single", SUMS, grade, on_event=divide)
 
 
+def test_options_beside_a_ready_config_change_it() -> None:
+    assert hiva.Hiva(HivaConfig(temperature=0.25), successors=3).config.model_dump() == {
+        **HivaConfig(temperature=0.25).model_dump(),
+        "successors": 3,
+    }
+    with pytest.raises(selfwire.errors.ConfigError, match=r"successor: .*; did you mean successors\?"):
+        hiva.Hiva(HivaConfig(), successor=3)
+
+
+def test_a_note_with_half_a_character_is_saved(home: Path) -> None:
+    assert selfwire.save(selfwire.load("hiva"), "mine", note="half \ud800").facts["why"] == "half \ufffd"
+
+
 def test_a_config_may_be_a_dict_of_its_fields(home: Path) -> None:
     assert hiva.Hiva({"temperature": 0.5}).config.temperature == 0.5
     assert selfwire.load("hiva").graph(config={"temperature": 0.5}).invoke({"question": "Who?"})["answer"]
@@ -527,6 +541,26 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
         ),
         (lambda: UNTYPED.evaluate("single", [5]), "^tasks, entry 1: a task is a mapping or a Task, not int$"),
         (lambda: hiva.build(config={"breadth": 1}), "config of hiva: .*breadth.*; fields are "),
+        (
+            lambda: UNTYPED.load("hiva").graph(models=5),
+            r"^models must be a dict such as \{.*\} or None, not 5$",
+        ),
+        (lambda: hiva.build(**{"library": "x"}), "^library must be a library, .* or None, not 'x'$"),
+        (
+            lambda: hiva.build(**{"grader": 5}),
+            "^grader must be a function of .* or None, not 5$",
+        ),
+        (
+            lambda: hera.build(**{"embedder": 5}),
+            "^embedder must be auto, .* or None, not 5$",
+        ),
+        (
+            lambda: evomas.build(**{"corpus": [5]}),
+            r"^corpus must be a JSONL file, or a list of documents or None, not \[5\]$",
+        ),
+        (lambda: evomas.build(corpus="a\0b"), "cannot be read: embedded null byte; give a JSONL file"),
+        (lambda: hiva.build(**{"initial": {}}), r"^initial must be a team, a name or a .json file or None, not \{\}$"),
+        (lambda: selfwire.evaluate("single", "x" * 5000), "^unknown benchmark 'x+'; choose "),
         (lambda: UNTYPED.load("hiva").graph(config=5), "config of hiva: 5 is no HivaConfig, nor a dict of its fields$"),
         (lambda: UNTYPED.load(None), "a team is loaded by its name or from a file, not by None"),
         (lambda: UNTYPED.run(None, "Who?"), "a team is a Team, a method, .* not None"),

@@ -278,7 +278,7 @@ def read_documents(path: Path) -> tuple[Document, ...]:
     """
     try:
         lines = read_file_text(path, "utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
             raise ConfigError(f"corpus {path} cannot be read: {error.strerror}; give a smaller one") from None
         raise ConfigError(f"corpus {path} cannot be read: {error}; give a JSONL file with title and text") from None

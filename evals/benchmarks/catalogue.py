@@ -1,7 +1,7 @@
 """Benchmarks by name, and benchmarks of the user's own tasks."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -107,9 +107,9 @@ def load_benchmark(
 
 
 def _describe_unknown(name: str) -> str:
-    if name and Path(name).is_dir():
+    if os.path.isdir(name):
         return f"{name!r} is a folder; give {FORMS}"
-    if Path(name).is_file():
+    if os.path.isfile(name):
         return f"tasks of {name!r} cannot be read, as its ending says no form; give {FORMS}"
     meant = suggest_name(name.lower(), NAMES, "did you mean {}? Or ")
     return f"unknown benchmark {name!r}; {meant}choose {', '.join(NAMES)}, or give {FORMS}"

@@ -19,7 +19,14 @@ from selfwire.core.task import Question, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import CUT, Trajectory
 from selfwire.core.usage import Budget, Usage
-from selfwire.core.values import FrozenMap, FrozenModel, describe_half_character, fingerprint, to_plain_json
+from selfwire.core.values import (
+    FrozenMap,
+    FrozenModel,
+    describe_half_character,
+    fingerprint,
+    replace_surrogates,
+    to_plain_json,
+)
 from selfwire.evals.baselines import BASELINES, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
@@ -193,7 +200,7 @@ async def save_team(team: Team, name: str, note: str, home: str | Path | None) -
         raise ConfigError(f"a Team is saved, not {team!r}; selfwire.load makes one of a name or a file")
     name = choose_team_name(name)
     require_names("a team", [name])
-    facts = {"method": team.method, **({"why": note} if note else {})}
+    facts = {"method": team.method, **({"why": replace_surrogates(note)} if note else {})}
     with await asyncio.to_thread(open_library, home) as library:
         return await library.save(name, team, run=f"saved-{secrets.token_hex(4)}", step=0, facts=facts)
 

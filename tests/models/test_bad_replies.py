@@ -25,7 +25,7 @@ from selfwire.core.chat import Reply
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.models.metered_chat import MeteredModel
+from selfwire.models.metered_chat import MeteredModel, estimate_tokens
 from selfwire.models.structured import LONGEST_REPAIR, UNPARSED, parse_reply, to_reply
 from selfwire.models.sync import run_in_thread
 from selfwire.store.journal import Journal
@@ -300,6 +300,16 @@ async def test_absurd_counts_of_tokens_are_estimated(count: int, wire_server: Wi
     reply = await model.generate(ASKED, scope=Scope())
     assert 0 < reply.usage.tokens < 1000
     assert model.ledger.spent.tokens == reply.usage.tokens
+
+
+@pytest.mark.parametrize("count", [0, None])
+async def test_tokens_are_estimated_where_what_was_sent_counts_as_nothing(
+    count: int | None, wire_server: WireServer
+) -> None:
+    wire_server.answer = text("hello")
+    wire_server.faults.append(lying(usage={"prompt_tokens": count, "completion_tokens": count, "total_tokens": count}))
+    reply = await metered(wire_server).generate(ASKED, scope=Scope())
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (estimate_tokens(ASKED), 9)
 
 
 @pytest.mark.parametrize("count", ["5", "many", 2.5, 8.0])

@@ -30,7 +30,8 @@ from selfwire.core.edits import (
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
-from selfwire.models.tracing import silence_tracing
+from selfwire.models.embeddings import HUB_ID, _find_cached_folder
+from selfwire.models.tracing import ELSEWHERE, ENDPOINTS, KEYS, silence_tracing
 from selfwire.store import files
 from selfwire.store.files import get_blob, put_blob, read_team, write_team
 from selfwire.store.library import Library, _tell_of_others, open_library, refuse_foreign
@@ -324,6 +325,25 @@ def test_a_user_without_a_home_has_no_config_folder_and_none_of_the_working_dire
     assert make_mark("a run") == ""
     assert not silence_tracing()
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_folder_called_as_the_home_is_the_home_of_no_user_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = tmp_path / "~" / ".cache/huggingface/hub" / f"models--{HUB_ID.replace('/', '--')}"
+    (weights / "refs").mkdir(parents=True)
+    (weights / "refs" / "main").write_text("of-another-user")
+    (weights / "snapshots" / "of-another-user").mkdir(parents=True)
+    (tmp_path / "~" / ".langsmith").mkdir()
+    (tmp_path / "~" / ".langsmith" / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    for name in ("HF_HOME", "HF_HUB_CACHE", *KEYS, *ENDPOINTS, *ELSEWHERE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LANGSMITH_TRACING", "true")
+    monkeypatch.setattr("selfwire.models.tracing.configure", lambda **_: None)
+    assert silence_tracing()
+    assert _find_cached_folder() is None
 
 
 async def test_reading_a_library_that_is_not_there_makes_none(tmp_path: Path) -> None:

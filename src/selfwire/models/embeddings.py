@@ -187,7 +187,7 @@ def _find_cached_folder() -> str | None:
     home = Path(os.environ.get("HF_HOME") or os.path.expanduser("~/.cache/huggingface"))
     folder = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{HUB_ID.replace('/', '--')}"
     head = folder / "refs" / "main"
-    if not head.is_file():
+    if folder.parts[0] == "~" or not head.is_file():  # a user without a home has no cache
         return None
     snapshot = folder / "snapshots" / head.read_text(encoding="utf-8").strip()
     return str(snapshot) if snapshot.is_dir() else None

@@ -305,11 +305,11 @@ def drop_odd_counts(answer: AIMessage) -> None:
 def count_tokens(answer: AIMessage, estimate_sent: Callable[[], int]) -> tuple[int, int, int]:
     """Count the tokens sent and received by the provider's count, or by an estimate without a possible one.
 
-    A count of the reply that its length contradicts is raised. The third number is the part of the tokens sent that the
-    provider had in its cache.
+    No request has 0 tokens. A count of the reply that its length contradicts is raised. The third number is the part of
+    the tokens sent that the provider had in its cache.
     """
     counted = answer.usage_metadata
-    if counted and all(0 <= counted[name] < IMPOSSIBLE_TOKENS for name in ("input_tokens", "output_tokens")):
+    if counted and 0 < counted["input_tokens"] < IMPOSSIBLE_TOKENS > counted["output_tokens"] >= 0:
         sent, received = counted["input_tokens"], counted["output_tokens"]
     else:
         sent = estimate_sent()

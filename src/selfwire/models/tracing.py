@@ -50,8 +50,9 @@ def silence_tracing() -> bool:
     LangChain would still send its traces to the hosted service, which refuses them.
     """
     requested = any(os.environ.get(name, "").strip().lower() == "true" for name in ASKED_FOR)
-    profile = Path(os.path.expanduser("~")) / ".langsmith" / "config.json"
-    if not requested or is_set(*KEYS, *ENDPOINTS, *ELSEWHERE) or profile.exists():
+    home = Path(os.path.expanduser("~"))
+    profile = home.is_absolute() and (home / ".langsmith" / "config.json").exists()  # else the user has no home
+    if not requested or is_set(*KEYS, *ENDPOINTS, *ELSEWHERE) or profile:
         return False
     configure(enabled=False)
     os.environ.update({name: "false" for name in ASKED_FOR if name in os.environ})  # for child processes

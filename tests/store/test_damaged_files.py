@@ -109,6 +109,7 @@ VIRTUAL = "INSERT INTO sqlite_master VALUES ('table', 'more', 'more', 0, 'CREATE
         ("view", "CREATE VIEW more AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i FROM n"),
         ("trigger", "CREATE TRIGGER more AFTER INSERT ON store BEGIN DELETE FROM store; END"),
         ("table", f"PRAGMA writable_schema = ON; {VIRTUAL}"),
+        ("column", "ALTER TABLE store ADD COLUMN more AS (hex(zeroblob(400000000)))"),
     ],
 )
 @pytest.mark.parametrize("snapshot", [False, True])

@@ -171,9 +171,15 @@ STORED = re.compile(r"CREATE (TABLE|INDEX|UNIQUE INDEX) ")
 
 
 def find_computed_part(connection: sqlite3.Connection) -> str:
-    """Find a view, a trigger or a virtual table of a database, whose use may compute without an end; "" if none is."""
+    """Find a view, a trigger, a virtual table or a computed column of a database; "" if none is.
+
+    Their use may compute without an end.
+    """
     parts = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     found = next((part for part in parts if part[2] is not None and not STORED.match(str(part[2]))), None)
+    if found is None:  # of a column, 2 and 3 are computed ones
+        columns = "sqlite_master AS t, pragma_table_xinfo(t.name) AS c WHERE t.type = 'table' AND c.hidden IN (2, 3)"
+        found = connection.execute(f"SELECT 'column', c.name FROM {columns}").fetchone()
     return f"{found[0]} {str(found[1])[:80]!r}" if found else ""
 
 

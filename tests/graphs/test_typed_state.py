@@ -15,7 +15,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import dytopo, evomas, hera, hiva, tacomas
-from selfwire.graphs.machine import END, START, Ctx, MethodGraph, State, Update, run_graph
+from selfwire.graphs.machine import END, START, Ctx, MethodGraph, RunContext, State, Update, run_graph
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from tests.graphs.scripted import ASKED, on
@@ -76,6 +76,11 @@ def test_a_checkpoint_that_breaks_a_rule_of_a_method_is_refused_by_the_name_of_t
     graph.invoke(ASKED, on("1"))
     with pytest.raises(ConfigError, match=f"^{channel} of the state cannot be used: .*; edit it once more"):
         graph.invoke(None, graph.update_state(on("1"), {channel: value}))
+
+
+def test_an_unknown_choice_of_a_run_is_shortened_and_sends_a_terminal_no_commands() -> None:
+    with pytest.raises(ConfigError, match=r"context: \\x1b\[2Jx{196}: there is no such field; choices are seed"):
+        RunContext(**{f"\x1b[2J{'x' * 5000}": 1})
 
 
 def test_an_update_is_laid_over_a_state() -> None:

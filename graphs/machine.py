@@ -101,7 +101,7 @@ class _Field:
 
 
 def make_state_error(name: str, fault: str) -> ConfigError:
-    """Make the error of a field that a step cannot use, as where somebody has edited a checkpoint."""
+    """Make the error of a field of an edited checkpoint."""
     return ConfigError(
         f"{name} of the state cannot be used: {fault}; edit it once more, or go on from an earlier checkpoint"
     )

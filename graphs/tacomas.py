@@ -75,6 +75,7 @@ from selfwire.graphs.machine import (
     State,
     Update,
     add_usage,
+    make_state_error,
     run_graph,
 )
 from selfwire.graphs.method import FULL, LOOP, CallEstimate, Calls, EvolveResult, Method, Variant, count_turn_calls
@@ -116,7 +117,8 @@ class TacomasState(State):
     @property
     def so_far(self) -> RunSoFar:
         """Rounds, the last one's work, and notes; known after the first round."""
-        assert self.done is not None, "a round comes before its judgement"
+        if self.done is None or not self.rounds:
+            raise make_state_error("rounds" if self.done else "done", "there is no round to work on")
         return RunSoFar(self.rounds, self.done, self.notes)
 
 

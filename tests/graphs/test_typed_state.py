@@ -67,6 +67,8 @@ def test_a_checkpoint_that_somebody_has_edited_is_refused_by_the_name_of_the_fie
         (hera, "sample_topologies", "planned", []),
         (dytopo, "begin", "rounds", None),
         (dytopo, "deliver", "rounds", []),
+        (tacomas, "round", "done", None),
+        (tacomas, "round", "rounds", []),
     ],
 )
 def test_a_checkpoint_that_breaks_a_rule_of_a_method_is_refused_by_the_name_of_the_field(

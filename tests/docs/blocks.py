@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = [
     path
-    for pattern in ("*.md", "docs/*.md", "examples/**/*.md")
+    for pattern in ("*.md", "docs/*.md", "docs/papers/*.md", "examples/**/*.md")
     for path in sorted(ROOT.glob(pattern))
     if path.name not in {"CHANGELOG.md", "LICENSE.md"}
 ]

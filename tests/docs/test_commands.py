@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from selfwire.core.edits import AddEdge, Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
+from selfwire.extras.lab.worlds.catalogue import list_worlds
+from selfwire.graphs.method import FULL, find_method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.providers import make_chat_model
@@ -186,6 +189,17 @@ def test_commands_and_options_in_the_text_exist(page: Path) -> None:
             assert options <= set().union(OTHERS, *map(find_options, COMMANDS)), span
         elif module := re.match(r"python -m ((?:selfwire|tests)[\w.]+)", span):
             assert importlib.util.find_spec(module[1]), span
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_methods_variants_and_worlds_in_the_text_exist(page: Path) -> None:
+    for span in find_spans(page):
+        words = span.split()
+        if words[:2] == ["selfwire", "ablate"] and len(words) > 3 and words[2] != "METHOD":
+            given, known = dict(pairwise(words)), find_method(words[2]).variants
+            own = {setting.partition(".")[0] for option, setting in pairwise(words) if option == "--set"}
+            assert set(given.get("--variants", FULL).split(",")) <= known.keys() | own, span
+            assert "--world" not in given or given["--world"] in list_worlds()[words[2]], span
 
 
 @cache

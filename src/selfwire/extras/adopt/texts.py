@@ -1248,14 +1248,18 @@ def list_entries(program: Program, node: ast.expr, at: Surroundings) -> list[tup
     return entries
 
 
-def get_outside_maker(program: Program, found: Traced, depth: int = 0) -> str:
+def get_outside_maker(program: Program, found: Traced) -> str:
     """The name of what makes an object, such as `redis.Redis` of `redis.Redis().get(...)`; "" if the program does."""
-    node = found.node
-    if isinstance(node, Outside) or depth > DEEPEST:
-        return node.name if isinstance(node, Outside) else ""
-    inner = node.func if isinstance(node, ast.Call) else getattr(node, "value", None)
-    bases = program.trace(inner, found.at) if isinstance(inner, ast.AST) else []
-    return next(filter(None, (get_outside_maker(program, base, depth + 1) for base in bases)), "")
+    seen, rest = set[Any](), [found]
+    while rest:
+        node, at = rest.pop()[:2]
+        if isinstance(node, Outside):
+            return node.name
+        inner = node.func if isinstance(node, ast.Call) else getattr(node, "value", None)
+        if isinstance(inner, ast.AST) and (inner, at.key) not in seen:
+            seen.add((inner, at.key))
+            rest += reversed(program.trace(inner, at))
+    return ""
 
 
 def is_within(namespace: Sequence[ast.expr], prefix: Sequence[ast.expr]) -> bool:

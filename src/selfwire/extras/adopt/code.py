@@ -693,6 +693,8 @@ def walk_code(code: Code, program: Program) -> Iterator[tuple[ast.AST, Surroundi
             continue
         if isinstance(node, ast.If) and is_main_guard(node):
             continue
+        if isinstance(node, ast.stmt) and not program.is_reached(node, at):
+            continue
         yield node, at
         inner = program.enter(node, at) if isinstance(node, ast.Lambda) else at
         skipped = getattr(node, "annotation", None)

@@ -172,7 +172,8 @@ class ProgramFiles:
                     self.shared.add(get_last_name(node))
                 is_base = isinstance(parent, ast.ClassDef) and node in parent.bases
                 if not is_base and not (isinstance(parent, ast.Call) and parent.func is node):
-                    self.handed.setdefault(get_last_name(node), []).append(Traced(parent, at))
+                    name = other_names.get(get_last_name(node), get_last_name(node))
+                    self.handed.setdefault(name, []).append(Traced(parent, at))
             if isinstance(node, ast.Call):
                 if isinstance(node.func, ast.Name) and node.func.id in other_names:
                     node.func.imported_as = other_names[node.func.id]  # type: ignore[attr-defined]

@@ -274,8 +274,8 @@ class Program(ProgramFiles):
                     yield from self._open_binding(value, here)
             around = ((value, list_outer(value.at.outer)) for value in self.reassigned.get(name, ()))
             yield from (value for value, outer in around if any(here.owner is at.owner for at in outer))
-            added = here.names.added.get(name, ())
-            yield from (Traced(value, here) for value in added if getattr(value, "lineno", math.inf) >= first)
+            added = self._list_added(name, here)
+            yield from (value for value in added if getattr(value.node, "lineno", first) >= first)
             if here is here.file.top and name in self.additions:
                 for value in self._list_added_inside(name, here):  # a function may read what it has added itself
                     yield value._replace(at=at) if value.at.owner is at.owner else value
@@ -316,7 +316,7 @@ class Program(ProgramFiles):
         yield from given
         for value in rebound:
             yield from self._open_binding(value, here)
-        yield from (Traced(value, here) for value in here.names.added.get(name, ()))
+        yield from self._list_added(name, here)
 
     def _is_sure(self, value: ast.AST, here: Surroundings) -> bool:
         """Whether a module or a function binds a name to a value, a function or a class in any case."""
@@ -350,17 +350,32 @@ class Program(ProgramFiles):
             here = here.outer
         return here
 
+    def _list_added(self, name: str, here: Surroundings) -> list[Traced]:
+        """List what a module or a function itself adds to a collection, where no test around it is false."""
+        return [Traced(value, here) for value in here.names.added.get(name, ()) if self.is_reached(value, here)]
+
     def _list_added_inside(self, name: str, top: Surroundings) -> Iterator[Traced]:
         """Find what functions add to a collection of their module; for each function that they decorate, if they do."""
         for value in self.additions[name]:
             if value.at.file is top.file:
                 known = [inside for _, inside in self.list_decorations(value.at)] or self._list_calls_of(value.at)
-                yield from (Traced(value.node, at) for at in known or [value.at] if self._is_reached(value.node, at))
+                yield from (Traced(value.node, at) for at in known or [value.at] if self.is_reached(value.node, at))
 
-    def _is_reached(self, node: ast.AST, at: Surroundings) -> bool:
+    def is_skipped(self, test: ast.expr, at: Surroundings) -> bool:
+        """Whether a test is false: in all calls of the function around it, if nothing but calls names that function."""
+        owner = at.owner
+        if at.given or not isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef) or owner.name in self.handed:
+            return self.is_false(test, at)
+        if {getattr(part, "id", None) for part in ast.walk(test)}.isdisjoint(list_parameters(owner)):
+            return False
+        calls = self.calls.get(owner.name, ())
+        called, known = [c for c in calls if self.find_called(owner, c.node, c.at)], self._list_calls_of(at)
+        return 0 < len(called) == len(known) and all(self.is_false(test, inside) for inside in known)
+
+    def is_reached(self, node: ast.AST, at: Surroundings) -> bool:
         """Whether the tests around a node of a function, which may be one that stands in no file, may hold."""
         part = next((part for part in ast.walk(node) if part in self.parents), node)
-        return not any(self.is_false(test, at) for test in self.list_around(part, at.owner)[1])
+        return not any(self.is_skipped(test, at) for test in self.list_around(part, at.owner)[1])
 
     def list_around(self, node: ast.AST, owner: Any) -> tuple[list[ast.For], list[ast.expr]]:
         """List the loops around a node of a function, the outer first, and the tests that hold where it stands."""
@@ -422,7 +437,7 @@ class Program(ProgramFiles):
             owners = {self._get_own_class(found) for found in self.trace(owner, value.at)}
             if owners & {of, *(below.node for below in self.list_below(of))}:
                 known = [inside for _, inside in self.list_decorations(value.at)] or self._list_makings(value.at)
-                yield from (Traced(value.node, at) for at in known or [value.at] if self._is_reached(value.node, at))
+                yield from (Traced(value.node, at) for at in known or [value.at] if self.is_reached(value.node, at))
 
     def _list_makings(self, at: Surroundings) -> list[Surroundings]:
         """List the surroundings inside an `__init__` for each call that makes an object; none for another function."""
@@ -1603,14 +1618,14 @@ class Program(ProgramFiles):
             where = self.enter(function, where)
         decorated = [inside for _, inside in self.list_decorations(where)] if inner else []
         if decorated:
-            return [inside for inside in decorated if self._is_reached(node, inside)]
+            return [inside for inside in decorated if self.is_reached(node, inside)]
         is_added = node not in self.parents
         return (self._list_calls_of(where) if is_added and not inner else []) or [where]
 
     def _list_calls_of(self, at: Surroundings) -> list[Surroundings]:
         """List the surroundings inside a function for each call of it; none if no call passes anything."""
         function, outer = at.owner, at.outer
-        if not isinstance(function, ast.FunctionDef) or outer is None or at.given:
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or outer is None or at.given:
             return []
         is_method, found = isinstance(outer.owner, ast.ClassDef) and not is_static(function), list[Surroundings]()
         for call in filter(self.is_live, self.calls.get(function.name, ())):
@@ -2282,7 +2297,7 @@ class Program(ProgramFiles):
     ) -> Surroundings | None:
         """Return the surroundings inside a function with the arguments of a call; None if it passes none."""
         given = self.list_passed(function.node, call, at, skip_first=skip_first)
-        if given and is_complete(call):
+        if is_complete(call):
             given = {**list_defaults(function.at.file.read_names(function.node), function.at), **given}
         inside = Surroundings(function.at.file, function.node, function.at, given)
         return inside if given and inside.depth <= NESTED else None
@@ -2425,13 +2440,13 @@ class Program(ProgramFiles):
         names = at.file.read_names(function)
         own = give_first(function, owner) if owner is not None and not is_static(function) else {}
         given = {**own, **given}
-        if given and isinstance(call, ast.Call) and is_complete(call):
+        if isinstance(call, ast.Call) and is_complete(call):
             given = {**list_defaults(names, at), **given}
         for passed in (given, own, {}):  # of what is nested too deeply, the object is still known
             inside = Surroundings(at.file, function, at, passed) if passed else self.enter(function, at)
             if inside.depth <= NESTED:
                 break
-        for value in names.returned:
+        for value in (value for value in names.returned if self.is_reached(value, inside)):
             yield Traced(value, self.enter_after_loops(inside, value.lineno) if given else inside)
 
 

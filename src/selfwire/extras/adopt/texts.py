@@ -17,7 +17,7 @@ from selfwire.extras.adopt import prompt_files
 from selfwire.extras.adopt.kinds import find_kinds, has_base, is_environment
 from selfwire.extras.adopt.names import Argument, BoundMethod, Element, Instance, Outside, Surroundings, Traced
 from selfwire.extras.adopt.prompt_files import FileText
-from selfwire.extras.adopt.source import DEEPEST, OPENERS, Program, end_circles
+from selfwire.extras.adopt.source import OPENERS, Program, end_circles
 from selfwire.extras.adopt.syntax import (
     LISTS,
     VIEWS,

@@ -842,3 +842,132 @@ for step in [Step("start", TEXT, then="end"), Step("end")]:
     assert [(edge.source, *edge.ends) for edge in found.edges[:2]] == [("start", "end"), ("end", "node")]
     found, _ = read(tmp_path, "state['question']", f"{step}\nsetattr(step, 'text', '')\n")
     assert ("node start", "node end") in [text.used_by for text in found.texts]
+
+
+KIT = """
+from langchain_core.tools import BaseTool, StructuredTool, tool
+from langchain_mcp_adapters.client import MultiServerMCPClient
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+from pydantic import BaseModel, Field
+from ovens import warm
+
+
+@tool
+def bake(kind: str) -> str:
+    "Bake a loaf of bread."
+    return "The loaf is baked."
+
+
+@tool
+def ship(kind: str) -> str:
+    "Ship a loaf to another town."
+    return "The loaf is on its way."
+
+
+class Cake(BaseModel):
+    "Order a cake with cream."
+
+    kind: str = Field(description="The kind of the cake.")
+
+
+{before}
+
+
+async def ask(state: MessagesState):
+    return {{"messages": [ChatOpenAI(model="m").bind_tools({tools}).invoke(state["messages"])]}}
+
+
+async def run(state: MessagesState):
+    by_name = {{tool.name: tool for tool in {tools}}}
+    for call in state["messages"][-1].tool_calls:
+        tool = by_name[call["name"]]
+        try:
+            seen = await tool.ainvoke(call["args"])
+        except NotImplementedError:
+            seen = tool.invoke(call["args"])
+    return {{"messages": [("human", seen)]}}
+
+
+graph = StateGraph(MessagesState).add_node(ask).add_node(run).add_edge(START, "ask").compile()
+"""
+
+
+def read_kit(folder: Path, tools: str, before: str = "") -> Inventory:
+    (folder / "kit.py").write_text(KIT.format(tools=tools, before=before))
+    (folder / "ovens.py").write_text('\n\ndef warm(kind: str) -> str:\n    """Warm a slice."""\n    return kind\n')
+    return read_program("kit:graph")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "def list_tools(more=False):\n    found = {'bake': bake}\n    if more:\n        found.update({'ship': ship})\n"
+        "    return list(found.values())",
+        "def list_tools(more=False):\n    found = [bake]\n    if more:\n        found.append(ship)\n    return found",
+        "def list_tools(more=False):\n    if not more:\n        return [bake]\n    else:\n        return [bake, ship]",
+        "async def list_tools(more=False):\n    if not more:\n        return [bake]\n    return [bake, ship]",
+    ],
+)
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ("list_tools()", {"bake"}),
+        ("list_tools(False)", {"bake"}),
+        ("list_tools(True)", {"bake", "ship"}),
+        ("(lambda f: f(True))(list_tools)", {"bake", "ship"}),
+        ("list_tools(**OPTIONS)", {"bake", "ship"}),
+    ],
+)
+def test_a_tool_that_no_call_switches_on_is_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, asked: str, names: set[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inventory = read_kit(tmp_path, asked, before)
+    assert {tool.name for tool in inventory.tools} == names
+    assert any("on its way" in text.pieces[0] for text in inventory.texts) is ("ship" in names)
+
+
+@pytest.mark.parametrize("before", ["", "tool(Cake)"], ids=["made", "decorated"])
+def test_a_tool_that_is_made_of_a_class_offers_its_docstring_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """LangChain makes the schema of such a tool from the signature of the class."""
+    monkeypatch.chdir(tmp_path)
+    order = "@tool\nclass Order(BaseModel):\n    'Order a cake.'\n    kind: str = Field(description='The kind.')"
+    inventory = read_kit(tmp_path, "[Order]" if not before else f"[{before}]", order)
+    docs = [text.pieces[0] for text in inventory.texts if text.role == "schema"]
+    assert docs == ["Order a cake with cream." if before else "Order a cake."]
+    assert [tool.name for tool in inventory.tools] == ["Cake" if before else "Order"]
+
+
+@pytest.mark.parametrize("made", ["tool(warm)", "StructuredTool.from_function(warm)"])
+def test_the_docstring_of_a_tool_stands_in_the_file_of_its_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inventory = read_kit(tmp_path, f"[{made}]")
+    assert [(text.file, text.line) for text in inventory.texts if text.role == "schema"] == [("ovens.py", 4)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "kept = []\n    for tool in found:\n        if tool:\n            kept += [tool]\n    return kept",
+        "return [tool for tool in found if tool.name not in names]",
+    ],
+)
+def test_tools_of_a_server_that_a_loop_picks_are_opaque(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    """Without a way for each of its names, reading such a program did not end."""
+    monkeypatch.chdir(tmp_path)
+    before = (
+        "async def load(names: set[str]) -> list[BaseTool]:\n"
+        f"    found = await MultiServerMCPClient({{}}).get_tools()\n    {body}\n\n\n"
+        "async def list_tools():\n    tools = [tool(Cake), tool(warm)]\n"
+        "    tools.extend(await load({tool.name for tool in tools}))\n    return tools"
+    )
+    inventory = read_kit(tmp_path, "await list_tools()", before)
+    assert ["tools come from another package" in opaque.reason for opaque in inventory.opaque] == [True]
+    assert {tool.name for tool in inventory.tools} == {"Cake", "warm"}

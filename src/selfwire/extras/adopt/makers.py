@@ -25,6 +25,7 @@ from selfwire.extras.adopt.kinds import (
 )
 from selfwire.extras.adopt.names import (
     BoundMethod,
+    Element,
     Instance,
     Outside,
     Surroundings,
@@ -527,6 +528,9 @@ class MakerReader:
     def _note_foreign_tools(self, found: Traced) -> None:
         """Note tools of another package, or made in an unknown way, whose descriptions the source does not show."""
         node = found.node.value if isinstance(found.node, ast.Await) else found.node
+        if isinstance(node, Element):
+            for inner in self.program.trace(node.source, found.at):
+                self._note_foreign_tools(inner)
         maker = get_outside_maker(self.program, Traced(node, found.at))
         if isinstance(node, ast.Call) and is_foreign(maker):
             self.reader.texts.note(
@@ -564,7 +568,7 @@ class MakerReader:
             named = dict(list_items(found.node)) if isinstance(found.node, ast.Dict) else {}
             if {"name", "description"} <= named.keys():
                 draft = self._add_tool(self.find_first(named["name"], found.at), "schema", node, at)
-                self._describe(draft, named["description"], found.at, None)
+                self._describe(draft, named["description"], found.at)
                 for key in ("parameters", "input_schema"):
                     for value in self.program.trace(named[key], found.at) if key in named else ():
                         self._read_json_schema(value.node, value.at, draft.docs)
@@ -583,7 +587,7 @@ class MakerReader:
         name = (self.find_first(call.args[0], at) if call and call.args else "") or node.name
         draft = self._add_tool(name, "decorated" if decorators else "function", node, at)
         draft.body = self.reader.get_code(node, at)
-        self._describe(draft, named.get("description"), at, node)
+        self._describe(draft, named.get("description"), at, Traced(node, at))
         if "args_schema" in named:
             self._read_args_schema(named["args_schema"], at, draft)
         else:
@@ -591,10 +595,12 @@ class MakerReader:
         self._read_results(node, at, draft, named.get("response_format"))
         return draft
 
-    def _describe(self, draft: ToolDraft, description: ast.expr | None, at: Surroundings, owner: Any) -> None:
-        """Read a description, or the docstring in its place; one that is assigned later comes before both."""
+    def _describe(
+        self, draft: ToolDraft, description: ast.expr | None, at: Surroundings, owner: Traced | None = None
+    ) -> None:
+        """Read a description, or the docstring of its owner; one that is assigned later comes before both."""
         for tool, given in self.program.described if owner is not None else ():
-            if any(found.node is owner for found in self.program.trace(*tool[:2])):
+            if any(owner and found.node is owner.node for found in self.program.trace(*tool[:2])):
                 if isinstance(self.program.parents[given.node], ast.AugAssign):
                     self.reader.ask(*given[:2], draft.docs, role="schema", kind="tool description")
                 else:
@@ -603,9 +609,9 @@ class MakerReader:
             texts = find_strings(self.program, description, at).values
             draft.description = texts[0] if texts else ""
             self.reader.ask(description, at, draft.docs, role="schema", kind="tool description")
-        elif owner is not None and (doc := get_docstring(owner)) is not None:
-            draft.description = ast.get_docstring(owner) or ""
-            self.reader.ask(doc, at, draft.docs, role="schema", kind="docstring", changes=("cleandoc",))
+        elif owner is not None and (doc := get_docstring(owner.node)) is not None:
+            draft.description = ast.get_docstring(owner.node) or ""
+            self.reader.ask(doc, owner.at, draft.docs, role="schema", kind="docstring", changes=("cleandoc",))
 
     def _read_args_schema(self, node: ast.expr, at: Surroundings, draft: ToolDraft) -> None:
         for found in self.program.trace(node, at):
@@ -701,7 +707,10 @@ class MakerReader:
         if not is_tool_class(self.program, found):
             draft = self._add_tool(node.name, "schema", node, at)
             draft.description = ast.get_docstring(node) or ""
-            draft.docs.refers.append(self.read_schema(found, draft.docs))
+            if "tool" in list_decorators(node):  # its fields are offered without their descriptions
+                self._describe(draft, None, at, found)
+            else:
+                draft.docs.refers.append(self.read_schema(found, draft.docs))
             return draft
         return self._read_tool_object(Traced(Instance(node, None), at))
 
@@ -720,7 +729,7 @@ class MakerReader:
             return self.tools[node, where.key]
         draft = self._add_tool(read_made_text(self.program, kept[0]) or of.name, "class", node, where)
         for made in kept[1]:
-            self._describe(draft, made.found.node, made.found.at, None)
+            self._describe(draft, made.found.node, made.found.at)
         draft.description = read_made_text(self.program, kept[1])
         for value in schemas[:1]:
             self._read_args_schema(value.node, value.at, draft)
@@ -737,7 +746,7 @@ class MakerReader:
         return draft
 
     def _read_made_tool(self, node: ast.Call, at: Surroundings) -> ToolDraft | None:
-        """Read `StructuredTool.from_function(...)`, `Tool(...)`, `tool(f)` and `create_handoff_tool(...)`."""
+        """Read `StructuredTool.from_function(...)`, `Tool(...)`, `tool(f)`, `create_handoff_tool(...)` and the like."""
         if not any(kind == "tool" for kind, _ in tell_kind(self.program, Traced(node, at))):
             return None
         maker, named = get_last_name(node.func), get_keywords(node)
@@ -751,11 +760,11 @@ class MakerReader:
         name = self.find_first(get_argument(node, name_at, "name"), at)
         name = name or getattr(found and found.node, "name", "")
         draft = self._add_tool(name or self.name_by_target(node), "StructuredTool", node, at)
-        owner = found.node if found and not isinstance(found.node, ast.Lambda) else None
+        owner = None if found and isinstance(found.node, ast.Lambda) else found
         self._describe(draft, get_argument(node, text_at, "description"), at, owner)
         if "args_schema" in named:
             self._read_args_schema(named["args_schema"], at, draft)
-        if found is not None:
+        if found is not None and not isinstance(found.node, ast.ClassDef):
             draft.body = self.reader.get_code(found.node, found.at)
             if "args_schema" not in named:
                 self._read_argument_texts(found.node, found.at, draft)
@@ -765,22 +774,21 @@ class MakerReader:
         return draft
 
     def _find_function(self, node: ast.expr | None, at: Surroundings) -> Traced | None:
-        traced = self.program.trace(node, at)
-        return next(
-            (Traced(found.function, found.at) for found in traced if isinstance(found.function, Function)), None
-        )
+        """Find the function, or the class, of which a tool is made."""
+        traced, kinds = self.program.trace(node, at), (*Function.__args__, ast.ClassDef)
+        return next((Traced(found.function, found.at) for found in traced if isinstance(found.function, kinds)), None)
 
     def _read_handoff(self, node: ast.Call, named: dict[str, ast.expr], at: Surroundings) -> ToolDraft:
         agent = self.find_first(get_argument(node, 0, "agent_name"), at)
         name = self.find_first(named.get("name"), at) or f"transfer_to_{'_'.join(agent.lower().split())}"
         draft = self._add_tool(name, "handoff", node, at)
-        self._describe(draft, named.get("description"), at, None)
+        self._describe(draft, named.get("description"), at)
         return draft
 
     def _read_retriever(self, node: ast.Call, at: Surroundings) -> ToolDraft:
         name = self.find_first(get_argument(node, 1, "name"), at) or self.name_by_target(node)
         draft = self._add_tool(name, "retriever", node, at)
-        self._describe(draft, get_argument(node, 2, "description"), at, None)
+        self._describe(draft, get_argument(node, 2, "description"), at)
         if (found := get_argument(node, 0, "retriever")) is not None:
             self.reader.ask(found, at, draft.docs, role="tool result", kind="document", whole=False)
         return draft

@@ -971,3 +971,21 @@ def test_tools_of_a_server_that_a_loop_picks_are_opaque(
     inventory = read_kit(tmp_path, "await list_tools()", before)
     assert ["tools come from another package" in opaque.reason for opaque in inventory.opaque] == [True]
     assert {tool.name for tool in inventory.tools} == {"Cake", "warm"}
+
+
+def test_the_texts_of_a_file_are_read_where_a_configuration_may_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules.yaml").write_text("tone: Write short sentences.\nrules: Bread is sold until noon.\n")
+    before = """
+import pathlib, yaml
+def load(config):
+    if "tone" in config["configurable"]:
+        return config["configurable"]
+    with open(pathlib.Path(__file__).parent / "rules.yaml") as stream:
+        return yaml.safe_load(stream)
+"""
+    inventory, _ = read(tmp_path, "'{} {}'.format(load(state)['tone'], load(state)['rules'])", before)
+    assert {"Write short sentences.", "Bread is sold until noon."} <= {text.pieces[0] for text in inventory.texts}
+    assert not inventory.opaque

@@ -98,8 +98,9 @@ def find_loaded(program: Program, node: ast.expr, at: Surroundings) -> tuple[Tra
             continue
         found = [value for value in program.trace(inner, where) if value.node is not inner]
         found = [value for value in found if isinstance(value.node, ast.Call | ast.Subscript | Element)]
-        if found:  # of the program's own function too, which may be called `load`
-            inner, where = found[0].node, found[0].at
+        if found:  # of the program's own function too, which may be called `load`, or take it from elsewhere
+            loads = [value for value in found if is_prompt_loader(get_last_name(getattr(value.node, "func", None)))]
+            inner, where = (loads or found)[0][:2]
             continue
         if isinstance(inner, ast.Call) and is_prompt_loader(get_last_name(inner.func)):
             return Traced(inner, where), tuple(keys)

@@ -989,3 +989,32 @@ def load(config):
     inventory, _ = read(tmp_path, "'{} {}'.format(load(state)['tone'], load(state)['rules'])", before)
     assert {"Write short sentences.", "Bread is sold until noon."} <= {text.pieces[0] for text in inventory.texts}
     assert not inventory.opaque
+
+
+DEEP = """
+from deepagents import create_deep_agent
+
+
+def load():
+    found = []
+    for name, prompt in [("baker", "You bake bread."), ("driver", "You drive the van.")]:
+        worker = {"name": name, "description": "One of the bakery.", "system_prompt": prompt}
+        worker["model"] = "openai:gpt-4o"
+        found.append(worker)
+    return found
+
+
+graph = create_deep_agent(model="openai:gpt-4o", subagents=load(), system_prompt="You run a bakery.", MORE)
+"""
+
+
+@pytest.mark.parametrize(("more", "count"), [("skills=['./skills/'], memory=['./RULES.md']", 2), ("memory=None", 0)])
+def test_files_that_a_deep_agent_reads_are_opaque_and_what_a_dict_is_given_later_is_of_its_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, count: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep.py").write_text(DEEP.replace("MORE", more))
+    inventory = read_program("deep:graph")
+    agents = sorted((agent.name, agent.models) for agent in inventory.agents if agent.maker == "subagent")
+    assert agents == [("baker", ("openai:gpt-4o",)), ("driver", ("openai:gpt-4o",))]
+    assert [opaque.reason.startswith("deepagents reads the files of ") for opaque in inventory.opaque] == [True] * count

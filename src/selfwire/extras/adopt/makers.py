@@ -6,7 +6,7 @@ It gets the calls and definitions that `graphs` and `code` come upon, and hands 
 import ast
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -155,8 +155,22 @@ class MakerReader:
         for extra in ("middleware", "pre_model_hook", "post_model_hook", "response_format"):
             if extra in named:
                 self._read_extra(extra, named[extra], draft)
+        if maker.endswith("deep_agent"):
+            self._note_read_files(named, found.at)
         self._read_subagents(named.get("subagents"), draft)
         return draft
+
+    def _note_read_files(self, named: Mapping[str, ast.expr], at: Surroundings) -> None:
+        """Note the files that a deep agent reads by itself and whose texts it sends."""
+        for key in ("memory", "skills"):
+            found = self.program.trace(named[key], at) if key in named else ()
+            if any(isinstance(value.node, ast.List | ast.Call) for value in found):
+                self.reader.texts.note(
+                    named[key],
+                    at,
+                    f"deepagents reads the files of {key}={shorten_source(named[key])} and sends their texts",
+                    "read a file in the program and add its text to system_prompt",
+                )
 
     def list_agents(self) -> Iterator[AgentDraft]:
         """List the agents; no common one of a call, where each call that reaches it has an agent of its own."""
@@ -333,12 +347,13 @@ class MakerReader:
             if not isinstance(found.node, ast.Dict):
                 continue
             named = dict(list_items(found.node))
-            name = self.find_first(named.get("name"), found.at)
-            code = Code([], found.at, found.node)
-            self.reader.add_code(code, found.at)
-            sub = AgentDraft(name or "subagent", "subagent", found, code)
-            self.agents[found.node, found.at.key] = sub
-            draft.subagents.append(sub)
+            self._note_read_files(named, found.at)
+            if "name" in named or not draft.subagents:  # else what code adds to the dict before
+                code = Code([], found.at, found.node)
+                self.reader.add_code(code, found.at)
+                name = self.find_first(named.get("name"), found.at)
+                sub = self.agents[found.node, found.at.key] = AgentDraft(name or "subagent", "subagent", found, code)
+                draft.subagents.append(sub)
             if "description" in named:
                 self.reader.ask(named["description"], found.at, code, kind="tool description", role="schema")
             for key in ("prompt", "system_prompt"):

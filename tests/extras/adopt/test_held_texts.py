@@ -1008,7 +1008,7 @@ graph = create_deep_agent(model="openai:gpt-4o", subagents=load(), system_prompt
 """
 
 
-@pytest.mark.parametrize(("more", "count"), [("skills=['./skills/'], memory=['./RULES.md']", 2), ("memory=None", 0)])
+@pytest.mark.parametrize(("more", "count"), [("skills=['./skills/'], memory=['./RULES.md']", 1), ("memory=None", 0)])
 def test_files_that_a_deep_agent_reads_are_opaque_and_what_a_dict_is_given_later_is_of_its_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, count: int
 ) -> None:
@@ -1017,4 +1017,6 @@ def test_files_that_a_deep_agent_reads_are_opaque_and_what_a_dict_is_given_later
     inventory = read_program("deep:graph")
     agents = sorted((agent.name, agent.models) for agent in inventory.agents if agent.maker == "subagent")
     assert agents == [("baker", ("openai:gpt-4o",)), ("driver", ("openai:gpt-4o",))]
-    assert [opaque.reason.startswith("deepagents reads the files of ") for opaque in inventory.opaque] == [True] * count
+    assert [opaque.reason.startswith("deepagents sends texts of the files in ") for opaque in inventory.opaque] == [
+        True
+    ] * count

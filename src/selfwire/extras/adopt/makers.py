@@ -41,6 +41,7 @@ from selfwire.extras.adopt.syntax import (
     get_docstring,
     get_keywords,
     get_last_name,
+    is_none,
     is_text,
     list_decorators,
     list_items,
@@ -162,15 +163,12 @@ class MakerReader:
 
     def _note_read_files(self, named: Mapping[str, ast.expr], at: Surroundings) -> None:
         """Note the files that a deep agent reads by itself and whose texts it sends."""
-        for key in ("memory", "skills"):
-            found = self.program.trace(named[key], at) if key in named else ()
-            if any(isinstance(value.node, ast.List | ast.Call) for value in found):
-                self.reader.texts.note(
-                    named[key],
-                    at,
-                    f"deepagents reads the files of {key}={shorten_source(named[key])} and sends their texts",
-                    "read a file in the program and add its text to system_prompt",
-                )
+        keys = [key for key in ("memory", "skills") if key in named]
+        read = [key for key in keys if not any(is_none(found.node) for found in self.program.trace(named[key], at))]
+        if read:
+            given = ", ".join(f"{key}={shorten_source(named[key])}" for key in read)
+            way_out = "read a file in the program and add its text to system_prompt"
+            self.reader.texts.note(named[read[0]], at, f"deepagents sends texts of the files in {given}", way_out)
 
     def list_agents(self) -> Iterator[AgentDraft]:
         """List the agents; no common one of a call, where each call that reaches it has an agent of its own."""
@@ -343,24 +341,31 @@ class MakerReader:
 
     def _read_subagents(self, node: ast.expr | None, draft: AgentDraft) -> None:
         """Read the dicts of `subagents=` of a deep agent."""
+        made = list[AgentDraft]()
         for found in self.list_elements(node, draft.at.at) if node is not None else ():
             if not isinstance(found.node, ast.Dict):
                 continue
             named = dict(list_items(found.node))
             self._note_read_files(named, found.at)
-            if "name" in named or not draft.subagents:  # else what code adds to the dict before
-                code = Code([], found.at, found.node)
-                self.reader.add_code(code, found.at)
-                name = self.find_first(named.get("name"), found.at)
-                sub = self.agents[found.node, found.at.key] = AgentDraft(name or "subagent", "subagent", found, code)
-                draft.subagents.append(sub)
-            if "description" in named:
-                self.reader.ask(named["description"], found.at, code, kind="tool description", role="schema")
-            for key in ("prompt", "system_prompt"):
-                if key in named:
-                    self._read_prompt(named[key], found.at, code)
-            self._add_tools(sub, named.get("tools"), found.at)
-            self._add_model(sub, named.get("model"), found.at)
+            if "name" in named or not made:  # else what code adds to the dict before
+                rounds = self.program.list_rounds_around(found.node, found.at)
+                made = [self._add_subagent(found._replace(at=inner), named, draft) for inner in rounds]
+            for sub in made:
+                if "description" in named:
+                    self.reader.ask(named["description"], sub.at.at, sub.code, kind="tool description", role="schema")
+                for key in ("prompt", "system_prompt"):
+                    if key in named:
+                        self._read_prompt(named[key], sub.at.at, sub.code)
+                self._add_tools(sub, named.get("tools"), sub.at.at)
+                self._add_model(sub, named.get("model"), sub.at.at)
+
+    def _add_subagent(self, found: Traced, named: Mapping[str, ast.expr], draft: AgentDraft) -> AgentDraft:
+        code = Code([], found.at, found.node)
+        self.reader.add_code(code, found.at)
+        name = self.find_first(named.get("name"), found.at) or "subagent"
+        sub = self.agents[found.node, found.at.key] = AgentDraft(name, "subagent", found, code)
+        draft.subagents.append(sub)
+        return sub
 
     def find_first(self, node: ast.expr | None, at: Surroundings) -> str:
         """Find the first text that an expression may be; "" if there is none."""

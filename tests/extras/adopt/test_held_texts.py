@@ -1020,3 +1020,15 @@ def test_files_that_a_deep_agent_reads_are_opaque_and_what_a_dict_is_given_later
     assert [opaque.reason.startswith("deepagents sends texts of the files in ") for opaque in inventory.opaque] == [
         True
     ] * count
+
+
+def test_a_field_without_a_default_is_a_setting_of_the_context_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = (
+        "class BoxConfig(TypedDict):\n    is_open: bool\n\n\nclass Choice(TypedDict):\n    is_polite: bool\n\n\n"
+        "FIRST = StateGraph(State, context_schema=Choice)"
+    )
+    inventory, _ = read(tmp_path, "TEXT", before)
+    assert [value.name for value in inventory.values] == ["is_polite"]

@@ -48,7 +48,7 @@ def list_values(program: Program, schemas: Iterable[Traced], prompts: Collection
         is_free = owner in contexts and not any(WHO.fullmatch(ast.unparse(field.target)) for field in fields)
         below = [part for found in program.list_below(owner) if found.node in contexts for part in found.node.body]
         overridden = {ast.unparse(part.target) for part in below if isinstance(part, ast.AnnAssign)}
-        for field in fields:
+        for field in fields if owner in contexts else [part for part in fields if part.value is not None]:
             for value in _read_field(program, owner.name, field, inside, prompts):
                 is_known = value.name in read and value.name not in overridden
                 is_open = is_free and is_known and not NOT_EVOLVED.search(value.name)

@@ -1444,6 +1444,42 @@ def test_the_work_grows_with_the_program_not_with_its_paths(write: Write, monkey
     assert steps[2] < 20_000
 
 
+LEAF = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+
+llm = ChatOpenAI(model="gpt-4o")
+
+
+def find_leaf(row):
+    while row.has_rows():
+        row = row.first() if row.is_left() else row.last()
+    return row.text()
+
+
+def chat(state):
+    return {"messages": [llm.invoke("Answer with care: " + find_leaf(state["tree"]))]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+def test_the_maker_of_a_name_that_is_bound_anew_from_itself_is_sought_once(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced, trace = [], Program.trace
+
+    def count(self: Program, *given: Any) -> Any:
+        traced.append(given)
+        assert len(traced) < 5_000, "each round of the loop is followed for itself"
+        return trace(self, *given)
+
+    monkeypatch.setattr(Program, "trace", count)
+    write("app.py", LEAF)
+    assert [text.pieces[0] for text in read_program("app.py:graph").texts] == ["Answer with care: "]
+
+
 def test_a_validated_dict_is_parsed_once_for_all_calls(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     head = "from pydantic import BaseModel\nclass Step(BaseModel):\n    ask: str\n"
     load = "def load(a):\n    return Step.model_validate({'ask': 'Chat.', 'more': a}).ask\n"

@@ -1480,6 +1480,114 @@ def test_the_maker_of_a_name_that_is_bound_anew_from_itself_is_sought_once(
     assert [text.pieces[0] for text in read_program("app.py:graph").texts] == ["Answer with care: "]
 
 
+DIG = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+
+llm = ChatOpenAI(model="gpt-4o")
+
+
+def parse(reply):
+    notes, pages = [], []
+    for line in reply.split("\\n"):
+        notes.append(line)
+        pages.extend(line.split(" "))
+    return {"notes": notes, "pages": pages, "more": [note for note in notes if note]}
+
+
+def study(question):
+    found = parse(llm.invoke("Study: " + question).text)
+    return {"notes": found["notes"], "pages": list(set(found["pages"])), "more": found["more"]}
+
+
+def dig(question, depth, notes=None, pages=None):
+    if notes is None:
+        notes = []
+    if pages is None:
+        pages = set()
+    results = [study(part) for part in question.split("\\n")]
+    every, seen, more = notes.copy(), pages.copy(), []
+    if not results:
+        return {"notes": every, "pages": seen, "more": more}
+    for result in results:
+        every.extend(result["notes"])
+        seen.update(result["pages"])
+        if isinstance(result["more"], list):
+            more.extend(result["more"])
+        else:
+            more.append(result["more"])
+        if depth > 1:
+            deeper = dig(question, depth - 1, notes=every, pages=seen)
+            every = deeper["notes"]
+            every.extend(list(set(dig(result["pages"], depth - 1, notes=every, pages=seen)["notes"])))
+            more.extend(dig(result["more"], depth - 2, notes=more, pages=seen)["pages"])
+            seen.update(deeper["pages"])
+            if deeper.get("more"):
+                more.extend(deeper["more"])
+    return {"notes": list(set(every)), "pages": list(seen), "more": trim(more)}
+
+
+def trim(parts):
+    kept = []
+    for part in reversed(parts):
+        kept.insert(0, part)
+    return kept
+
+
+def chat(state):
+    found = dig(state["messages"][-1].content, 2)
+    text = "\\n".join(list(set(found["notes"])) + found["more"])
+    return {"messages": [llm.invoke("Sum up with care: " + text)]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+def test_lists_that_a_recursion_makes_of_each_other_are_listed_once_when_patience_ends(write: Write) -> None:
+    write("app.py", DIG)
+    assert [text.pieces[0] for text in read_program("app.py:graph").texts] == ["Study: ", "Sum up with care: "]
+
+
+COMPILED_TWICE = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+
+llm = ChatOpenAI(model="gpt-4o")
+
+
+def answer(state):
+    return {"messages": [llm.invoke("Answer with care: " + state["messages"][-1].content)]}
+
+
+def build(kinds):
+    builder = StateGraph(MessagesState)
+    for kind in kinds:
+        builder.add_node(kind, answer)
+        builder.add_edge(START, kind)
+    return builder
+
+
+class Desk:
+    def __init__(self, kinds=("left", "right")):
+        self.builder = build(kinds)
+        self.graph = self.builder.compile()
+
+    def resume(self, saver):
+        self.graph = self.builder.compile(checkpointer=saver)
+
+
+graph = Desk().graph
+"""
+
+
+def test_a_graph_that_is_compiled_in_two_methods_has_each_node_once(write: Write) -> None:
+    write("app.py", COMPILED_TWICE)
+    found = read_program("app.py:graph")
+    assert [node.name for node in found.nodes] == ["left", "right"]
+    assert [edge.ends for edge in found.edges] == [("left",), ("right",)]
+
+
 def test_a_validated_dict_is_parsed_once_for_all_calls(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     head = "from pydantic import BaseModel\nclass Step(BaseModel):\n    ask: str\n"
     load = "def load(a):\n    return Step.model_validate({'ask': 'Chat.', 'more': a}).ask\n"

@@ -296,7 +296,7 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
     return Inventory(
         program=name,
         files=tuple(sorted(show_path(path) for path in graphs.program.files)),
-        nodes=tuple(graphs.list_nodes()),
+        nodes=tuple(dict.fromkeys(graphs.list_nodes())),
         edges=tuple(graphs.edges),
         interrupts=tuple(graphs.interrupts),
         subgraphs=tuple(dict.fromkeys(graphs.subgraphs)),

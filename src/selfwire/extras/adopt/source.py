@@ -118,10 +118,8 @@ CHOOSING = ("filter", "islice", "sample", "choices")
 """Functions that take some elements of a collection."""
 MOVING = ("sorted", "reversed", "set", "frozenset", "cycle", *CHOOSING)
 """Functions that give the elements of a collection in other places."""
-MOST_LISTS = 100_000
-"""Collections whose elements are listed before a program is refused; ordinary ones have fewer than a hundred."""
 PATIENCE = 20_000
-"""Steps after which what is found is kept, even if a circle has cut it short."""
+"""Steps, or listed collections, after which what is found is kept, even if a circle has cut it short."""
 DEEPEST = 60
 """Steps after which tracing gives up."""
 Found = TypeVar("Found")
@@ -177,6 +175,7 @@ class Program(ProgramFiles):
         assigned: what methods assign to attributes of `self`, by class and attribute.
         asked: questions that are being answered; see `end_circles` and `_trace_in_order`.
         listed: how often the elements of a collection are being listed.
+        kept_lists: the elements of collections that are listed when patience is at its end.
         popped: collections out of which an element is being taken, with the depth of the expression that takes it.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
@@ -201,6 +200,7 @@ class Program(ProgramFiles):
         self.active: dict[Any, int] = {}
         self.asked: set[Any] = set()
         self.listed = Counter[Any]()
+        self.kept_lists = dict[Any, "list[Traced | tuple[Traced, ...]]"]()
         self.popped: dict[Any, int] = {}
         self.settled: set[ast.expr] = set()
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
@@ -641,13 +641,16 @@ class Program(ProgramFiles):
     def _list_elements(self, node: Any, at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
         """List the elements of a collection; none of one that is made of itself, as `parts = [*parts, part]`."""
         self.lists += 1
-        if self.lists > MOST_LISTS:
-            raise RecursionError
+        key = (node, at.key)
+        if key in self.kept_lists:
+            return self.kept_lists[key]
         if self.listed[node] > NESTED:  # in a loop inside its own loop
             return []
         self.listed[node] += 1
         found = [*self._open_elements(Traced(node, at))]
         self.listed[node] -= 1
+        if self.lists > PATIENCE:
+            self.kept_lists[key] = found
         return found
 
     def _open_elements(self, value: Traced) -> Iterator["Traced | tuple[Traced, ...]"]:

@@ -1588,6 +1588,55 @@ def test_a_graph_that_is_compiled_in_two_methods_has_each_node_once(write: Write
     assert [edge.ends for edge in found.edges] == [("left",), ("right",)]
 
 
+CREW = """
+from langchain_core.prompts import PromptTemplate
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+from pydantic import BaseModel, Field
+
+
+class Reply(BaseModel):
+    letter: str = Field(description="The letter in full.")
+
+
+class Crew:
+    def __init__(self):
+        llm = ChatOpenAI(model="gpt-4o")
+        self.sort_letter = PromptTemplate.from_template("Sort this letter: {letter}") | llm
+        answer = PromptTemplate(template="Answer this letter: {letter}", input_variables=["letter"])
+        self.answer_letter = answer | llm.with_structured_output(Reply)
+
+
+class Nodes:
+    def __init__(self):
+        self.crew = Crew()
+
+    def sort(self, state):
+        return {"messages": [self.crew.sort_letter.invoke({"letter": state["messages"][-1].content})]}
+
+    def answer(self, state):
+        return {"messages": [self.crew.answer_letter.invoke({"letter": state["messages"][-1].content})]}
+
+
+nodes = Nodes()
+builder = StateGraph(MessagesState)
+builder.add_node("sort", nodes.sort)
+builder.add_node("answer", nodes.answer)
+builder.add_edge(START, "sort")
+builder.add_edge("sort", "answer")
+graph = builder.compile()
+"""
+
+
+def test_what_an_object_has_in_a_field_is_used_by_those_that_read_the_field(write: Write) -> None:
+    write("app.py", CREW)
+    assert {text.pieces[0]: text.used_by for text in read_program("app.py:graph").texts} == {
+        "The letter in full.": ("node answer",),
+        "Sort this letter: ": ("node sort",),
+        "Answer this letter: ": ("node answer",),
+    }
+
+
 def test_a_validated_dict_is_parsed_once_for_all_calls(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     head = "from pydantic import BaseModel\nclass Step(BaseModel):\n    ask: str\n"
     load = "def load(a):\n    return Step.model_validate({'ask': 'Chat.', 'more': a}).ask\n"

@@ -94,7 +94,12 @@ class Code:
         """How many of the functions here and around are followed for what a certain call passes."""
         return sum(bool(here.given) for here in list_outer(self.at))
 
-    def list_reached(self) -> list["Code"]:
+    @property
+    def is_init(self) -> bool:
+        """Whether it is the method that makes an object."""
+        return getattr(self.owner, "name", "") == "__init__"
+
+    def list_reached(self, enters_init: bool = True) -> list["Code"]:
         """List this piece of code and all that it refers to, directly or not."""
         found: dict[Code, None] = {}
         pending = [self]
@@ -102,7 +107,7 @@ class Code:
             code = pending.pop()
             if code not in found:
                 found[code] = None
-                pending += code.refers
+                pending += code.refers if enters_init or not code.is_init else ()
         return list(found)
 
 

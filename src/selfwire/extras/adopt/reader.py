@@ -281,13 +281,14 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
 def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -> Inventory:
     makers, texts = graphs.makers, graphs.reader.texts
     users, order = list_users(graphs)
+    own = _list_own(users)
     compared = {**_list_compared(graphs.program), **graphs.mapping_keys}
     said = sorted({*compared, *makers.literals})
     signals = {**{node.name: "the name of a node" for node in graphs.nodes}, **compared, **graphs.signals}
     signals = {**_list_executed(graphs.program), **signals}
     fields = graphs.find_context_fields()
     found = [
-        _make_text(draft, users, order, signals, said).replace(
+        _make_text(draft, users, own, order, signals, said).replace(
             context_field=fields.get(draft.node, ""), marker=marked.get(draft.node, "")
         )
         for draft in texts.drafts.values()
@@ -342,15 +343,17 @@ def _sort(things: Iterable[Thing]) -> tuple[Thing, ...]:
 def list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
     """List the nodes, routers, agents and tools that use a piece of code, and all of them in their order."""
     users: dict[Code, list[str]] = {}
+    readers: dict[Code, list[str]] = {}  # of fields: what made the object beside them is not theirs
     order: list[str] = []
 
     def add(label: str, roots: list[Code | None]) -> None:
         order.append(label)
-        for root in roots:
-            for code in root.list_reached() if root is not None else ():
-                known = users.setdefault(code, [])
-                if label not in known:
-                    known.append(label)
+        for root in filter(None, roots):
+            for known, reached in ((users, root.list_reached()), (readers, root.list_reached(enters_init=False))):
+                for code in reached:
+                    labels = known.setdefault(code, [])
+                    if label not in labels:
+                        labels.append(label)
 
     for node in graphs.nodes:
         name = f"{node.graph}/{node.name}" if node.graph else node.name
@@ -361,7 +364,7 @@ def list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
         add(f"agent {agent.name}", [agent.code])
     for tool in graphs.makers.tools.values():
         add(f"tool {tool.name}", [tool.docs, tool.body])
-    return users, order
+    return {**users, **readers}, order
 
 
 def _list_entries(graphs: GraphReader) -> set[Any]:
@@ -374,7 +377,8 @@ def _list_entries(graphs: GraphReader) -> set[Any]:
 def _list_own(users: Mapping[Code, Sequence[str]]) -> set[Code]:
     """List the pieces of code that their users have to themselves, as far as that is known.
 
-    Of a function that is made in a loop, each user has a piece with what its round passes, beside a common one.
+    Of a function that is made in a loop, each user has a piece with what its round passes, beside a common one. What
+    the `__init__` of an object that several users share puts into a field is a piece of those that read the field.
     """
     most: dict[tuple[Any, str], int] = {}
     for code, labels in users.items():
@@ -382,13 +386,22 @@ def _list_own(users: Mapping[Code, Sequence[str]]) -> set[Code]:
             parts = label.split("/")  # what a node of a subgraph uses, the node of the subgraph uses by it
             for whole in ("/".join(parts[: number + 1]) for number in range(len(parts))):
                 most[code.owner, whole] = max(code.passes, most.get((code.owner, whole), 0))
-    return {code for code, labels in users.items() if any(code.passes == most[code.owner, label] for label in labels)}
+    shared = {
+        code for code, labels in users.items() if len(labels) > 1 and getattr(code.owner, "name", "") == "__init__"
+    }
+    own = {code for code, labels in users.items() if any(code.passes == most[code.owner, label] for label in labels)}
+    return own - shared
 
 
 def _make_text(
-    draft: TextDraft, users: dict[Code, list[str]], order: list[str], signals: dict[str, str], said: list[str]
+    draft: TextDraft,
+    users: dict[Code, list[str]],
+    own: set[Code],
+    order: list[str],
+    signals: dict[str, str],
+    said: list[str],
 ) -> ProgramText:
-    early = (label for unit in draft.units for label in users.get(unit, ()))
+    early = (label for unit in own.intersection(draft.units) or draft.units for label in users.get(unit, ()))
     used = sorted({*draft.users, *early}, key=order.index)
     line, end_line, column, end_column = draft.place
     whole = "".join(draft.pieces)

@@ -102,6 +102,17 @@ def test_an_attribute_that_is_no_graph_is_named_with_its_line(write: Write) -> N
     assert refuse("app:PROMPT").startswith("app.py:2: 'PROMPT' is no graph; name a compiled graph")
 
 
+def test_a_class_is_refused_with_how_to_name_the_graph_of_an_object(write: Write) -> None:
+    write(
+        "app.py",
+        GRAPH.replace("PROMPT", "'Chat.'") + "\n\nclass Desk:\n    def __init__(self):\n        self.app = graph\n",
+    )
+    assert refuse("app:Desk") == (
+        "app.py:15: 'Desk' is no graph; if its objects hold one, write graph = Desk(...).FIELD in a file of the "
+        "program, and name that graph"
+    )
+
+
 def test_a_syntax_error_is_named_with_file_and_line(write: Write) -> None:
     write("app.py", "from prompts import PROMPT\n" + GRAPH)
     write("prompts.py", "\n\nPROMPT = (\n")

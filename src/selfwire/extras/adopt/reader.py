@@ -269,10 +269,12 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
             "name a graph that this program builds itself",
         )
         return
-    raise ConfigError(
-        f"{show_path(file.path)}:{line}: {name!r} is no graph; name a compiled graph, a StateGraph, an agent, or a "
-        "function that makes one"
-    )
+    way_out = "name a compiled graph, a StateGraph, an agent, or a function that makes one"
+    if any(isinstance(value, ast.ClassDef) for value in bound):
+        way_out = (
+            f"if its objects hold one, write graph = {name}(...).FIELD in a file of the program, and name that graph"
+        )
+    raise ConfigError(f"{show_path(file.path)}:{line}: {name!r} is no graph; {way_out}")
 
 
 # the inventory

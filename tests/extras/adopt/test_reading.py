@@ -1648,6 +1648,33 @@ def test_what_an_object_has_in_a_field_is_used_by_those_that_read_the_field(writ
     }
 
 
+LITELLM = """
+from langgraph.graph import START, StateGraph
+from litellm import completion as ask
+from typing_extensions import TypedDict
+
+
+class Mail(TypedDict):
+    letter: str
+
+
+def rate(state: Mail) -> Mail:
+    messages = [{"role": "system", "content": "Rate the letter from one to ten."}]
+    reply = ask(model="groq/any", messages=[*messages, {"role": "user", "content": state["letter"]}])
+    return {"letter": reply.choices[0].message.content}
+
+
+graph = StateGraph(Mail).add_node(rate).add_edge(START, "rate").compile()
+"""
+
+
+def test_a_function_of_litellm_asks_a_model_past_langchain(write: Write) -> None:
+    write("app.py", LITELLM)
+    found = read_program("app.py:graph")
+    assert [(text.role, text.hindrance) for text in found.texts] == [("system", "sent past LangChain")]
+    assert [(model.maker, model.names) for model in found.models] == [("completion", ("groq/any",))]
+
+
 def test_a_validated_dict_is_parsed_once_for_all_calls(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     head = "from pydantic import BaseModel\nclass Step(BaseModel):\n    ask: str\n"
     load = "def load(a):\n    return Step.model_validate({'ask': 'Chat.', 'more': a}).ask\n"

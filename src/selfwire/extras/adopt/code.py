@@ -17,6 +17,7 @@ from selfwire.extras.adopt.names import (
     Element,
     Imported,
     Instance,
+    Outside,
     Surroundings,
     Traced,
     give_first,
@@ -394,7 +395,7 @@ class CodeReader:
             CALLS[name](self, node, at, code)
         elif MODEL.fullmatch(name) and not NO_MODEL.fullmatch(name):
             self.makers.read_model(Traced(node, at))
-        elif isinstance(node.func, ast.Attribute) and self._is_direct(node.func):
+        elif self._is_direct(node.func, at):
             self._read_direct(node, at, code)
         elif name in ASKING and isinstance(node.func, ast.Attribute):
             self._read_asking(node, at, code)
@@ -537,10 +538,13 @@ class CodeReader:
         if isinstance(set_by, ast.Assign | ast.AugAssign) and not any(isinstance(o.node, Instance) for o in owners):
             self.ask(set_by.value, at, code, role="system")
 
-    @staticmethod
-    def _is_direct(func: ast.Attribute) -> bool:
-        """Whether a call is that of a client, such as `client.chat.completions.create(...)`."""
-        return func.attr in DIRECT_ASKING and get_last_name(func.value) in DIRECT
+    def _is_direct(self, func: ast.expr, at: Surroundings) -> bool:
+        """Whether a call is that of a client, such as `client.chat.completions.create(...)` or litellm's function."""
+        if isinstance(func, ast.Attribute):
+            return func.attr in DIRECT_ASKING and get_last_name(func.value) in DIRECT
+        names = [found.node.name for found in self.program.trace(func, at) if isinstance(found.node, Outside)]
+        parts = [name.split(".")[-2:] for name in names]
+        return any(len(part) == 2 and part[0] in DIRECT and part[1] in DIRECT_ASKING for part in parts)
 
     def _read_direct(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         self.makers.read_model(Traced(node, at))
@@ -634,10 +638,10 @@ class CodeReader:
     def is_reply(self, node: ast.Call, at: Surroundings) -> bool:
         """Whether a call asks a model, so that its result is no text of the program."""
         name = get_last_name(node.func)
-        if not isinstance(node.func, ast.Attribute):
-            return name in ("completion", "acompletion", "interrupt")
-        if self._is_direct(node.func):
+        if self._is_direct(node.func, at):
             return True
+        if not isinstance(node.func, ast.Attribute):
+            return name == "interrupt"
         if name not in ASKING:
             return False
         kinds = find_kinds(self.program, node.func.value, at)

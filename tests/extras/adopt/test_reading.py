@@ -1,9 +1,11 @@
 """Reading of a program by its name: errors with a way out, files of others, the work it takes."""
 
 import ast
+import json
 import sys
 import textwrap
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -214,7 +216,7 @@ def test_code_that_is_nested_too_deeply_is_refused_in_a_sentence(write: Write) -
     assert refuse("app:graph").startswith("the code of app:graph is nested too deeply to be read")
 
 
-def test_lists_that_grow_in_functions_that_call_each_other_twice_are_refused_in_a_sentence(write: Write) -> None:
+def test_lists_that_grow_in_functions_that_call_each_other_twice_are_told_of_in_a_sentence(write: Write) -> None:
     helpers = ["def help0(text, parts):\n    return text + ''.join(parts)\n"]
     for number in range(1, 40):
         helpers.append(
@@ -227,7 +229,41 @@ def test_lists_that_grow_in_functions_that_call_each_other_twice_are_refused_in_
             f"    return help{max(0, number - 2)}(text, [*parts, 'part {number}'])\n"
         )
     write("app.py", "\n".join(helpers) + "\nPROMPT = help39('You help.', ['first'])\n" + GRAPH)
-    assert refuse("app:graph").startswith("the code of app:graph is nested too deeply to be read")
+    inventory = read_program("app:graph")
+    assert [node.name for node in inventory.nodes] == ["chat"]
+    assert "may be more than can be followed" in inventory.opaque[0].reason
+
+
+def test_files_in_a_folder_are_read_once_however_often_they_are_asked_for(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        write(f"layouts/{number}.json", json.dumps({"id": f"layout {number}", "hint": f"Hint number {number}."}))
+    loading = """
+LAYOUTS = {}
+for path in Path(__file__).parent.joinpath("layouts").glob("*.json"):
+    layout = json.loads(path.read_text())
+    LAYOUTS[layout["id"]] = layout["hint"]
+
+
+def pick(name):
+    for other in LAYOUTS:
+        if other != name:
+            name = LAYOUTS.get(other, name)
+    return LAYOUTS.get(name, name)
+"""
+    write("app.py", "import json\nfrom pathlib import Path\n" + loading + "PROMPT = pick('layout 1')\n" + GRAPH)
+    asked = Counter[Path]()
+    read_text = prompt_files.read_text_file
+
+    def count(path: Path) -> str | None:
+        asked[path] += 1
+        return read_text(path)
+
+    monkeypatch.setattr(prompt_files, "read_text_file", count)
+    read_program("app:graph")
+    assert len(asked) == 12
+    assert max(asked.values()) <= 2  # as a whole, and below the keys that are asked for
 
 
 @pytest.mark.parametrize(
@@ -1443,7 +1479,8 @@ def count_steps(monkeypatch: pytest.MonkeyPatch) -> int:
 
     monkeypatch.setattr(reader, "open_program", open_and_keep)
     read_program("app:graph")
-    return opened[0].steps
+    assert not opened[0].ended
+    return len(opened[0].traced)
 
 
 def test_the_work_grows_with_the_program_not_with_its_paths(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from importlib import import_module
@@ -137,7 +137,7 @@ def read_loaded(
 ) -> list[FileText] | None:
     """Read the texts below keys as `find_loaded` finds them, in the files of a path; None if none can be read."""
     known_keys = tuple(level and tuple(read_key(key.node) for key in level) for level in keys)
-    read = [read_keys(path, known_keys) for path in list_files(program, *opened)]
+    read = [program.look(read_keys, path, known_keys) for path in list_files(program, *opened)]
     known = [texts for texts in read if texts is not None]
     return [text for texts in known for text in texts] if known else None
 
@@ -210,12 +210,9 @@ def _has_one_source(program: Program, node: Any, at: Surroundings) -> bool:
 
 def list_files(program: Program, node: ast.expr, at: Surroundings) -> list[Path]:
     """Find the files of the program that an expression names; several where a part of the name is computed."""
-    found, folders = dict[Path, None](), [Path.cwd(), at.file.path.parent, *program.roots, program.project]
-    for pattern in find_patterns(program, node, at):
-        places = dict.fromkeys(folder / pattern for folder in folders)  # one, where the pattern is a whole path
-        matched = next(filter(None, (_match(place, program.project) for place in places)), [])
-        found |= {path: None for path in matched if path.is_relative_to(program.project)}
-    return list(found)
+    folders = (Path.cwd(), at.file.path.parent, *program.roots, program.project)
+    found = (program.look(_match, pattern, folders, program.project) for pattern in find_patterns(program, node, at))
+    return list(dict.fromkeys(path for paths in found for path in paths))
 
 
 def list_globbed(program: Program, node: ast.Call, at: Surroundings) -> list[Path]:
@@ -228,16 +225,20 @@ def list_globbed(program: Program, node: ast.Call, at: Surroundings) -> list[Pat
     return list_files(program, ast.BinOp(node.func.value, ast.Div(), pattern), at)  # type: ignore[attr-defined]
 
 
-def _match(place: Path, project: Path) -> list[Path]:
-    """List the files at a place; a pattern is only searched for within the project."""
-    parts = place.parts
-    wild = next((index for index, part in enumerate(parts) if ANY in part), None)
-    if wild is None:
-        return [place.resolve()] if place.is_file() else []
-    folder, pattern = Path(*parts[:wild]), "/".join(parts[wild:])
-    if not folder.is_dir() or not pattern.strip("*/.") or not folder.resolve().is_relative_to(project):
-        return []
-    return sorted(path.resolve() for path in folder.glob(pattern) if path.is_file())
+def _match(pattern: str, folders: Sequence[Path], project: Path) -> list[Path]:
+    """List the files of a project in the first folder that has any; a pattern is only searched for within it."""
+    for place in dict.fromkeys(folder / pattern for folder in folders):  # one, where the pattern is a whole path
+        parts = place.parts
+        wild = next((index for index, part in enumerate(parts) if ANY in part), None)
+        if wild is None:
+            matched = [place] if place.is_file() else []
+        else:
+            folder, rest = Path(*parts[:wild]), "/".join(parts[wild:])
+            is_inside = folder.is_dir() and rest.strip("*/.") and folder.resolve().is_relative_to(project)
+            matched = [path for path in folder.glob(rest) if path.is_file()] if is_inside else []
+        if matched:
+            return sorted(path for path in (place.resolve() for place in matched) if path.is_relative_to(project))
+    return []
 
 
 @end_circles([ANY])

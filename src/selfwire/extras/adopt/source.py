@@ -118,11 +118,17 @@ CHOOSING = ("filter", "islice", "sample", "choices")
 """Functions that take some elements of a collection."""
 MOVING = ("sorted", "reversed", "set", "frozenset", "cycle", *CHOOSING)
 """Functions that give the elements of a collection in other places."""
-PATIENCE = 20_000
-"""Steps, or listed collections, after which what is found is kept, even if a circle has cut it short."""
+PATIENCE = 10_000
+"""Steps after which one expression is followed no further; after each that needed more, the next have fewer."""
+LEAST_PATIENCE = 200
+"""Steps that each expression may take; ordinary ones need fewer than a hundred."""
 DEEPEST = 60
 """Steps after which tracing gives up."""
 Found = TypeVar("Found")
+
+
+class TooManyStepsError(Exception):
+    """An expression that stands for more than can be followed in `PATIENCE` steps."""
 
 
 def list_taken(made: Any) -> list[ast.expr]:
@@ -153,6 +159,7 @@ def end_circles(empty: Found) -> Callable[[Callable[..., Found]], Callable[..., 
             key = (find, node, at.key)
             if key in program.asked:
                 return empty
+            program.count_step()
             program.asked.add(key)
             try:
                 return find(program, node, at)
@@ -179,7 +186,8 @@ class Program(ProgramFiles):
         popped: collections out of which an element is being taken, with the depth of the expression that takes it.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
-        steps: the number of expressions that were traced.
+        steps: the steps since the outermost expression that is being traced was asked for.
+        ended: expressions that stand for more than can be followed.
         rests: the dicts that calls pass for `**rest`; `positional` has the tuples for `*rest`.
         passed: items of dicts that `**` passes, by dict and key, and calls without the function that `partial` takes.
         settled: expressions that `take_apart` made, with the values that they are made of in their surroundings.
@@ -189,6 +197,7 @@ class Program(ProgramFiles):
         list_globbed: lists the files of `folder.glob(pattern)`.
         list_loaded: lists the keys, or the indices, of what is loaded from a YAML, JSON or TOML file.
         read_strings: reads the texts that an expression may be; () if there may be others.
+        looked_at: what functions have found in files, by the function and its arguments; see `look`.
     """
 
     def __init__(self, roots: Sequence[Path], project: Path) -> None:
@@ -205,17 +214,26 @@ class Program(ProgramFiles):
         self.settled: set[ast.expr] = set()
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = sys.maxsize
-        self.steps = self.lists = 0
+        self.steps = 0
+        self.ended: list[Traced] = []
         self.rests: dict[Any, ast.Dict] = {}
         self.positional: dict[Any, ast.Tuple] = {}
         self.taken: set[ast.expr] = set()
         self.cut_from: dict[ast.expr, Traced] = {}
         self.moved: tuple[int, set[Any]] = (0, set())
         self.passed: dict[tuple[ast.AST, Any], ast.expr] = {}
+        self.looked_at: dict[Any, Any] = {}
         self.list_globbed: Callable[[ast.Call, Surroundings], list[Path]] = lambda node, at: []
         self.load_value: Callable[[ast.expr, Surroundings], Any] = lambda node, at: None
         self.list_loaded: Callable[[ast.expr, Surroundings], list[str] | range] = lambda node, at: []
         self.read_strings: Callable[[ast.expr, Surroundings], tuple[str, ...]] = lambda node, at: ()
+
+    def look(self, find: Callable[..., Found], *where: Any) -> Found:
+        """Look into files by a function, once for the same arguments."""
+        if (find, where) not in self.looked_at:
+            self.looked_at[find, where] = find(*where)
+        found: Found = self.looked_at[find, where]
+        return found
 
     def read_named_imports(self) -> None:
         """Read the files of the program that `import_module(name)` imports, and what they import."""
@@ -533,6 +551,7 @@ class Program(ProgramFiles):
             return [Traced(node, at, call)]
         key = (node, at.key)
         if key not in self.traced:
+            self.count_step()
             if len(self.active) > DEEPEST:
                 return []
             if key in self.active:
@@ -545,14 +564,27 @@ class Program(ProgramFiles):
         kept = self.traced[key]
         return kept if call is None else [v if v.call is not None else v._replace(call=call) for v in kept]
 
+    def count_step(self) -> None:
+        """Count a step; raises TooManyStepsError inside an expression that needs more than it may."""
+        self.steps += 1
+        if self.active and self.steps > max(LEAST_PATIENCE, PATIENCE // (1 + len(self.ended)) ** 2):
+            raise TooManyStepsError
+
     def _trace_anew(self, opener: Any, node: Any, at: Surroundings, key: Any) -> tuple[list[Traced], bool]:
         """Trace an expression; also whether no circle that began before it has cut it short."""
         depth, before = len(self.active), self.cut
         self.active[key], self.cut = depth, depth
-        self.steps += 1
-        different = {(value.node, value.at.key, value.call): value for value in opener(self, node, at)}
-        del self.active[key]
-        is_whole = self.cut >= depth or self.steps > PATIENCE
+        self.steps = self.steps if depth else 0
+        different = dict[Any, Traced]()
+        try:
+            different |= {(value.node, value.at.key, value.call): value for value in opener(self, node, at)}
+        except TooManyStepsError:
+            if depth:
+                raise
+            self.ended.append(Traced(node, at))
+        finally:
+            del self.active[key]
+        is_whole = self.cut >= depth
         self.cut = before if is_whole else min(before, self.cut)
         return list(different.values())[:MOST], is_whole
 
@@ -640,18 +672,13 @@ class Program(ProgramFiles):
     @end_circles(list["Traced | tuple[Traced, ...]"]())
     def _list_elements(self, node: Any, at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
         """List the elements of a collection; none of one that is made of itself, as `parts = [*parts, part]`."""
-        self.lists += 1
-        key = (node, at.key)
-        if key in self.kept_lists:
-            return self.kept_lists[key]
         if self.listed[node] > NESTED:  # in a loop inside its own loop
             return []
         self.listed[node] += 1
-        found = [*self._open_elements(Traced(node, at))]
-        self.listed[node] -= 1
-        if self.lists > PATIENCE:
-            self.kept_lists[key] = found
-        return found
+        try:
+            return [*self._open_elements(Traced(node, at))]
+        finally:
+            self.listed[node] -= 1
 
     def _open_elements(self, value: Traced) -> Iterator["Traced | tuple[Traced, ...]"]:
         node, at = value.node, value.at
@@ -1787,8 +1814,8 @@ class Program(ProgramFiles):
         if any(map(self._is_open, bound)):
             return []
         found = [part for value in self.trace(node, at) for part in self._read_key(value)]
-        keys = [value for value in found if isinstance(value.node, ast.Constant)]
-        return keys if all(isinstance(value.node, ast.Constant | Argument) for value in found) else []
+        keys = {(v.node.value, v.call): v for v in found if isinstance(v.node, ast.Constant)}
+        return [*keys.values()] if all(isinstance(value.node, ast.Constant | Argument) for value in found) else []
 
     def _list_tuple_keys(self, node: ast.Tuple, at: Surroundings) -> list[Traced]:
         """List the keys of several parts, as in `PROMPTS[step, language]`; a part that is not known is None."""
@@ -2052,10 +2079,11 @@ class Program(ProgramFiles):
         own = dict.fromkeys((found.node for found in owners), self.active.get((node, at.key), 0))
         self.popped |= own
         parts = (part for part in self._iterate_all([owner], at) if isinstance(part, Traced))
-        found = [*self._trace_all(parts)]
-        for value in own:
-            del self.popped[value]
-        return found
+        try:
+            return [*self._trace_all(parts)]
+        finally:
+            for value in own:
+                del self.popped[value]
 
     def _make_dict(self, value: Traced) -> Traced:
         """Make a dict of a list of pairs; another value stays."""

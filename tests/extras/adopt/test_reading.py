@@ -97,6 +97,11 @@ def test_a_missing_attribute_is_named_with_those_that_are_graphs(write: Write) -
         refuse("app:app")
         == "app.py:1 has no 'app'; it has graph; name an attribute that holds a graph, as app.py:graph"
     )
+    write("app.py", "def build(flag=False):\n    builder = StateGraph(dict)\n    return builder.compile()\n")
+    assert (
+        refuse("app:graph")
+        == "app.py:1 has no 'graph'; it has build; name an attribute that holds a graph, as app.py:build"
+    )
 
 
 def test_an_attribute_that_is_no_graph_is_named_with_its_line(write: Write) -> None:

@@ -242,6 +242,10 @@ def _list_yielded(function: Function) -> Iterator[ast.expr]:
 
 
 def _is_graph(program: Program, values: list[Any], file: SourceFile) -> bool:
+    """Whether a name holds a graph, or a function whose own lines make one."""
+    for part in (part for value in values if isinstance(value, Function) for part in ast.walk(value)):
+        if isinstance(part, ast.Call) and get_last_name(part.func) == "StateGraph":
+            return True
     kinds = [
         kind
         for value in values

@@ -182,7 +182,6 @@ class Program(ProgramFiles):
         assigned: what methods assign to attributes of `self`, by class and attribute.
         asked: questions that are being answered; see `end_circles` and `_trace_in_order`.
         listed: how often the elements of a collection are being listed.
-        kept_lists: the elements of collections that are listed when patience is at its end.
         popped: collections out of which an element is being taken, with the depth of the expression that takes it.
         active: expressions that are being traced, by their depth.
         cut: the depth of the outermost expression that was met again inside itself.
@@ -209,7 +208,6 @@ class Program(ProgramFiles):
         self.active: dict[Any, int] = {}
         self.asked: set[Any] = set()
         self.listed = Counter[Any]()
-        self.kept_lists = dict[Any, "list[Traced | tuple[Traced, ...]]"]()
         self.popped: dict[Any, int] = {}
         self.settled: set[ast.expr] = set()
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}

@@ -23,7 +23,7 @@ follows a rejection has a quarter of that, halved once more for each acceptance 
 rejections the rows add up to the error.
 
 What passes this, its gain not proved, is a draft: the next rewiring builds on it and is compared with the incumbent
-again, so that small gains add up to one that can be proved. What does worse than a draft which does better than the
+again, so that small gains add up to one that can be proved. What does worse than a draft which does no worse than the
 incumbent leaves the draft as it is. A run hands over what was proved.
 """
 
@@ -409,21 +409,20 @@ def keep_draft(
     """Decide on train tasks whether the candidate is the next draft; its difference is that from the incumbent.
 
     Args:
-        incumbent, draft, candidate: N scores in [0, 1], task by task; None for an error. Without a draft its scores are
-            the incumbent's.
+        incumbent, draft, candidate: N scores in [0, 1], task by task; None for an error. Without a draft it has none.
     """
-    rows = [row for row in zip(incumbent, draft, candidate, strict=True) if None not in row]
+    rows = [row for row in zip(incumbent, draft or incumbent, candidate, strict=True) if None not in row]
     found = GateDecision(accepted=False, why="", difference=None, compared=0, left_out=0, patience_used=0)
     if not rows:
         return found.replace(why=f"no train task could be compared: all {len(incumbent)} ended as an error")
     first, second, third = (sum(score or 0.0 for score in side) / len(rows) for side in zip(*rows, strict=True))
     found = found.replace(difference=third - first)
     over = f"over {format_count(len(rows), 'train task')}"
-    if third < second - TIE and first < second - TIE:
+    if third < first - TIE and (not draft or second < first - TIE):
+        return found.replace(why=f"it does worse than the proved team: mean difference {third - first:+.3f} {over}")
+    if third < second - TIE:
         why = f"it does worse than the draft that it has come from: mean difference {third - second:+.3f} {over}"
         return found.replace(why=why, keeps_draft=True)
-    if third < first - TIE:
-        return found.replace(why=f"it does worse than the proved team: mean difference {third - first:+.3f} {over}")
     why = f"it does no worse: mean difference {third - first:+.3f} {over}"
     return found.replace(draft=True, why=why)
 

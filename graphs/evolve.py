@@ -703,7 +703,8 @@ class EvolutionLoop:
         for tasks in (first, (*first, *further)):
             before = await self._continue(incumbent, tasks, scopes[0], before)
             after = await self._continue(candidate, tasks, scopes[2], after, before)
-            between = before if draft is incumbent else await self._continue(draft, tasks, scopes[1], between, before)
+            if draft is not incumbent:
+                between = await self._continue(draft, tasks, scopes[1], between, before)
             for side in (before, between, after):
                 refuse_too_many_errors(side, self.rollout_context, "draft")
             found = _count_raised(keep_draft(*map(_list_scores, (before, between, after))), after)

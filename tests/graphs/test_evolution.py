@@ -348,8 +348,9 @@ async def test_a_pruning_that_was_rejected_is_not_compared_again() -> None:
     assert len([task for phase, task in method.seen if phase == "gate"]) == sides * made.config.gate_tasks
 
 
-async def test_what_does_worse_than_the_draft_leaves_the_draft_as_it_is() -> None:
-    skill = {0: 0.2, 1: 0.4, 2: 0.3, 3: 1.0}
+@pytest.mark.parametrize(("draft", "worse"), [(0.4, 0.3), (0.2, 0.1)])  # better than the proved team, as good
+async def test_what_does_worse_than_the_draft_leaves_the_draft_as_it_is(draft: float, worse: float) -> None:
+    skill = {0: 0.2, 1: draft, 2: worse, 3: 1.0}
     made = context(Scripted(skill=lambda number: skill[number]), gate="better", gate_tasks=20, iterations=3, batch=30)
     made = replace(made, splits=made.splits.replace(train=tasks("train", 60)))
     await evolved(made)
@@ -385,12 +386,14 @@ async def test_the_draft_that_the_last_rewiring_leaves_is_put_to_proof(last: flo
 def test_a_candidate_is_the_next_draft_where_it_does_no_worse_than_both() -> None:
     assert keep_draft([0, 1, None], [0, 1, 1], [1, 1, 0]).draft
     assert keep_draft([0, 1], [0, 1], [0, 1]).draft
-    worse = keep_draft([1, 1], [0, 0], [1, 0])
-    assert (worse.draft, worse.keeps_draft, worse.difference) == (False, False, -0.5)
+    for draft in ([0, 0], []):
+        worse = keep_draft([1, 1], draft, [1, 0])
+        assert (worse.draft, worse.keeps_draft, worse.difference) == (False, False, -0.5)
     kept = keep_draft([0, 0], [1, 1], [1, 0])
     assert (kept.draft, kept.keeps_draft, kept.difference) == (False, True, 0.5)
-    worst = keep_draft([1, 0], [1, 1], [0, 0])  # no reason to give up a draft that does better than the proved team
-    assert (worst.draft, worst.keeps_draft, worst.difference) == (False, True, -0.5)
+    for draft in ([1, 1], [0, 1]):  # no reason to give up a draft that does no worse than the proved team
+        worst = keep_draft([1, 0], draft, [0, 0])
+        assert (worst.draft, worst.keeps_draft, worst.difference) == (False, True, -0.5)
     assert keep_draft([None], [1], [1]).why == "no train task could be compared: all 1 ended as an error"
 
 
@@ -433,10 +436,14 @@ async def test_a_draft_is_rewired_further_and_handed_over_once_its_gain_is_prove
 
 
 async def test_a_draft_that_does_worse_is_dropped_and_the_proved_team_is_rewired_again() -> None:
-    skill = {0: 0.5, 1: 0.5, 2: 0.0, 3: 0.5}
+    skill = {0: 0.5, 1: 0.2, 2: 0.0, 3: 0.5}
     tried: list[str] = []
 
     class Watching(Scripted):
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            is_alike = (ctx.scope.phase, ctx.scope.iteration) == ("draft", 0)
+            return await Scripted.answer(replace(self, skill=lambda _: 0.5) if is_alike else self, team, question, ctx)
+
         async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
             tried.append(team.agents_by_id["a"].prompt)
             return await super().propose(team, runs, ctx)

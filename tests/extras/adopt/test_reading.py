@@ -1641,7 +1641,7 @@ def test_a_graph_that_is_compiled_in_two_methods_has_each_node_once(write: Write
     assert [edge.ends for edge in found.edges] == [("left",), ("right",)]
 
 
-CREW = """
+OFFICE = """
 from langchain_core.prompts import PromptTemplate
 from langchain_openai import ChatOpenAI
 from langgraph.graph import START, MessagesState, StateGraph
@@ -1682,7 +1682,7 @@ graph = builder.compile()
 
 
 def test_what_an_object_has_in_a_field_is_used_by_those_that_read_the_field(write: Write) -> None:
-    write("app.py", CREW)
+    write("app.py", OFFICE)
     assert {text.pieces[0]: text.used_by for text in read_program("app.py:graph").texts} == {
         "The letter in full.": ("node answer",),
         "Sort this letter: ": ("node sort",),

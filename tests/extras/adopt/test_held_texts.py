@@ -928,6 +928,43 @@ def test_a_tool_that_no_call_switches_on_is_not_listed(
     assert any("on its way" in text.pieces[0] for text in inventory.texts) is ("ship" in names)
 
 
+STEP = "def step(deep=False):\n    if deep:\n        LLM.invoke('Deep.')\n    LLM.invoke('Flat.')\n"
+DESK = """
+class Desk(BaseTool):
+    name: str = "desk"
+    description: str = "Ask the desk."
+
+    def _run(self, deep: bool = False) -> str:
+        if deep:
+            return "Deep."
+        return "Flat."
+
+    async def _arun(self, deep: bool = False) -> str:
+        return self._run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "asked"),
+    [
+        (f"@registry.register('step')\n{STEP}", "[step(), registry.run('first', True)]"),
+        (STEP, "[step(), getattr(sys.modules[__name__], 'step')(True)]"),
+        (DESK, "llm.bind_tools([Desk()]).invoke(state)"),
+        (STEP.replace("    if", "    try:\n        pass\n    except OSError as deep:\n        pass\n    if"), "step()"),
+        (STEP.replace("    if", "    match STATE:\n        case [deep, *_]:\n            pass\n    if"), "step()"),
+        (STEP.replace("    if", "    match STATE:\n        case {**deep}:\n            pass\n    if"), "step()"),
+    ],
+    ids=["decorated", "named", "inherited", "error", "pattern", "rest"],
+)
+def test_what_others_may_switch_on_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, asked: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    head = "import sys\nfrom elsewhere import STATE, registry\nfrom langchain_core.tools import BaseTool\n"
+    inventory, _ = read(tmp_path, f"str({asked})", f"{head}LLM = ChatOpenAI(model='m')\n{before}")
+    assert {"Deep.", "Flat."} <= {text.pieces[0] for text in inventory.texts}
+
+
 @pytest.mark.parametrize("before", ["", "tool(Cake)"], ids=["made", "decorated"])
 def test_a_tool_that_is_made_of_a_class_offers_its_docstring_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str

@@ -55,6 +55,7 @@ class ProgramFiles:
         rebound: names that `global` and `nonlocal` statements list; None if code changes `globals()`.
         replaced: attributes that are set by other code than methods of their class; None if that code computes which.
         loaded: names that are read somewhere; `handed` are those that are not called there, with what stands around.
+        passed_texts: texts that calls pass, which may be names, as in `getattr(module, "load")`.
         shared: names that are imported, or read by more than a loop, so that other code may change their values.
         changing: expressions whose items code adds, replaces or removes.
         described: expressions to whose `description` or `__doc__` code assigns, with what it assigns.
@@ -78,6 +79,7 @@ class ProgramFiles:
         self.replaced: set[str | None] = set()
         self.loaded: set[str] = set()
         self.handed: dict[str, list[Traced]] = {}
+        self.passed_texts: set[str] = set()
         self.shared: set[str] = set()
         self.changing: list[Traced] = []
         self.described: list[tuple[Traced, Traced]] = []
@@ -178,6 +180,7 @@ class ProgramFiles:
                 if isinstance(node.func, ast.Name) and node.func.id in other_names:
                     node.func.imported_as = other_names[node.func.id]  # type: ignore[attr-defined]
                 self.calls.setdefault(get_last_name(node.func), []).append(Traced(node, at))
+                self.passed_texts.update(part.value for part in node.args if is_text(part))
 
     def _index_definition(self, found: Traced) -> None:
         """Note a class, what is decorated, and what a function adds to a collection outside it."""

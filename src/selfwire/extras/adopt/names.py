@@ -238,6 +238,15 @@ class BoundNames(ast.NodeVisitor):
             self._bind_target(node.optional_vars, node.context_expr)
         self.visit(node.context_expr)
 
+    def visit_ExceptHandler(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.MatchMapping) -> None:
+        """Note that a name stands for more than what binds it where it is the name of an error or in a pattern."""
+        name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+        if name is not None:
+            self.added.setdefault(name, [])
+        self.generic_visit(node)
+
+    visit_MatchAs = visit_MatchStar = visit_MatchMapping = visit_ExceptHandler  # noqa: N815 - names of `ast`
+
     def visit_Return(self, node: ast.Return) -> None:
         """Note a return value."""
         if node.value is not None:

@@ -122,6 +122,8 @@ PATIENCE = 10_000
 """Steps after which one expression is followed no further; after each that needed more, the next have fewer."""
 LEAST_PATIENCE = 200
 """Steps that each expression may take; ordinary ones need fewer than a hundred."""
+PLAIN_DECORATORS = {"staticmethod", "classmethod", "cache", "lru_cache"}
+"""Decorators of functions that nothing but the calls of the function runs."""
 DEEPEST = 60
 """Steps after which tracing gives up."""
 Found = TypeVar("Found")
@@ -378,15 +380,23 @@ class Program(ProgramFiles):
                 yield from (Traced(value.node, at) for at in known or [value.at] if self.is_reached(value.node, at))
 
     def is_skipped(self, test: ast.expr, at: Surroundings) -> bool:
-        """Whether a test is false: in all calls of the function around it, if nothing but calls names that function."""
+        """Whether a test is false: in all calls of the function around it, if nothing but calls runs that function."""
         owner = at.owner
-        if at.given or not isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef) or owner.name in self.handed:
+        if at.given or not isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef) or self._is_run_by_others(at):
             return self.is_false(test, at)
         if {getattr(part, "id", None) for part in ast.walk(test)}.isdisjoint(list_parameters(owner)):
             return False
         calls = self.calls.get(owner.name, ())
         called, known = [c for c in calls if self.find_called(owner, c.node, c.at)], self._list_calls_of(at)
         return 0 < len(called) == len(known) and all(self.is_false(test, inside) for inside in known)
+
+    def _is_run_by_others(self, at: Surroundings) -> bool:
+        """Whether a function is handed over, named in a text, decorated, or a method of a class of others' kind."""
+        owner, of = at.owner, at.outer
+        if owner.name in self.handed or owner.name in self.passed_texts or {*list_decorators(owner)} - PLAIN_DECORATORS:
+            return True
+        is_method = of is not None and of.outer is not None and isinstance(of.owner, ast.ClassDef)
+        return is_method and self._is_set_elsewhere(of.owner, of.outer)  # type: ignore[union-attr]
 
     def is_reached(self, node: ast.AST, at: Surroundings) -> bool:
         """Whether the tests around a node of a function, which may be one that stands in no file, may hold."""

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from selfwire.core.errors import ConfigError
-from selfwire.extras.adopt import prompt_files, reader
+from selfwire.extras.adopt import prompt_files, reader, source
 from selfwire.extras.adopt.names import SourceFile, Traced
 from selfwire.extras.adopt.reader import read_program
 from selfwire.extras.adopt.source import Program, open_program
@@ -1474,7 +1474,7 @@ def make_program(helpers: int) -> str:
     return "\n".join([*lines, f"TEXT = f{helpers - 1}(PROMPT)", GRAPH.replace("PROMPT", "TEXT")])
 
 
-def count_steps(monkeypatch: pytest.MonkeyPatch) -> int:
+def read_opened(monkeypatch: pytest.MonkeyPatch) -> Program:
     opened: list[Program] = []
 
     def open_and_keep(module: str) -> tuple[Program, SourceFile]:
@@ -1484,8 +1484,30 @@ def count_steps(monkeypatch: pytest.MonkeyPatch) -> int:
 
     monkeypatch.setattr(reader, "open_program", open_and_keep)
     read_program("app:graph")
-    assert not opened[0].ended
-    return len(opened[0].traced)
+    return opened[0]
+
+
+def count_steps(monkeypatch: pytest.MonkeyPatch) -> int:
+    program = read_opened(monkeypatch)
+    assert not program.ended
+    return len(program.traced)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ["text = 'You help.'\n" + "text = text + ' More.'\n" * 300, "text = 'You help.'" + ".strip()" * 300 + "\n"],
+    ids=["bound anew", "chain"],
+)
+def test_an_expression_that_is_followed_no_further_leaves_nothing_behind(
+    write: Write, monkeypatch: pytest.MonkeyPatch, lines: str
+) -> None:
+    monkeypatch.setattr(source, "PATIENCE", 100)
+    monkeypatch.setattr(source, "LEAST_PATIENCE", 100)
+    write("app.py", lines + GRAPH.replace("PROMPT", "text"))
+    program = read_opened(monkeypatch)
+    assert program.ended
+    assert not program.asked
+    assert not program.active
 
 
 def test_the_work_grows_with_the_program_not_with_its_paths(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1597,7 +1619,7 @@ graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile
 """
 
 
-def test_lists_that_a_recursion_makes_of_each_other_are_listed_once_when_patience_ends(write: Write) -> None:
+def test_a_program_whose_recursion_makes_lists_of_each_other_is_read(write: Write) -> None:
     write("app.py", DIG)
     assert [text.pieces[0] for text in read_program("app.py:graph").texts] == ["Study: ", "Sum up with care: "]
 

@@ -304,10 +304,12 @@ class Program(ProgramFiles):
         key = (name, here.key)
         if key not in self.asked:
             self.asked.add(key)
-            for value in here.names.bound[name]:
-                if getattr(value, "lineno", math.inf) < line:
-                    self.trace(value, here)
-            self.asked.discard(key)
+            try:
+                for value in here.names.bound[name]:
+                    if getattr(value, "lineno", math.inf) < line:
+                        self.trace(value, here)
+            finally:
+                self.asked.discard(key)
 
     def _find_first_line(self, name: str, at: Surroundings, here: Surroundings, line: float) -> float:
         """Find the line from which on what binds a name matters to code at a line, or to a function behind it."""
@@ -1929,9 +1931,11 @@ class Program(ProgramFiles):
         key = ("chain", chain[-1], at.key)
         if len(chain) > MANY and key not in self.asked:
             self.asked.add(key)
-            for call in reversed(chain[1:]):
-                self.trace(call, at)
-            self.asked.discard(key)
+            try:
+                for call in reversed(chain[1:]):
+                    self.trace(call, at)
+            finally:
+                self.asked.discard(key)
 
     def _trace_call(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         self._trace_chain(node, at)

@@ -239,6 +239,16 @@ def test_lists_that_grow_in_functions_that_call_each_other_twice_are_told_of_in_
     assert "may be more than can be followed" in inventory.opaque[0].reason
 
 
+def test_a_graph_that_is_followed_no_further_is_not_told_as_that_of_another_package(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "PATIENCE", 3)
+    monkeypatch.setattr(source, "LEAST_PATIENCE", 3)
+    write("app.py", GRAPH)
+    [opaque] = read_program("app:graph").opaque
+    assert opaque.reason == "the graph 'graph' may be more than can be followed"
+
+
 def test_files_in_a_folder_are_read_once_however_often_they_are_asked_for(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

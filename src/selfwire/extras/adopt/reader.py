@@ -266,11 +266,14 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
     line = next((value.lineno for value in bound if hasattr(value, "lineno")), 1)
     if all(isinstance(value.node, Outside | ast.Call | ast.Attribute) for _, value in found):
         node = next((value for value in bound if isinstance(value, ast.AST)), file.tree)
+        reason, way_out = f"the source does not show the graph {name!r}; another package makes it", "itself"
+        if not found and graphs.program.ended:
+            reason, way_out = f"the graph {name!r} may be more than can be followed", "of fewer values"
         graphs.note(
             node if hasattr(node, "lineno") else ast.copy_location(ast.Pass(lineno=line, col_offset=0), node),
             file.top,
-            f"the source does not show the graph {name!r}; another package makes it",
-            "name a graph that this program builds itself",
+            reason,
+            f"name a graph that this program builds {way_out}",
         )
         return
     way_out = "name a compiled graph, a StateGraph, an agent, or a function that makes one"

@@ -378,6 +378,14 @@ async def test_a_callback_on_an_event_loop_records_a_call_without_touching_sqlit
     journal.close()
 
 
+async def test_a_callback_records_a_call_after_the_main_thread_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("concurrent.futures.thread._shutdown", True)  # set when it ends, while other threads go on
+    journal, sender = Journal.memory(), Sender()
+    journal.record("model", Scope(), "q", CallResult('"hello"', COST))
+    assert (await send(journal, sender)).text == '"hello"'
+    journal.close()
+
+
 async def test_failed_attempts_that_were_billed_are_spent_before_and_after_a_resume(path: Path) -> None:
 
     async def fails() -> CallResult:

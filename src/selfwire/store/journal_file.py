@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -584,15 +584,26 @@ class Writer:
     def run_now(self, job: Job[T]) -> T:
         """Run a job while the caller, which cannot await, waits for the commit.
 
-        A thread runs it, as the caller may be on an event loop, and `langgraph dev` lets no loop call SQLite.
+        A thread runs it for a caller on an event loop, as `langgraph dev` lets no loop call SQLite.
         """
+        done: Future[T] = Future()
 
-        def commit() -> T:
-            with self._shared.lock:
-                return self._commit_now(job)
+        def commit() -> None:
+            try:
+                with self._shared.lock:
+                    done.set_result(self._commit_now(job))
+            except JournalError as error:
+                done.set_exception(error)
 
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(commit).result()
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            commit()
+        else:  # no executor, which takes no job once the main thread has ended
+            thread = threading.Thread(target=commit, name="commit")
+            thread.start()
+            thread.join()
+        return done.result(timeout=0)
 
     async def put(self, job: Job[Any]) -> None:
         """Run a job; a loop that commits by itself runs it with the next `run`, or at the end of the turn."""

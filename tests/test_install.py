@@ -64,15 +64,21 @@ def test_the_wheel_of_the_sdist_holds_every_file_of_every_room(tmp_path: Path) -
     assert str(page.get_payload()).lstrip().startswith("# selfwire")
 
 
-def test_folders_of_a_project_take_the_place_of_no_room_of_a_copy_inside_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("linked", [False, True])
+def test_folders_of_a_project_take_the_place_of_no_room_of_a_copy_inside_it(linked: bool, tmp_path: Path) -> None:
     """`pip install --target deps selfwire` in a project that LangGraph serves puts the package two folders below it."""
-    shutil.copytree(ROOT / "src" / "selfwire", tmp_path / "deps" / "selfwire", ignore=shutil.ignore_patterns("*.pyc"))
+    source, copy = ROOT / "src" / "selfwire", tmp_path / "deps" / "selfwire"
+    if linked:
+        copy.parent.mkdir()
+        copy.symlink_to(source)
+    else:
+        shutil.copytree(source, copy, ignore=shutil.ignore_patterns("*.pyc"))
     (tmp_path / "langgraph.json").write_text("{}")
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "__init__.py").write_text("raise ImportError('of the project')\n")
     code = f"import sys; sys.path.insert(0, {str(tmp_path / 'deps')!r}); import selfwire.tools as t; print(t.__path__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert str(tmp_path / "deps" / "selfwire" / "tools") in done.stdout, done.stderr
+    assert str(ROOT / "tools" if linked else copy / "tools") in done.stdout, done.stderr
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ _LOADED = {
 }
 """Names that are loaded when they are first used: module and attribute, or a module alone."""
 
-_link = os.path.join(os.path.dirname(os.path.abspath(__file__)), "graphs")
+_link = os.path.join(os.path.dirname(os.path.realpath(__file__)), "graphs")
 if os.path.islink(_link) or os.path.isfile(_link):  # in a clone files have the paths that git knows
     __path__.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(_link))))
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from selfwire.cli import main
 from selfwire.cli.app import build
 from selfwire.cli.commands import COMMANDS, EXAMPLES, load_command
+from selfwire.evals.benchmarks import multihop
 from tests import processes
 
 
@@ -49,6 +50,10 @@ def test_the_help_begins_with_a_call_that_can_be_copied(name: str) -> None:
     [shown] = re.findall(r"^  Example:\n    selfwire (.*)$", head, re.MULTILINE)
     command, *words = shlex.split(shown)
     load_command(command).make_context(command, words)  # raises where the call does not fit the command
+
+
+def test_the_example_of_recall_has_a_benchmark_that_it_reads() -> None:
+    assert EXAMPLES["recall"] in multihop.NAMES
 
 
 def test_a_name_that_is_nearly_one_gets_the_right_one_proposed() -> None:

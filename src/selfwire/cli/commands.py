@@ -65,7 +65,7 @@ EXAMPLES = {
     "export": "mine mine.py",
     "report": "mine",
     "results": "--check docs/results.md",
-    "recall": "archive",
+    "recall": "hotpotqa",
 }
 """Arguments of a usual call of a command, which its help shows; others are called by name alone, or are groups."""
 GROUPS = {"insights", "tasks"}

@@ -312,6 +312,13 @@ async def test_tokens_are_estimated_where_what_was_sent_counts_as_nothing(
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (estimate_tokens(ASKED), 9)
 
 
+async def test_what_a_reply_counts_beyond_its_text_stays_where_nothing_counts_as_sent(wire_server: WireServer) -> None:
+    wire_server.answer = text("hello")  # after thoughts that the reply leaves out
+    wire_server.faults.append(lying(usage={"prompt_tokens": 0, "completion_tokens": 5000, "total_tokens": 5000}))
+    reply = await metered(wire_server).generate(ASKED, scope=Scope())
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (estimate_tokens(ASKED), 5000)
+
+
 @pytest.mark.parametrize("count", ["5", "many", 2.5, 8.0])
 async def test_counts_of_tokens_of_another_type_cost_no_reply_of_a_ready_model(
     count: object, wire_server: WireServer

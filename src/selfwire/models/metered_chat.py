@@ -314,6 +314,8 @@ def count_tokens(answer: AIMessage, estimate_sent: Callable[[], int]) -> tuple[i
     else:
         sent = estimate_sent()
         received = estimate_tokens([ChatMessage(role="assistant", content=replace_surrogates(answer.text))])
+        if counted and counted["output_tokens"] < IMPOSSIBLE_TOKENS:
+            received = max(received, counted["output_tokens"])
     cached = (counted and counted.get("input_token_details", {}).get("cache_read")) or 0
     return sent, max(received, measure_reply(answer) // CHARACTERS_PER_TOKEN), cached if 0 < cached <= sent else 0
 

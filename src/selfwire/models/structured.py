@@ -412,8 +412,11 @@ def get_finish(answer: AIMessage) -> str:
 
 CUT = ("length", "max_tokens", "model_length")
 """Words of providers for a reply that was cut at its limit, in lower case."""
-THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*(?=\S)|\A(?:(?!<think>).)*?</think>\s*(?=\S)", re.DOTALL)
-"""A thought before an answer, where a server does not set it apart; the first tag may stand in its template."""
+THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*(?=\S)|\A(?:(?!<think>).)*?\n</think>[ \t\r]*\n\s*(?=\S)", re.DOTALL)
+"""A thought before an answer, where a server does not set it apart.
+
+Where the first tag stands in the server's template, the other one is a line of its own; a text about tags stays.
+"""
 
 
 def to_reply(message: AIMessage, usage: Usage, notes: Mapping[str, Any] = FrozenMap()) -> Reply:
@@ -428,8 +431,9 @@ def to_reply(message: AIMessage, usage: Usage, notes: Mapping[str, Any] = Frozen
         calls.append(_to_call(broken["id"], broken["name"] or "", {UNPARSED: broken["args"] or ""}, len(calls)))
     if len({call.id for call in calls}) < len(calls):  # providers refuse a conversation with such calls
         calls = [call.replace(id=f"{call.id}-{i}") for i, call in enumerate(calls)]
+    text = replace_surrogates(message.text)
     return Reply(
-        content=THOUGHT.sub("", replace_surrogates(message.text)),
+        content=THOUGHT.sub("", text) if "</think>" in text else text,  # a search takes 0.3 ms per thousand characters
         tool_calls=tuple(calls),
         usage=usage,
         model=replace_surrogates(str(response.get("model_name") or response.get("model") or "")),

@@ -45,8 +45,9 @@ async def test_options_that_a_model_refuses_are_left_out_from_then_on(
     assert {"temperature", "seed", "max_tokens"}.isdisjoint(wire_server.asked[-1].body)
     assert wire_server.asked[-1].body["max_completion_tokens"] == 50
     assert model.ledger.spent.calls == 2, "refused requests are not paid"
-    told = sorted(record.getMessage().partition(" refuses ")[2] for record in caplog.records)
-    assert [line.split()[2].strip(",") for line in told] == ["max_tokens", "seed", "temperature"]
+    told = [record.getMessage().partition(" takes no ")[2] for record in caplog.records]
+    plain = "it is not sent from now on"
+    assert told == [f"max_tokens: {plain}, but max_completion_tokens", f"seed: {plain}", f"temperature: {plain}"]
 
 
 async def saying_good(_: Body) -> Any:
@@ -66,6 +67,29 @@ async def test_an_option_is_sent_again_where_its_refusal_had_another_cause(wire_
     assert wire_server.asked[-1].body["temperature"] == 0.3
 
 
+async def test_an_option_that_a_refusal_of_another_one_lists_is_still_sent(wire_server: WireServer) -> None:
+    listed = Fault(status=400, message="Unknown argument: seed. Known are temperature and max_tokens.")
+    wire_server.picky = lambda body: listed if "seed" in body else None
+    model = metered(wire_server)
+    await ask(model)
+    assert ["temperature" in asked.body for asked in wire_server.asked] == [True, True]
+
+
+async def test_options_are_still_sent_where_a_form_is_refused_with_the_whole_request(wire_server: WireServer) -> None:
+    """As FastAPI shows what it refuses."""
+
+    def refuse_form(body: Body) -> Fault | None:
+        shown = {"detail": [{"loc": ["body"], "msg": "no response_format here", "input": {**body, "messages": ""}}]}
+        return raw(json.dumps(shown).encode(), 422) if "response_format" in body else None
+
+    wire_server.picky, wire_server.answer = refuse_form, saying_good
+    model = metered(wire_server)
+    await model.generate_structured(Verdict, ASKED, scope=Scope(), temperature=0.3)
+    assert {"temperature", "seed", "tools"} <= wire_server.asked[-1].body.keys()
+    await ask(model)
+    assert {"temperature", "seed"} <= wire_server.asked[-1].body.keys()
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -80,7 +104,18 @@ async def test_a_thought_before_an_answer_is_no_part_of_it(said: str, wire_serve
     assert "</think>" not in await ask(metered(wire_server))
 
 
-@pytest.mark.parametrize("said", ["<think>so far", "<think>no answer</think>", "<b>think</b>", "a <think>b</think> c"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "<think>so far",
+        "<think>no answer</think>",
+        "<b>think</b>",
+        "a <think>b</think> c",
+        "Close a thought with </think> and go on.",
+        'def drop(text):\n    return text.split("</think>")[1]\n',
+        '{"good": true, "note": "it ends with </think> here"}',
+    ],
+)
 async def test_a_text_without_an_answer_behind_a_thought_stays(said: str, wire_server: WireServer) -> None:
     wire_server.always = saying(said)
     assert await ask(metered(wire_server)) == said
@@ -103,8 +138,8 @@ async def test_tokens_that_the_provider_had_in_its_cache_cost_their_own_price(
     assert model.ledger.spent.dollars == pytest.approx(2 * (464 * 2 + 1536 * 0.5 + 300 * 8) / 1e6)
 
 
-@pytest.mark.parametrize("cached", [None, -5, 10**12, 2001])
-async def test_an_odd_count_of_cached_tokens_lowers_no_price(cached: int | None, wire_server: WireServer) -> None:
+@pytest.mark.parametrize("cached", [None, -5, 10**12, 2001, "1536", {"text": 1536}])
+async def test_an_odd_count_of_cached_tokens_lowers_no_price(cached: object, wire_server: WireServer) -> None:
     usage = {"prompt_tokens": 2000, "completion_tokens": 300, "total_tokens": 2300}
     wire_server.always = lying(usage=usage | {"prompt_tokens_details": {"cached_tokens": cached}})
     model = metered(wire_server, prices=Prices(table={"openai:local": Price(input=2, output=8, cached=0.5)}))

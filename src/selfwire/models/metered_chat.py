@@ -58,6 +58,7 @@ from selfwire.models.providers import (
     ErrorCatcher,
     Identity,
     find_model_error,
+    find_refused_word,
     format_provider_error,
     get_identity,
     get_retry_after,
@@ -66,7 +67,6 @@ from selfwire.models.providers import (
     is_transient,
     is_unsent,
     is_wrong_option,
-    names_option,
     write_naming_option,
 )
 from selfwire.models.structured import (
@@ -300,6 +300,8 @@ def drop_odd_counts(answer: AIMessage) -> None:
     counts = answer.usage_metadata
     if counts and not all(isinstance(counts.get(name), int) for name in UsageMetadata.__required_keys__):
         answer.usage_metadata = None
+    elif counts and not all(isinstance(count, int) for count in counts.get("input_token_details", {}).values()):
+        del counts["input_token_details"]
 
 
 def count_tokens(answer: AIMessage, estimate_sent: Callable[[], int]) -> tuple[int, int, int]:
@@ -308,15 +310,15 @@ def count_tokens(answer: AIMessage, estimate_sent: Callable[[], int]) -> tuple[i
     No request has 0 tokens. A count of the reply that its length contradicts is raised. The third number is the part of
     the tokens sent that the provider had in its cache.
     """
-    counted = answer.usage_metadata
+    counted, cached = answer.usage_metadata, 0
     if counted and 0 < counted["input_tokens"] < IMPOSSIBLE_TOKENS > counted["output_tokens"] >= 0:
         sent, received = counted["input_tokens"], counted["output_tokens"]
+        cached = counted.get("input_token_details", {}).get("cache_read", 0)
     else:
         sent = estimate_sent()
         received = estimate_tokens([ChatMessage(role="assistant", content=replace_surrogates(answer.text))])
         if counted and counted["output_tokens"] < IMPOSSIBLE_TOKENS:
             received = max(received, counted["output_tokens"])
-    cached = (counted and counted.get("input_token_details", {}).get("cache_read")) or 0
     return sent, max(received, measure_reply(answer) // CHARACTERS_PER_TOKEN), cached if 0 < cached <= sent else 0
 
 
@@ -331,8 +333,8 @@ def name_empty_reply(answer: AIMessage) -> str:
 EMPTY_REPLY = "take a model that answers, or give it more tokens for a reply (--max-tokens), then resume"
 """What to do where a model gives no text and calls no tool, and is paid."""
 PROBE = ChatMessage.user("Reply with the one word: ready")
-OPTIONS = {"temperature": "temperature", "seed": "seed", "max_tokens": "max_completion_tokens"}
-"""Options without which a request can be sent, with the word by which an error names each as refused."""
+OPTIONS = {"temperature": "temperature", "seed": "seed", "max_completion_tokens": "max_tokens"}
+"""Options without which a request can be sent, by the word with which an error names each as refused."""
 NO_KEYWORD = re.compile(r"unexpected keyword argument '(\w+)'")
 """The error of a provider's client for an option that only a field of its LangChain model can set."""
 LIMITS = ("max_tokens", "max_output_tokens", "num_predict")
@@ -405,7 +407,7 @@ class MeteredChat(BaseChatModel):
     @cached_property
     def max_reply_tokens(self) -> int:
         """The most tokens that a reply may have."""
-        return next((limit for name in LIMITS if (limit := getattr(self.inner, name, None))), MAX_TOKENS)
+        return next((limit for name in LIMITS if (limit := getattr(self.inner, name, None) or 0) > 0), MAX_TOKENS)
 
     @property
     def _llm_type(self) -> str:
@@ -691,28 +693,28 @@ class MeteredChat(BaseChatModel):
         *,
         is_last: bool,
     ) -> bool:
-        """Pass on an option otherwise, leave out one that is refused, or go to the next mode; return whether it helps.
+        """Leave out an option that is refused, or go to the next mode; return whether the form changed.
 
         Args:
             left_out: options that are not sent; those of a caller of LangChain's methods stay.
             is_last: whether no retries in the same form are left.
         """
         own = request.call.options if request.call else ()
-        if isinstance(error, TypeError) and (found := NO_KEYWORD.search(str(error))):
-            is_ours = found[1] not in {*own, *self.no_keywords}
-            self.no_keywords.add(found[1])
-            return is_ours
         sent = {"max_tokens", *self._make_options(request, left_out)} - left_out - {*own}
-        refused = next((name for name in OPTIONS if name in sent and names_option(error, OPTIONS[name])), None)
-        if refused:
-            left_out.add(refused)
-        return bool(refused or (search and search.step_down(error, is_last=is_last)))
+        if word := find_refused_word(error, [word for word, option in OPTIONS.items() if option in sent]):
+            left_out.add(OPTIONS[word])
+            return True
+        if not (search and search.step_down(error, is_last=is_last)):
+            return False
+        left_out &= _refused.get(self.identity.label, set())  # the mode was refused, with a text that has their names
+        return True
 
     def _note_refused(self, refused: set[str]) -> None:
         """Remember options without which a request was answered, and tell the user about new ones."""
         known = _refused.setdefault(self.identity.label, set())
         for option in sorted(refused - known):
-            _log.warning("%s refuses the option %s, which is not sent from now on", self.identity.label, option)
+            other = ", but max_completion_tokens" if option == "max_tokens" else ""
+            _log.warning("%s takes no %s: it is not sent from now on%s", self.identity.label, option, other)
         known |= refused
 
     async def _probe(
@@ -747,6 +749,7 @@ class MeteredChat(BaseChatModel):
         options, call = self._make_options(request, refused), request.call
         inner = self._copy_with({name: options.pop(name) for name in self.no_keywords & {*options}})
         runnable: Runnable[Any, AIMessage] = inner
+        ours = options.keys() - (call.options if call else ())
         if call:
             chat, options = [*call.messages], {**options, **call.options}
         else:
@@ -767,6 +770,10 @@ class MeteredChat(BaseChatModel):
             drop_odd_counts(answer)
             return answer
         error = caught.error or TimeoutError()
+        if isinstance(error, TypeError) and (found := NO_KEYWORD.search(str(error))) and found[1] in ours:
+            self.no_keywords.add(found[1])
+            self._note_refused(({found[1]} & {*OPTIONS.values()}) - {*type(self.inner).model_fields})
+            return await self._send_once(request, mode, refused)
         if isinstance(error, TimeoutError) and not str(error):
             error = TimeoutError(f"no answer within {self.policy.timeout:g} seconds, which --timeout sets")
         return salvage_calls(error) or find_model_error(error) or error

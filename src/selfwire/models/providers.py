@@ -5,7 +5,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from socket import gaierror
@@ -164,9 +164,13 @@ def is_wrong_option(error: BaseException) -> bool:
     return get_status(error) in (401, 403, 404)
 
 
-def names_option(error: BaseException, option: str) -> bool:
-    """Whether a provider refuses a request and names an option of it."""
-    return get_status(error) in (400, 422) and option in re.findall(r"\w+", format_status_error(error))
+def find_refused_word(error: BaseException, words: Collection[str]) -> str:
+    """Find the word that a provider names first as it refuses a request; "" if it names none of them.
+
+    Those behind it may be options that it takes, or the rest of a request that it shows.
+    """
+    said = re.findall(r"\w+", format_status_error(error)) if get_status(error) in (400, 422) else ()
+    return next((word for word in said if word in words), "")
 
 
 SHOWN_BODY = 300
@@ -302,7 +306,7 @@ def make_chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseC
     refuse_unknown_model(name)
     given = {"timeout": TIMEOUT, "max_tokens": MAX_TOKENS, **options, "max_retries": 0}
     if provider == "ollama":  # its class ignores other names
-        given["num_predict"] = given.pop("max_tokens")
+        given = {"num_predict": given.pop("max_tokens"), **given}
     return _make_hosted(name, _openai_options(name, given) if provider == "openai" else given)
 
 

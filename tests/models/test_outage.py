@@ -31,6 +31,15 @@ async def test_a_provider_that_answers_nobody_is_an_outage(wire_server: WireServ
     assert row.state == "failed"
 
 
+async def test_a_provider_that_refuses_everything_by_status_400_has_a_wrong_key_or_name(
+    wire_server: WireServer,
+) -> None:
+    """As Google does."""
+    wire_server.always = Fault(status=400, message="API key not valid")
+    with pytest.raises(OutageError, match="API key not valid.* else either: check the address, the key"):
+        await metered(wire_server, PROBING).generate(ASKED, scope=Scope())
+
+
 async def test_a_call_that_fails_alone_is_no_outage_and_the_probe_is_paid_for(wire_server: WireServer) -> None:
     wire_server.picky = greetings_fail
     ledger = Ledger()

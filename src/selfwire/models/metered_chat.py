@@ -54,6 +54,7 @@ from selfwire.models.limits import CallSettings, Throttle, get_throttle
 from selfwire.models.providers import (
     MAX_TOKENS,
     NO_SERVER,
+    UNFIT,
     WAYS_OUT,
     ErrorCatcher,
     Identity,
@@ -663,7 +664,7 @@ class MeteredChat(BaseChatModel):
         doubted = self.policy.probe and not refused
         if doubted and extend() and not await self._probe(request, left_out, throttle, billed, unsent=unsent):
             outage = RefusedError if not isinstance(answer, AIMessage) and is_wrong_option(answer) else OutageError
-            failed = outage(f"{silent}: {way_out}")
+            failed = outage(f"{silent}: {check if way_out == UNFIT else way_out}")  # a probe has nothing unfit
         failed.is_cost_known = refusals_only
         raise failed
 

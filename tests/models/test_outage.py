@@ -31,12 +31,12 @@ async def test_a_provider_that_answers_nobody_is_an_outage(wire_server: WireServ
     assert row.state == "failed"
 
 
-async def test_a_provider_that_refuses_everything_by_status_400_has_a_wrong_key_or_name(
+async def test_a_provider_that_refuses_everything_by_status_400_has_a_wrong_key(
     wire_server: WireServer,
 ) -> None:
     """As Google does."""
     wire_server.always = Fault(status=400, message="API key not valid")
-    with pytest.raises(OutageError, match="API key not valid.* else either: check the address, the key"):
+    with pytest.raises(OutageError, match=r"API key not valid.* else either: check the address, the key"):
         await metered(wire_server, PROBING).generate(ASKED, scope=Scope())
 
 

@@ -1045,18 +1045,25 @@ graph = create_deep_agent(model="openai:gpt-4o", subagents=load(), system_prompt
 """
 
 
-@pytest.mark.parametrize(("more", "count"), [("skills=['./skills/'], memory=['./RULES.md']", 1), ("memory=None", 0)])
-def test_files_that_a_deep_agent_reads_are_opaque_and_what_a_dict_is_given_later_is_of_its_agent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, count: int
+@pytest.mark.parametrize(
+    ("more", "files"),
+    [
+        ("skills=['./skills/'], memory=['./RULES.md']", " and texts of the files in memory="),
+        ("memory=None", ""),
+    ],
+)
+def test_what_a_deep_agent_sends_by_itself_is_opaque_and_what_a_dict_is_given_later_is_of_its_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, files: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "deep.py").write_text(DEEP.replace("MORE", more))
     inventory = read_program("deep:graph")
     agents = sorted((agent.name, agent.models) for agent in inventory.agents if agent.maker == "subagent")
     assert agents == [("baker", ("openai:gpt-4o",)), ("driver", ("openai:gpt-4o",))]
-    assert [opaque.reason.startswith("deepagents sends texts of the files in ") for opaque in inventory.opaque] == [
-        True
-    ] * count
+    [reason] = [opaque.reason for opaque in inventory.opaque]
+    own, _, given = reason.partition("['./RULES.md']")
+    assert own == f"deepagents sends prompts and tools of its own{files}"
+    assert given == (", skills=['./skills/']" if files else "")
 
 
 def test_a_field_without_a_default_is_a_setting_of_the_context_alone(

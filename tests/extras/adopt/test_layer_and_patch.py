@@ -301,3 +301,11 @@ def test_a_short_prompt_is_evolved_where_the_source_shows_that_it_is_the_whole_m
     )
     texts = [text.shown for text in list_texts(write("talk_parts.py", source))]
     assert any(shown.startswith("Be nice.") for shown in texts) is is_evolved
+
+
+def test_an_address_is_not_evolved(server: WireServer) -> None:
+    address = "https://bakery.example/menu"
+    target = write("talk_address.py", APP.replace('system_prompt="Be nice."', f'system_prompt="{address}"'))
+    assert address not in {text.shown for text in list_texts(target)}
+    page = format_inventory(read_program(target)).splitlines()
+    assert [line.rpartition("  ")[2] for line in page if address in line] == ["not evolved: an address"]

@@ -7,6 +7,8 @@ from selfwire.core.values import FrozenJson, FrozenModel
 SHORTEST = 12
 """Letters of the static pieces of a text from which on it is known inside a message."""
 WORD = re.compile(r"[^\W\d_]{3}")
+ADDRESS = re.compile(r"\w+://\S*")
+"""A text that a program fetches from or puts into answers, and no prompt."""
 KINDS = frozenset({"constant", "template", "f-string", "file", "default", "marked"})
 ROLES = frozenset({"system", "user", ""})
 
@@ -193,6 +195,8 @@ class ProgramText(Placed):
             return "sent past LangChain"
         is_known = self.is_whole and self.role == "system" and len(self.pieces) == 1 and WORD.search(self.pieces[0])
         is_prompt = self.kind in KINDS and self.role in ROLES and not self.signal
+        if is_prompt and ADDRESS.fullmatch("".join(self.pieces).strip()):
+            return "an address"
         if not is_prompt or not self.is_short or is_known or not "".join(self.pieces).strip():
             return ""
         return f"fewer than {SHORTEST} letters, and not known as a whole system message"

@@ -157,18 +157,19 @@ class MakerReader:
             if extra in named:
                 self._read_extra(extra, named[extra], draft)
         if maker.endswith("deep_agent"):
-            self._note_read_files(named, found.at)
+            self._note_package_texts(call, named, found.at, "prompts and tools of its own")
         self._read_subagents(named.get("subagents"), draft)
         return draft
 
-    def _note_read_files(self, named: Mapping[str, ast.expr], at: Surroundings) -> None:
-        """Note the files that a deep agent reads by itself and whose texts it sends."""
+    def _note_package_texts(self, node: ast.expr, named: Mapping[str, ast.expr], at: Surroundings, own: str) -> None:
+        """Note what deepagents adds to a request: texts of its own, and of files that it reads by itself."""
         keys = [key for key in ("memory", "skills") if key in named]
         read = [key for key in keys if not any(is_none(found.node) for found in self.program.trace(named[key], at))]
-        if read:
-            given = ", ".join(f"{key}={shorten_source(named[key])}" for key in read)
-            way_out = "read a file in the program and add its text to system_prompt"
-            self.reader.texts.note(named[read[0]], at, f"deepagents sends texts of the files in {given}", way_out)
+        files = ", ".join(f"{key}={shorten_source(named[key])}" for key in read)
+        if own or files:
+            added = " and ".join(filter(None, (own, f"texts of the files in {files}" * bool(files))))
+            way_out = "--confirm lists what is sent" + "; add the text of a file to system_prompt" * bool(files)
+            self.reader.texts.note(node, at, f"deepagents sends {added}", way_out)
 
     def list_agents(self) -> Iterator[AgentDraft]:
         """List the agents; no common one of a call, where each call that reaches it has an agent of its own."""
@@ -346,7 +347,7 @@ class MakerReader:
             if not isinstance(found.node, ast.Dict):
                 continue
             named = dict(list_items(found.node))
-            self._note_read_files(named, found.at)
+            self._note_package_texts(found.node, named, found.at, "")
             if "name" in named or not made:  # else what code adds to the dict before
                 rounds = self.program.list_rounds_around(found.node, found.at)
                 made = [self._add_subagent(found._replace(at=inner), named, draft) for inner in rounds]

@@ -4355,3 +4355,37 @@ def test_a_file_is_composed_once_and_loaded_as_yaml_loads_it(text: str, monkeypa
     prompt_files._load.cache_clear()
     assert (prompt_files._load(text, ".yaml"), prompt_files._load(text, ".yml")) == (expected, expected)
     assert len(composed) == bool(text)
+
+
+HELD_IN_STATE = """
+from typing import TypedDict
+
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, StateGraph
+
+
+class Sums(TypedDict, total=False):
+    notes: dict[str, str]
+    answer: str
+
+
+def begin(state: Sums) -> Sums:
+    return {"notes": {"prompt": "You work out sums of the bakery."}}
+
+
+def answer(state: Sums) -> Sums:
+    return {"answer": ChatOpenAI().invoke([("system", READ)]).text}
+
+
+graph = StateGraph(Sums).add_sequence([begin, answer]).add_edge(START, "begin").compile()
+"""
+
+
+@pytest.mark.parametrize("read", ['state["notes"].get("prompt")', 'state.get("notes", {}).get("prompt")'])
+def test_an_item_of_a_field_of_the_state_is_also_read_by_get(write: Write, read: str) -> None:
+    write("app.py", HELD_IN_STATE.replace("READ", read))
+    found = read_program("app.py:graph")
+    assert [(text.pieces, text.used_by) for text in found.texts] == [
+        (("You work out sums of the bakery.",), ("node answer",))
+    ]
+    assert not found.opaque

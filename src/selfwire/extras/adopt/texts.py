@@ -389,7 +389,7 @@ class TextFinder:
         return False
 
     def _follow_written_item(self, owner: ast.expr, key: str, at: Surroundings, reach: Reach) -> None:
-        """Follow `state["field"]["key"]`, or `state.field["key"]`, to the items that nodes write into the field."""
+        """Follow `state["field"]["key"]`, `state.field["key"]` or `.get("key")` of either to the items that nodes write into the field."""
         if name := self.read_field(owner, at):
             self._note_read(name, key, reach)
 
@@ -676,6 +676,7 @@ class TextFinder:
         key = node.args[0] if name == "get" and node.args else None
         if is_text(key) and isinstance(node.func, ast.Attribute):
             self._follow_field(node.func.value, key.value, at, reach)
+            self._follow_written_item(node.func.value, key.value, at, reach)
         for value in found:
             if not isinstance(value.node, Argument):
                 self.follow(value.node, value.at, self._pass_on(reach, value.call if value.call is not node else None))

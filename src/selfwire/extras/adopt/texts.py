@@ -389,7 +389,7 @@ class TextFinder:
         return False
 
     def _follow_written_item(self, owner: ast.expr, key: str, at: Surroundings, reach: Reach) -> None:
-        """Follow `state["field"]["key"]`, `state.field["key"]` or `.get("key")` of either to the items that nodes write into the field."""
+        """Follow `state["field"]["key"]`, or `.get("key")` of a field, to the items that nodes write into the field."""
         if name := self.read_field(owner, at):
             self._note_read(name, key, reach)
 

@@ -4389,3 +4389,14 @@ def test_an_item_of_a_field_of_the_state_is_also_read_by_get(write: Write, read:
         (("You work out sums of the bakery.",), ("node answer",))
     ]
     assert not found.opaque
+
+
+def test_a_namespace_of_a_store_does_not_change_though_a_prompt_has_it(write: Write) -> None:
+    prompt = "    place = ('bakery_of_sums', 'u')\n    store.put(place, 'rules', {'text': 'x'})\n"
+    source = HELD_IN_STATE.replace("def answer(state: Sums)", "def answer(state: Sums, store)")
+    source = source.replace('    return {"answer"', prompt + '    return {"answer"')
+    write("app.py", source.replace("READ", 'f"You keep {place[0]} in order."'))
+    found = read_program("app.py:graph")
+    line = 1 + source.split("\n").index(prompt.split("\n")[1])
+    [kept] = [text for text in found.texts if text.pieces == ("bakery_of_sums",)]
+    assert kept.signal == f"names what is stored at app.py:{line}"

@@ -294,7 +294,7 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
     compared = {**_list_compared(graphs.program), **graphs.mapping_keys}
     said = sorted({*compared, *makers.literals})
     signals = {**{node.name: "the name of a node" for node in graphs.nodes}, **compared, **graphs.signals}
-    signals = {**_list_executed(graphs.program), **signals}
+    signals = {**_list_kept_under(graphs.program), **_list_executed(graphs.program), **signals}
     fields = graphs.find_context_fields()
     found = [
         _make_text(draft, users, own, order, signals, said).replace(
@@ -458,6 +458,18 @@ def _list_compared(program: Program) -> dict[str, str]:
                 continue  # below `if __name__ == "__main__"`
             for text in _list_compared_texts(program, node, file.top):
                 found.setdefault(text, f"compared at {show_path(file.path)}:{getattr(node, 'lineno', 1)}")
+    return found
+
+
+def _list_kept_under(program: Program) -> dict[str, str]:
+    """Find the texts of a namespace or a key under which the program keeps something in a store, and where."""
+    found: dict[str, str] = {}
+    for call in (call for name in ("put", "aput") for call in program.calls.get(name, ()) if len(call.node.args) > 2):
+        for value in (value for part in call.node.args[:2] for value in program.trace(part, call.at)):
+            for part in value.node.elts if isinstance(value.node, ast.Tuple) else [value.node]:
+                if is_text(part):
+                    place = f"{show_path(call.at.file.path)}:{call.node.lineno}"
+                    found.setdefault(part.value.strip(), f"names what is stored at {place}")
     return found
 
 

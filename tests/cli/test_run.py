@@ -127,7 +127,7 @@ def test_an_agent_that_fails_leaves_no_answer_and_says_why(tmp_path: Path, wire_
     assert spent.startswith("1 call, ")
     cause = "ModelError: OpenAIInvalidRequestError: Error code: 400 - no such luck"
     assert error.startswith(f"error: {cause} (openai:mine at ")
-    assert "the provider's state; so 'source' failed, and sink 'aggregator' received nothing; look at" in error
+    assert "the model's length refuses; so 'source' failed, and sink 'aggregator' received nothing; look at" in error
     assert error.endswith("look at the steps with --show, then try again")
 
 

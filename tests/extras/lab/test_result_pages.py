@@ -79,7 +79,7 @@ def test_a_changed_row_is_found(page: Path) -> None:
         ("<!-- table: magic rows=x -->\n<!-- end of table -->", "no kind of table 'magic'"),
         ("<!-- table: systems rows=rows/none.jsonl against=single -->\n<!-- end of table -->", "holds no scores"),
         ("<!-- table: systems against=single -->\n<!-- end of table -->", "lacks 'rows'"),
-        ("<!-- table: ablation rows=rows/kabb-world.jsonl -->\n<!-- end of table -->", "holds no study"),
+        ("<!-- table: ablation rows=rows/hiva-rooms.jsonl -->\n<!-- end of table -->", "holds no study"),
         (
             "<!-- table: world method=hiva name=kabb rows=rows/none -->\n<!-- end of table -->",
             "holds no rows of a world",

@@ -650,9 +650,7 @@ class MeteredChat(BaseChatModel):
         unsent, attempts = refusals_only and not billed, format_count(attempt + 1, "attempt")
         asked = f", which asks to wait {wait:,.0f} s" if wait else ""
         what = f"{fault}{asked} ({self.identity.label} failed at {request.where} after {attempts})"
-        is_short = self.identity.provider == "openai" and self.identity.server and "/v1" not in self.identity.server
-        address = "the address (of most servers it ends in /v1)" if is_short else "the address"
-        check = f"check {address}, the key, the model's name and the provider's state, then resume"
+        check = self._name_checks()
         way_out = WAYS_OUT.get((isinstance(answer, BaseException) and get_status(answer)) or 0, check)
         silent = f"{what}; it does not answer anything else either"
         if not isinstance(answer, AIMessage) and is_unsent(answer):
@@ -667,6 +665,12 @@ class MeteredChat(BaseChatModel):
             failed = outage(f"{silent}: {check if way_out == UNFIT else way_out}")  # a probe has nothing unfit
         failed.is_cost_known = refusals_only
         raise failed
+
+    def _name_checks(self) -> str:
+        """Name what to check where a model answers nothing."""
+        is_short = self.identity.provider == "openai" and self.identity.server and "/v1" not in self.identity.server
+        address = "the address (of most servers it ends in /v1)" if is_short else "the address"
+        return f"check {address}, the key, the model's name and the provider's state, then resume"
 
     def search_mode(self, request: ModelRequest) -> ModeSearch | None:
         """Start the search for the mode of a structured request; None for a request without a schema."""

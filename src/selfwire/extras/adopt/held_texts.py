@@ -98,7 +98,8 @@ def note_held(texts: TextFinder) -> None:
 def note_ended(texts: TextFinder) -> None:
     """Note as one opaque thing the expressions that stand for more than is followed."""
     ended = [found for found in texts.program.ended if hasattr(found.node, "lineno")]
-    for first in ended[:1]:
+    if ended:
+        first = ended[0]
         others = f" and {len(ended) - 1} other expressions" if len(ended) > 1 else ""
         way_out = "texts that a model gets through them alone are not listed; --confirm shows what is sent"
         texts.note(*first[:2], f"{shorten_source(first.node)}{others} may be more than can be followed", way_out)

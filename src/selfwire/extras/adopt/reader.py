@@ -395,9 +395,7 @@ def _list_own(users: Mapping[Code, Sequence[str]]) -> set[Code]:
             parts = label.split("/")  # what a node of a subgraph uses, the node of the subgraph uses by it
             for whole in ("/".join(parts[: number + 1]) for number in range(len(parts))):
                 most[code.owner, whole] = max(code.passes, most.get((code.owner, whole), 0))
-    shared = {
-        code for code, labels in users.items() if len(labels) > 1 and getattr(code.owner, "name", "") == "__init__"
-    }
+    shared = {code for code, labels in users.items() if len(labels) > 1 and code.is_init}
     own = {code for code, labels in users.items() if any(code.passes == most[code.owner, label] for label in labels)}
     return own - shared
 

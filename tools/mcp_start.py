@@ -81,6 +81,9 @@ def main() -> None:
         return  # selfwire ended before this process could be told
     server = subprocess.Popen(sys.argv[2:], stderr=subprocess.PIPE)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children that were left to this process and end are no zombies
+    with suppress(ChildProcessError):  # nor those that ended before the line above, the server among them
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
     os.close(1)  # it is the server's alone
     assert server.stderr is not None
     watch(server.stderr.fileno())

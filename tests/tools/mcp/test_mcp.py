@@ -367,10 +367,16 @@ def test_no_server_is_left_when_its_run_is_killed(tmp_path: Path, number: signal
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="elsewhere what a server leaves is not this process's")
-def test_what_a_server_has_left_and_has_ended_is_no_zombie() -> None:
+@pytest.mark.parametrize("late", [0, 0.5])
+def test_what_a_server_has_left_and_has_ended_is_no_zombie(late: float) -> None:
     said = "for n in 1 2 3; do (setsid true &) ; done; sleep 1; echo done; cat"
     starter = Path(mcp.__file__).with_name("mcp_start.py")
-    line = [sys.executable, str(starter), str(os.getpid()), "sh", "-c", said]
+    busy = (  # a machine on which this process waits before it ignores the ends of its children
+        "import runpy, signal, sys, time; told = signal.signal; sys.argv.pop(0); "
+        f"signal.signal = lambda n, to: (time.sleep({late} * (n == signal.SIGCHLD)), told(n, to)); "
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    line = [sys.executable, "-c", busy, str(starter), str(os.getpid()), "sh", "-c", said]
     with subprocess.Popen(line, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL, start_new_session=True) as started:
         assert started.stdin is not None
         assert started.stdout is not None

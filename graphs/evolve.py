@@ -537,7 +537,7 @@ class EvolutionLoop:
             scored = compute_mean_score(await self._load_gated(state, "incumbent"))
             kept = self._choose_method(state).keep_memory(before, after)
             kept = kept if kept == before else kept.with_lineage(before, [])
-            teams = [after] if decision.keeps_draft else [after, await self.load_team(state["candidate"])]
+            teams = [after, await self.load_team(state["candidate"])]
             rejected = {**dict.fromkeys(map(get_structure, teams), state["iteration"] + 1), **state.get("rejected", {})}
             return {**update, "incumbent": await self._put(kept), "score": scored, "rejected": rejected}
         if answer.answer == "always":
@@ -696,7 +696,8 @@ class EvolutionLoop:
         others = [task for task in self.splits.train if task.id not in drawn] or self.splits.train
         batch, draw = self.config.batch, partial(_draw_batch, iteration=state["iteration"])
         first = draw(others, batch, scope=self._scope("draw draft", 0))
-        rest = [task for task in others if task not in first]
+        asked = {task.id for task in first}
+        rest = [task for task in others if task.id not in asked]
         further = draw(rest, 2 * batch, scope=self._scope("draw further draft", 0))
         before, between, after = list[Trajectory](), list[Trajectory](), list[Trajectory]()
         scopes = [self._scope("draft", state["iteration"], of=side) for side in ("incumbent", "draft", "candidate")]
@@ -1041,7 +1042,7 @@ def _add_rejected(
 ) -> dict[str, int]:
     """Add a team to those that a comparison has rejected for good, unless it is a draft or only errors reject it."""
     rejected = state.get("rejected", {})
-    if verdict.draft or verdict.keeps_draft or verdict.by_errors or not any(done.feedback for done in runs):
+    if verdict.draft or verdict.by_errors or not any(done.feedback for done in runs):
         return rejected
     return {get_structure(team): state["iteration"] + 1, **rejected}
 

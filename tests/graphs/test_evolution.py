@@ -360,6 +360,21 @@ async def test_what_does_worse_than_the_draft_leaves_the_draft_as_it_is(draft: f
     assert [change["edits"][0]["prompt"] for change in versions[2].facts["applied"]] == ["1", "3"]
 
 
+@pytest.mark.parametrize("worse", [0.3, 0.0])  # than the draft, than the proved team too
+async def test_what_does_worse_than_the_draft_is_not_tried_on_it_again(worse: float) -> None:
+    class Stubborn(Scripted):
+        async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[Any]) -> EvolveResult:
+            return await super().propose(team, runs, ctx.where(iteration=min(ctx.scope.iteration, 1)))
+
+    method = Stubborn(skill=lambda number: {0: 0.2, 1: 0.4, 2: worse}[number])
+    made = context(method, gate="better", gate_tasks=20, iterations=4, batch=30)
+    made = replace(made, splits=made.splits.replace(train=tasks("train", 60)))
+    await evolved(made)
+    versions = (await made.library.history("w")).versions[1:]
+    assert [name_outcome(v.facts["gate"]) for v in versions[:3]] == ["draft", "rejected", "unusable reply"]
+    assert versions[2].facts["gate"]["why"].endswith("such as: it makes the team that was rejected in iteration 2")
+
+
 @pytest.mark.parametrize("last", [0.3, 0.0, None])  # worse than the draft, than the proved team too, no change
 async def test_the_draft_that_the_last_rewiring_leaves_is_put_to_proof(last: float | None) -> None:
     class Ending(Scripted):

@@ -604,6 +604,14 @@ class EvolutionLoop:
         errors = {"errors": state.get("errors", 0), "fault": state.get("fault", "")}  # older checkpoints lack them
         self._report("save", state["iteration"], score=state["train"], **errors, **verdict)
         done = EvolutionState(iteration=state["iteration"] + 1)
+        if "pruned_from" in state and verdict["outcome"] == "accepted":
+            sides = [await self._load_gated(state, side) for side in ("incumbent", "candidate")]
+            calls, dollars = (
+                [fmean(getattr(run.usage, cost) or 0.0 for run in side) for side in sides]
+                for cost in ("calls", "dollars")
+            )
+            done["pruned_calls"] = [state.get("pruned_calls", calls)[0], calls[1]]
+            done["pruned_dollars"] = [state.get("pruned_dollars", dollars)[0], dollars[1]]
         return {**done, **self._begin_pruning({**state, **done})}
 
     async def test(self, state: EvolutionState) -> EvolutionState:
@@ -804,15 +812,8 @@ class EvolutionLoop:
             applied += [rewiring.model_dump(mode="json") for rewiring in undone]
             if drafts:
                 kept = kept.with_lineage(incumbent, map(Rewiring.model_validate, applied))
-            update = await self._conclude(verdict, kept, after)
-            if "pruned_from" in state:
-                calls, dollars = (
-                    [fmean(getattr(done.usage, cost) or 0.0 for done in side) for side in (before, after)]
-                    for cost in ("calls", "dollars")
-                )
-                update["pruned_calls"] = [state.get("pruned_calls", calls)[0], calls[1]]
-                update["pruned_dollars"] = [state.get("pruned_dollars", dollars)[0], dollars[1]]
-            return {**update, "evolved": await self.journal.put_body({**evolved, "applied": applied})}
+            evolved = await self.journal.put_body({**evolved, "applied": applied})
+            return {**await self._conclude(verdict, kept, after), "evolved": evolved}
         kept = self._choose_method(state).keep_memory(incumbent, candidate)
         worth = PruningRecord.of(kept).agent_values
         removal = self.method.propose_pruning(kept, worth) if verdict.try_pruning else None

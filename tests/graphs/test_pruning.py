@@ -29,7 +29,7 @@ from selfwire.evals.table import ResultTable
 from selfwire.evolvers.gate import EvidenceRule, compute_row_weight, decide_by_evidence
 from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.extras.offline.model import OfflineChat
-from selfwire.graphs.evolve import EvolutionConfig, EvolutionLoop, EvolutionState, run_evolution
+from selfwire.graphs.evolve import EvolutionConfig, EvolutionLoop, EvolutionState, find_question, run_evolution
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult, Method
 from selfwire.graphs.pruning import (
@@ -475,6 +475,16 @@ async def test_an_evolution_ends_with_a_pruning_on_gate_tasks_of_its_own_and_sav
     )
     assert len(seen["rewriting"]) == 40
     assert not seen["rewriting"] & seen["pruning"]
+
+
+async def test_a_pruning_that_a_person_rejects_has_saved_nothing() -> None:
+    loop, saver = make_loop(DIAMOND, lambda parts: 9, approve="edits"), InMemorySaver()
+    state = await run_evolution(loop, saver)
+    while find_question(state):
+        state = await run_evolution(loop, saver, answer="reject")
+    team = await loop.library.load("w")
+    assert team.agents == DIAMOND.agents
+    assert describe_pruning(DIAMOND, team, state.get("pruned_calls", [])) == "pruning took nothing out"
 
 
 def test_a_pruning_has_half_of_the_error_of_a_run_that_proves_its_rewritings() -> None:

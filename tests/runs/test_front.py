@@ -18,6 +18,7 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evals.statistics import IntervalEstimate, compute_wilson_interval
+from selfwire.models.sync import run_sync
 from selfwire.runs.front import (
     FrontEntry,
     FrontLine,
@@ -27,7 +28,7 @@ from selfwire.runs.front import (
     find_version,
     subtract_intervals,
 )
-from selfwire.store.library import History, Version
+from selfwire.store.library import History, Version, open_library
 from tests.commands import call
 
 EVOLVED = "--gate mean --iterations 2 --batch 4 --gate-tasks 6 --train 8 --gate-size 12 --test 6".split()
@@ -230,10 +231,12 @@ def test_the_front_of_a_saved_team_is_a_table_and_stands_in_the_page_of_its_run(
     assert "there is no team 'nine'; did you mean mine" in call(tmp_path, "front", "nine", code=WRONG).stderr.replace(
         f" in library {tmp_path / 'library.sqlite'}", ""
     )
+    with open_library(tmp_path) as library:
+        run_sync(library.save("mine", run_sync(library.load(seed.ref)), run="adopted-1", step=0, facts={}))
+    assert "adopted-1 are not measured" not in call(tmp_path, "front", "mine").stdout  # it is the team of a run
     shutil.rmtree(tmp_path / "runs")
     gone = call(tmp_path, "front", "mine").stdout
-    assert "not measured" in gone
-    assert "it is no evolution, or has been removed" in gone
+    assert "versions of adopted-1 are not measured: that run is no evolution, or has been removed" in gone
 
 
 def test_versions_of_a_run_on_other_tasks_are_left_out(tmp_path: Path) -> None:

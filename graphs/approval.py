@@ -6,6 +6,7 @@ asked for again, with the fault.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any, Literal, get_args
 
 from langgraph.types import interrupt
@@ -149,16 +150,29 @@ def ask_person(
             question = question.replace(fault=str(error))
 
 
-def measure_gain(before: Sequence[Trajectory], after: Sequence[Trajectory], *, is_proof: bool) -> dict[str, Any] | None:
-    """Measure the mean gain as the gate has, with its interval: in a proof errors of the candidate alone are wrong."""
+def measure_gain(
+    before: Sequence[Trajectory],
+    after: Sequence[Trajectory],
+    *,
+    is_proof: bool,
+    groups: Mapping[str, str] = FrozenMap(),
+) -> dict[str, Any] | None:
+    """Measure the mean gain as the gate has, with its interval: in a proof errors of the candidate alone are wrong.
+
+    Args:
+        groups: of tasks that count as one by their mean, by task.
+    """
     sides = (
         {run.question.id: run.feedback.score if run.feedback else None for run in runs} for runs in (before, after)
     )
-    gains = [new - old for old, new in pair_scores(*sides, is_proof=is_proof).values()]
-    if not gains:
+    pairs, found = pair_scores(*sides, is_proof=is_proof), dict[str, list[float]]()
+    for task, (old, new) in pairs.items():
+        found.setdefault(groups.get(task) or task, []).append(new - old)
+    if not pairs:
         return None
+    gains = [*map(fmean, found.values())]
     low, high = estimate_gain(gains)
-    return {"value": sum(gains) / len(gains), "low": low, "high": high, "n": len(gains)}
+    return {"value": fmean(gains), "low": low, "high": high, "n": len(pairs)}
 
 
 def measure_price(runs: Sequence[Trajectory]) -> dict[str, Any] | None:

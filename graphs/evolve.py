@@ -556,6 +556,7 @@ class EvolutionLoop:
 
         old = await self._load_gated(state, "incumbent")
         new = await self._load_gated(state, "pruned") or await self._load_gated(state, "candidate")
+        groups, is_proof = {t.id: t.group for t in self.splits.gate}, state["verdict"]["evidence"] is not None
         changes = after.diff(before)
         editable = self._choose_method(state).list_rewritable(after, self.config.freeze)
         return ApprovalQuestion(
@@ -563,7 +564,7 @@ class EvolutionLoop:
             name=self.config.name,
             iteration=state["iteration"] + 1,
             why=state["verdict"]["why"],
-            gain=measure_gain(old, new, is_proof=state["verdict"]["evidence"] is not None),
+            gain=measure_gain(old, new, is_proof=is_proof, groups=groups if is_proof else {}),
             before=measure_price(old),
             after=measure_price(new),
             kinds=tuple(kinds),

@@ -17,7 +17,7 @@ from selfwire.graphs.approval import ApprovalQuestion, measure_gain, parse_answe
 from selfwire.graphs.evolve import EvolutionLoop, EvolutionState, find_question, run_evolution
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult
-from tests.graphs.test_evolution import Scripted, context
+from tests.graphs.test_evolution import Scripted, context, tasks
 
 BETTER = {0: 0.0, 1: 0.5, 2: 1.0, 3: 1.0, 7: 0.2}
 
@@ -76,6 +76,18 @@ def test_a_gain_that_was_proved_has_errors_of_the_candidate_as_wrong_answers() -
     before, after = [run("x", 0.0), run("y", 1.0), run("z", None)], [run("x", 1.0), run("y", None), run("z", 1.0)]
     found = [measure_gain(before, after, is_proof=is_proof) for is_proof in (True, False)]
     assert [gain and (gain["value"], gain["n"]) for gain in found] == [(0.0, 2), (1.0, 1)]
+
+
+async def test_tasks_of_a_group_count_as_one_in_the_interval_of_a_proof_too() -> None:
+    made = waiting(gate="better", iterations=1)
+    gate = tuple(t.replace(group=f"page {rank % 10} {rank // 20}") for rank, t in enumerate(tasks("gate", 80)))
+    asked, _ = await talk(replace(made, splits=made.splits.replace(gate=gate)), ["approve"])
+    [question] = asked
+    groups = question.gain["n"] // 2
+    won = round(question.gain["value"] * groups)
+    low, high = estimate_gain([1.0] * won + [0.0] * (groups - won))
+    assert f"over {2 * groups} tasks in {groups} groups" in question.why
+    assert (question.gain["low"], question.gain["high"]) == pytest.approx((low, high))
 
 
 async def test_a_rejected_change_leaves_the_team_as_a_rejection_by_the_gate_does() -> None:

@@ -776,7 +776,9 @@ def test_too_few_tasks_of_ones_own_are_told_by_what_the_gate_needs(tmp_path: Pat
 def test_the_table_of_worth_cuts_long_sentences_and_says_which_have_gone() -> None:
     gone, there = f'a: "{"Mind every word. " * 9}"', f'a: "{TWICE}"'
     parts = tuple(compute_part_worth("sentence", name, [0.0, 0.0]) for name in (gone, there))
-    rows = build_worth_table(PruningRecord(run="r", runs=1, parts=parts).save_to(PAIR)).rows
+    found = build_worth_table(PruningRecord(run="r", runs=1, parts=parts).save_to(PAIR))
+    rows = found.rows
+    assert ", over at most " in found.notes[0]
     assert [row[0].endswith("(taken out)") for row in rows[:2]] == [True, False]
     assert rows[1][0] == there
     assert len(rows[0][0]) < 100 < len(gone)
@@ -793,7 +795,7 @@ def test_the_table_of_worth_has_dollars_where_prices_are_known_and_says_what_of_
     assert "nodes only those can be left out to which edges alone lead" in priced.notes[1]
     for unknown in (0.0, None):  # offline, and without a price
         assert table(unknown, PAIR.method).head == ("part", "worth", "calls/task", "tokens/task")
-    assert table(0.0, PAIR.method).notes[1] == "entry and sink stay"
+    assert table(0.0, PAIR.method).notes == ("no part was left out", "entry and sink stay")
     half = table(0.5, PAIR.method, b=Usage(calls=4, dollars=None))
     assert [row[-1] for row in half.rows] == ["0.2500", "unknown", "unknown"]
 

@@ -150,12 +150,13 @@ def build_worth_table(team: Team, prune: str = "NAME --benchmark B") -> ResultTa
         for name in dict.fromkeys([*costs, *worth])
     ]
     rows.append(("all together", "", *format_costs(whole)))
-    tasks = format_count(max((part.tasks for part in record.parts), default=0), "train task")
+    tasks = max((part.tasks for part in record.parts), default=0)
+    over = f"over at most {format_count(tasks, 'train task')}, ± standard error"
+    measured = f"worth: mean score with a part minus without it, {over}" if tasks else "no part was left out"
     stay = "entry and sink stay"
     if is_graph(team.method):
         stay = "of the program's nodes only those can be left out to which edges alone lead, and from which one leads"
-    notes = (f"worth: mean score with a part minus without it, over {tasks}, ± standard error", stay)
-    return ResultTable(head, tuple(rows), notes)
+    return ResultTable(head, tuple(rows), (measured, stay))
 
 
 def diff(before: Ref, after: Ref, home: Home = None) -> None:

@@ -85,13 +85,15 @@ def test_what_an_evolution_has_cost_is_set_against_what_its_team_gains_or_saves(
     assert pay(won, 130).endswith("is worth -0.00 on the seed team's: it does not pay")
     assert pay(won, 8, "score") == ""
     same = [0.0, 1.0, *[0.0] * 18, 0.0, *[1.0] * 19]
+    score = "and its score differs from the seed team's by +0.00 [-0.07, +0.07], which may be chance"
     for objective in ("score", "cheapest", "score - 0.002*calls"):
         assert pay(same, 1, objective) == (
-            "the team saves 2.0 calls a question: it has saved the 5,000 calls of this run after 2,500 questions"
+            f"the team saves 2.0 calls a question, {score}: "
+            "it has saved the 5,000 calls of this run after 2,500 questions"
         )
     for calls in (1, 3, 5):  # the bill counts where prices are known
         assert pay(same, calls, dollars=(5.0, 0.08, 0.004)) == (
-            "the team saves $0.0019 a question: it has saved the $5.00 of this run after 2,632 questions"
+            f"the team saves $0.0019 a question, {score}: it has saved the $5.00 of this run after 2,632 questions"
         )
     assert "saves 2.0 calls a question" in pay(same, 1, dollars=(5.0, 0.08, 0.08))
     assert pay([0.0] * 40, 1).endswith("is worth -0.50 on the seed team's: it does not pay")

@@ -183,9 +183,9 @@ def describe_payback(found: Evolution, objective: Objective) -> str:
     if gain.low <= 0 <= gain.high:
         paid, old, new = (used.dollars for used in (found.cost, before.spend, after.spend))
         if paid and old and new is not None and (less := old / before.tasks - new / after.tasks) > 0:
-            return _describe_saving(f"${less:.2g}", f"${paid:,.2f}", paid / less)
+            return _describe_saving(f"${less:.2g}", f"${paid:,.2f}", paid / less, gain)
         if saved > 0:
-            return _describe_saving(f"{saved:.1f} calls", cost, found.cost.calls / saved)
+            return _describe_saving(f"{saved:.1f} calls", cost, found.cost.calls / saved, gain)
     price = objective.compute_price(before.spend, after.spend) / before.tasks
     if not objective.prices or (price == 0 and gain.value == 0):
         return ""
@@ -201,9 +201,10 @@ def describe_payback(found: Evolution, objective: Objective) -> str:
     )
 
 
-def _describe_saving(less: str, paid: str, questions: float) -> str:
+def _describe_saving(less: str, paid: str, questions: float, gain: IntervalEstimate) -> str:
     after = format_count(ceil(questions), "question")
-    return f"the team saves {less} a question: it has saved the {paid} of this run after {after}"
+    score = f"its score differs from the seed team's by {format_difference(gain)}, which may be chance"
+    return f"the team saves {less} a question, and {score}: it has saved the {paid} of this run after {after}"
 
 
 def describe_pruning(before: Team, after: Team, calls: Sequence[float], dollars: Sequence[float] = ()) -> str:

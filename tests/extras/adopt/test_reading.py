@@ -4400,3 +4400,215 @@ def test_a_namespace_of_a_store_does_not_change_though_a_prompt_has_it(write: Wr
     line = 1 + source.split("\n").index(prompt.split("\n")[1])
     [kept] = [text for text in found.texts if text.pieces == ("bakery_of_sums",)]
     assert kept.signal == f"names what is stored at app.py:{line}"
+
+
+KITCHEN = """
+from langchain.agents import create_agent
+from langchain.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+
+model = ChatOpenAI()
+
+
+def bake(state: MessagesState) -> dict:
+    return {"messages": [model.invoke([("system", "You bake bread at night."), *state["messages"]])]}
+
+
+oven = StateGraph(MessagesState).add_node(bake).add_edge(START, "bake").compile()
+
+
+@tool(name_or_callable="bakery", description="Ask the bakers.")
+def ask_the_bakers(order: str) -> str:
+    return oven.invoke({"messages": [("user", order)]})["messages"][-1].text
+
+
+desk = create_agent(model, [ask_the_bakers], system_prompt="You take orders.")
+"""
+TOLD = """
+@tool
+def ask_the_desk(order: str) -> str:
+    "Ask at the desk."
+    return desk.invoke({"messages": [("user", order)]})["messages"][-1].text
+
+
+hall = create_agent(model, [ask_the_desk], system_prompt="You greet guests.")
+"""
+
+
+@pytest.mark.parametrize(("more", "outermost"), [("", "desk"), (TOLD, "hall")])
+def test_a_graph_that_a_tool_asks_is_read_inside_the_node_of_its_agent(write: Write, more: str, outermost: str) -> None:
+    write("kitchen.py", KITCHEN + more)
+    found = read_program(f"kitchen.py:{outermost}")
+    used = {text.pieces[0]: text.used_by for text in found.texts}
+    assert used["You bake bread at night."] == ("node oven/bake",)
+    assert [(inner.name, inner.node, inner.kind) for inner in found.subgraphs] == [("oven", outermost, "call")]
+    assert "bakery" in {tool.name for tool in found.tools}
+
+
+SETTLED = """
+from langchain_core.runnables import RunnableConfig
+from langchain_openai import ChatOpenAI
+from langgraph.prebuilt import create_react_agent
+from pydantic import BaseModel, Field
+
+
+class Desk(BaseModel):
+    prompt: str = Field(default="You are the clerk of a bakery.", title="prompt")
+
+
+def make_desk(config: RunnableConfig):
+    desk = Desk(**GIVEN)
+    return create_react_agent(ChatOpenAI(), [], prompt=desk.prompt + " Be polite.")
+"""
+
+
+@pytest.mark.parametrize("given", ['config.get("configurable", {})', 'config["configurable"]', "config"])
+def test_a_field_that_a_configuration_may_leave_out_has_its_default(write: Write, given: str) -> None:
+    write("desk.py", SETTLED.replace("GIVEN", given))
+    found = read_program("desk.py:make_desk")
+    assert {text.pieces[0].strip() for text in found.texts} == {"You are the clerk of a bakery.", "Be polite."}
+
+
+EXTRACTED = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+from pydantic import BaseModel, Field
+from trustcall import create_extractor
+
+
+class Guest(BaseModel):
+    "What is known of a guest."
+
+    name: str = Field(description="how the guest wants to be called")
+
+
+reader = create_extractor(ChatOpenAI(), tools=[Guest], tool_choice="Guest")
+
+
+def note(state: MessagesState) -> dict:
+    return {"messages": reader.invoke({"messages": state["messages"]})["messages"]}
+
+
+graph = StateGraph(MessagesState).add_node(note).add_edge(START, "note").compile()
+"""
+
+
+def test_tools_that_a_function_of_another_package_is_given_are_offered(write: Write) -> None:
+    write("guests.py", EXTRACTED)
+    found = read_program("guests.py:graph")
+    assert {text.pieces[0]: "node note" in text.used_by for text in found.texts} == {
+        "What is known of a guest.": True,
+        "how the guest wants to be called": True,
+    }
+
+
+SET_UP = """
+from typing import TypedDict
+
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, StateGraph
+
+
+class Bakery(TypedDict, total=False):
+    order: str
+    bread: str
+
+
+class Chains:
+    def __init__(self) -> None:
+        self.model = ChatOpenAI()
+        self.set_up()
+
+    def set_up(self) -> None:
+        self.ask = ChatPromptTemplate.from_template("Ask for the {order}.") | self.model
+        self.thank = ChatPromptTemplate.from_template("Say thanks for the {bread}.") | self.model
+
+
+chains = Chains()
+
+
+def order(state: Bakery) -> Bakery:
+    return {"bread": chains.ask.invoke(state).text}
+
+
+def thank(state: Bakery) -> Bakery:
+    return {"order": chains.thank.invoke(state).text}
+
+
+graph = StateGraph(Bakery).add_sequence([order, thank]).add_edge(START, "order").compile()
+"""
+
+
+def test_what_a_method_that_an_init_calls_puts_in_a_field_is_used_by_its_readers(write: Write) -> None:
+    write("app.py", SET_UP)
+    found = read_program("app.py:graph")
+    assert {text.pieces[0]: text.used_by for text in found.texts} == {
+        "Ask for the ": ("node order",),
+        "Say thanks for the ": ("node thank",),
+    }
+
+
+ASKING_ANOTHER = """
+from langgraph.graph import START, MessagesState, StateGraph
+from recipes.chain import chain
+
+
+def note(state: MessagesState) -> dict:
+    return {"messages": [chain.invoke({"bread": state["messages"][-1].text})]}
+
+
+graph = StateGraph(MessagesState).add_node(note).add_edge(START, "note").compile()
+"""
+RECIPES = """
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_openai import ChatOpenAI
+
+chain = ChatPromptTemplate.from_template("Tell how to bake {bread}.") | ChatOpenAI()
+"""
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_folder_that_langgraph_json_lists_is_read_and_what_no_folder_has_is_told_of(
+    write: Write, listed: bool
+) -> None:
+    write("app.py", ASKING_ANOTHER)
+    write("packages/kitchen/recipes/__init__.py", "")
+    write("packages/kitchen/recipes/chain.py", RECIPES)
+    write("langgraph.json", '{"dependencies": [".", "langgraph"' + ', "./packages/kitchen"' * listed + "]}")
+    found = read_program("app.py:graph")
+    assert [text.pieces for text in found.texts] == [("Tell how to bake ", ".")] * listed
+    told = "recipes.chain.chain is not in the source: what it sends to a model is not shown"
+    assert [(made.line, made.reason) for made in found.opaque] == [(7, told)] * (not listed)
+
+
+ADDED_SKILLS = """
+from deepagents import create_deep_agent
+
+
+def make_baker(skills: list[str] | None = None) -> dict:
+    baker = {"name": "baker", "description": "Bakes what was ordered.", "system_prompt": "You bake bread."}
+    if skills:
+        baker["skills"] = skills
+    return baker
+
+
+agent = create_deep_agent(model="openai:gpt-5", subagents=[make_baker(["./skills"])])
+"""
+
+
+def test_skills_that_are_put_into_a_subagent_are_told_of_with_their_line(write: Write) -> None:
+    write("bakery.py", ADDED_SKILLS)
+    found = read_program("bakery.py:agent")
+    assert [made.line for made in found.opaque if "skills=skills" in made.reason] == [8]
+
+
+def test_a_text_of_many_places_that_is_not_followed_is_told_of_in_one_line(write: Write) -> None:
+    rows = "\n".join(f'    "Row {number} of the bakery.",' for number in range(8))
+    source = HELD_IN_STATE.replace("def begin", f"ROWS = [\n{rows}\n]\n\n\ndef begin")
+    write("app.py", source.replace("READ", "sorted(ROWS, key=hash)[0].translate({32: 95})"))
+    [told] = [made.reason for made in read_program("app.py:graph").opaque]
+    first = 1 + source.split("\n").index('    "Row 0 of the bakery.",')
+    shown = ", ".join(f"app.py:{first + number}" for number in range(5))
+    assert told.startswith(f"how the text at {shown} and 3 other places reaches a model is not followed")

@@ -68,6 +68,8 @@ PROMPT_KEYWORDS = (
     "final_prompt",
 )
 """Keywords of other packages' functions whose values are texts for a model."""
+OFFERED = ("tools", "schemas")
+"""Keywords of other packages' functions whose values are tools for a model."""
 
 
 @dataclass(eq=False)
@@ -80,6 +82,7 @@ class Code:
         refers: pieces of code that it refers to.
         graphs: graphs and agents that it asks, each with the call.
         jumps: its calls of `Command`, `Send` and `interrupt`.
+        is_setup: whether it only runs where an object is made.
     """
 
     roots: list[Any]
@@ -89,6 +92,7 @@ class Code:
     graphs: list[tuple[Traced, Traced]] = field(default_factory=list)
     jumps: list[Traced] = field(default_factory=list)
     tasks: list[Traced] = field(default_factory=list)
+    is_setup: bool = False
 
     @cached_property
     def passes(self) -> int:
@@ -522,11 +526,16 @@ class CodeReader:
                 self.ask(part, at, code, mode="format" if is_prompt else "")
 
     def _read_keywords(self, node: ast.Call, at: Surroundings, code: Code) -> None:
-        """Read keywords such as `prompt=` of functions that are not the program's own."""
-        named = [keyword for keyword in node.keywords if keyword.arg in PROMPT_KEYWORDS]
+        """Read keywords such as `prompt=` and `tools=` of functions that are not the program's own."""
+        offered = OFFERED if get_last_name(node.func) not in CALLS else ()
+        named = [keyword for keyword in node.keywords if keyword.arg in (*PROMPT_KEYWORDS, *offered)]
         called = [found.node for found in self.program.trace(node.func, at)] if named else []
         if not any(isinstance(node, Function | BoundMethod | ast.ClassDef) for node in called):
             for keyword in named:
+                if keyword.arg in offered:
+                    if any(isinstance(node, Outside) for node in called):
+                        self.makers.read_tools(keyword.value, at, code)
+                    continue
                 is_tool = keyword.arg == "tool_description"
                 mode = "format" if str(keyword.arg).endswith("summary_prompt") else ""
                 role, kind = ("schema", "tool description") if is_tool else ("system", "")
@@ -563,12 +572,24 @@ class CodeReader:
             for part in given:
                 self._read_input(part, at, code)
         elif kinds and kinds <= set(NO_MODELS):
-            return
+            self._note_foreign(Traced(node, at))
         elif kinds & {"model", "chain", "prompt"} or not self._is_unlikely(node.func.value):
             is_filled = bool(kinds & {"chain", "prompt"})
             holes = self.texts.list_holes(node.func.value, at) if is_filled else set[str]()
             for value in (value for part in given for value in self.texts.list_filled(part, at, holes)):
                 self.ask(*value[:2], code, role="" if is_filled else "user", whole="model" in kinds)
+
+    def _note_foreign(self, asked: Traced) -> None:
+        """Note a chain, an agent or a graph that a module of another package holds; of the classes of one, nothing."""
+        for found in self.program.trace(asked.node.func.value, asked.at):
+            name = found.node.name.rpartition(".")[2] if isinstance(found.node, Outside) else ""
+            if name.islower() and get_last_name(asked.node.func) in ("invoke", "ainvoke") and "." in found.node.name:
+                self.texts.note(
+                    asked.node,
+                    asked.at,
+                    f"{found.node.name} is not in the source: what it sends to a model is not shown",
+                    "if it is a part of the program, list its folder under dependencies in langgraph.json",
+                )
 
     def _read_handed(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         """Read a method that asks a model where it is handed over, as in `to_thread(model.invoke, prompt)`."""

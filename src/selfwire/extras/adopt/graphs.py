@@ -657,15 +657,25 @@ class GraphReader:
         for code in draft.code.list_reached() if draft.code is not None else ():
             for jump in list(code.jumps):
                 self._read_jump(draft, jump, code, "command")
-            for found, call in sorted(code.graphs, key=lambda known: _find_end(known[1].node)):  # as they are called
-                if get_last_name(getattr(found.node, "func", None)) not in ("create_agent", "create_react_agent"):
-                    self._read_subgraph(draft.name, "call", found, call.node, call.at, draft.graph)
-                elif (agent := self.makers.read_agent(found)) is not None:
-                    for pause in (pause for tool in agent.tool_drafts for pause in self._list_pauses(tool)):
-                        self._add_interrupt(draft.name, "interrupt", draft.graph, pause.node, pause.at)
+            self._read_asked(draft, code, set())
             for task in code.tasks:
                 self._add_task(draft, task, code)
         self._read_handoffs(draft)
+
+    def _read_asked(self, draft: NodeDraft, code: Code, seen: set[Code]) -> None:
+        """Read the graphs that a piece of code asks, and those that tools of the agents ask that it asks."""
+        seen.add(code)
+        for found, call in sorted(code.graphs, key=lambda known: _find_end(known[1].node)):  # as they are called
+            if get_last_name(getattr(found.node, "func", None)) not in ("create_agent", "create_react_agent"):
+                self._read_subgraph(draft.name, "call", found, call.node, call.at, draft.graph)
+                continue
+            agent = self.makers.read_agent(found)
+            for tool in agent.tool_drafts if agent is not None else ():
+                for pause in self._list_pauses(tool):
+                    self._add_interrupt(draft.name, "interrupt", draft.graph, pause.node, pause.at)
+                for inner in tool.body.list_reached() if tool.body is not None else ():
+                    if inner not in seen:
+                        self._read_asked(draft, inner, seen)
 
     def _read_jump(self, draft: NodeDraft, jump: Traced, code: Code, shown_by: str) -> None:
         name = get_last_name(jump.node.func)
@@ -736,7 +746,7 @@ class GraphReader:
         )
 
     def _read_handoffs(self, draft: NodeDraft) -> None:
-        """Read the ways that tools of an agent's node open by `Command(goto=..., graph=Command.PARENT)`."""
+        """Read the graphs that tools of a node ask, and the ways that they open by `Command(goto=...)`."""
         tools = [*draft.tools, *(draft.agent.tool_drafts if draft.agent else [])]
         for tool in tools:
             call, at = tool.at[:2]
@@ -745,6 +755,7 @@ class GraphReader:
                 self._add_edge(draft.name, ends, "code", "handoff", (call, at), draft.graph, router=tool.name)
             elif tool.body is not None:
                 for code in tool.body.list_reached():
+                    self._read_asked(draft, code, set())
                     for jump in code.jumps:
                         self._read_jump(draft, jump, code, "handoff")
 

@@ -605,8 +605,8 @@ class MakerReader:
         decorators = [part for part in node.decorator_list if get_last_name(getattr(part, "func", part)) == "tool"]
         call = next((part for part in decorators if isinstance(part, ast.Call)), None)
         named = get_keywords(call) if call else {}
-        name = (self.find_first(call.args[0], at) if call and call.args else "") or node.name
-        draft = self._add_tool(name, "decorated" if decorators else "function", node, at)
+        name = self.find_first(get_argument(call, 0, "name_or_callable"), at) if call else ""
+        draft = self._add_tool(name or node.name, "decorated" if decorators else "function", node, at)
         draft.body = self.reader.get_code(node, at)
         self._describe(draft, named.get("description"), at, Traced(node, at))
         if "args_schema" in named:

@@ -358,11 +358,8 @@ def list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
     def add(label: str, roots: list[Code | None]) -> None:
         order.append(label)
         for root in filter(None, roots):
-            for known, reached in ((users, root.list_reached()), (readers, root.list_reached(enters_init=False))):
-                for code in reached:
-                    labels = known.setdefault(code, [])
-                    if label not in labels:
-                        labels.append(label)
+            _add_user(users, root.list_reached(), label)
+            _add_user(readers, root.list_reached(enters_init=False), label)
 
     for node in graphs.nodes:
         name = f"{node.graph}/{node.name}" if node.graph else node.name
@@ -373,7 +370,16 @@ def list_users(graphs: GraphReader) -> tuple[dict[Code, list[str]], list[str]]:
         add(f"agent {agent.name}", [agent.code])
     for tool in graphs.makers.tools.values():
         add(f"tool {tool.name}", [tool.docs, tool.body])
+    for made in users:
+        made.is_setup = made.is_init or made not in readers
     return {**users, **readers}, order
+
+
+def _add_user(users: dict[Code, list[str]], reached: Iterable[Code], label: str) -> None:
+    for code in reached:
+        labels = users.setdefault(code, [])
+        if label not in labels:
+            labels.append(label)
 
 
 def _list_entries(graphs: GraphReader) -> set[Any]:
@@ -395,7 +401,7 @@ def _list_own(users: Mapping[Code, Sequence[str]]) -> set[Code]:
             parts = label.split("/")  # what a node of a subgraph uses, the node of the subgraph uses by it
             for whole in ("/".join(parts[: number + 1]) for number in range(len(parts))):
                 most[code.owner, whole] = max(code.passes, most.get((code.owner, whole), 0))
-    shared = {code for code, labels in users.items() if len(labels) > 1 and code.is_init}
+    shared = {code for code, labels in users.items() if len(labels) > 1 and code.is_setup}
     own = {code for code, labels in users.items() if any(code.passes == most[code.owner, label] for label in labels)}
     return own - shared
 

@@ -6,6 +6,7 @@ attributes of classes and objects, arguments and return values.
 
 import ast
 import builtins
+import json
 import math
 import re
 import sys
@@ -1571,7 +1572,7 @@ class Program(ProgramFiles):
                 rounds = getattr(getattr(passed, "value", None), "generators", ())
                 rest = [part.value for part in instance.call.keywords if part.arg is None]
                 rows = self.trace(rest[0], instance.made_in) if getattr(passed, "value", None) in rest else ()
-                is_left_out = any(self.list_pairs(row) and not [*self.get_items(row, name)] for row in rows)
+                is_left_out = any(not [*self.get_items(row, name)] for row in rows)
                 if not is_left_out and not any(part.ifs for part in rounds):  # else the field may have its default
                     return
         owner = Traced(instance.of, base.at)
@@ -2543,10 +2544,21 @@ def open_program(module: str) -> tuple[Program, SourceFile]:
     between = [folder for folder in (path.parent, *path.parent.parents) if folder.is_relative_to(project)]
     parts = path.relative_to(top).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-    program = Program([top, path.parent, *between, project / "src"], project)
+    named = [part for folder in between for part in _list_dependencies(folder)]
+    program = Program([top, path.parent, *between, project / "src", *named], project)
     file = program.read_file(path, name)
     program.read_imported()
     return program, file
+
+
+def _list_dependencies(folder: Path) -> Iterator[Path]:
+    """List the folders that the `langgraph.json` in a folder names as dependencies, and `src` inside them."""
+    try:
+        named = json.loads((folder / "langgraph.json").read_text())["dependencies"]
+        for part in (folder / name for name in named if name.startswith(".")):
+            yield from (part, part / "src")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return  # there is none, or none that LangGraph takes
 
 
 def _find_named(module: str) -> Path | None:

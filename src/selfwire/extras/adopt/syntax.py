@@ -204,9 +204,8 @@ def list_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Find the collections that a statement or a call adds to, and what it adds, as a collection."""
     for target, value in _list_direct_additions(node):
         if isinstance(target, ast.Subscript):  # NOTES["walk"].append(text) adds to NOTES
-            yield target.value, ast.Dict([target.slice], [value])
-        else:
-            yield target, value
+            value, target = ast.Dict([target.slice], [value]), target.value
+        yield target, value if hasattr(value, "lineno") else ast.copy_location(value, node)
 
 
 def _list_direct_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

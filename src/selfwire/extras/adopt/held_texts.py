@@ -43,6 +43,8 @@ SCHEMAS = ("get_format_instructions", "model_json_schema", "schema_json")
 """Methods that write a schema, which has been read."""
 VALIDATING = ("parse", "aparse", "parse_obj", "model_validate", "model_validate_json", "validate_python")
 """Methods that make an object of a class of pydantic."""
+MOST_PLACES = 5
+"""Places that a sentence names."""
 RUNNING = ("invoke", "ainvoke", "run", "arun", "batch", "abatch", *VALIDATING)
 """Methods that run tools or validators."""
 NAMING = ("id", "name", "additional_kwargs", "response_metadata", "key")
@@ -90,7 +92,8 @@ def note_held(texts: TextFinder) -> None:
             shown = left if hasattr(left.node, "lineno") else next(iter(lines.values()))
             way = f"reaches a model is not followed: {shorten_source(shown.node)}"
             way_out = "hand it over as it is, or by +, an f-string, join or format"
-            where = ", ".join(f"{file}:{line}" for file, line in sorted(lines))
+            where = ", ".join(f"{file}:{line}" for file, line in sorted(lines)[:MOST_PLACES])
+            where += f" and {len(lines) - MOST_PLACES} other places" if len(lines) > MOST_PLACES else ""
             texts.note(*shown[:2], f"how the text at {where} {way}", way_out)
     note_ended(texts)
 

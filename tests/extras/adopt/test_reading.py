@@ -104,6 +104,34 @@ def test_a_missing_attribute_is_named_with_those_that_are_graphs(write: Write) -
     )
 
 
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (
+            "class Desk:\n    def build(self):\n        return StateGraph(dict).compile()\n",
+            "methods of Desk make one; write graph = Desk(...).FIELD, or .METHOD(), in a file of the program, and name "
+            "that graph",
+        ),
+        (
+            "def build():\n    return create_agent('openai:m')\n",
+            "it has build; name an attribute that holds a graph, as ",
+        ),
+        ("ROWS = 3\n", "no function and no class of it makes a graph; name the file of one that does"),
+    ],
+)
+def test_a_missing_graph_is_refused_with_what_makes_one(write: Write, source: str, told: str) -> None:
+    write("app.py", source)
+    assert refuse("app.py:graph").startswith(f"app.py:1 has no 'graph'; {told}")
+
+
+def test_a_notebook_is_refused_with_how_to_make_a_file_of_it(write: Write) -> None:
+    write("app.ipynb", "{}")
+    assert refuse("app.ipynb:graph") == (
+        "app.ipynb is a notebook, which is not read: write its code to a file by jupyter nbconvert --to script "
+        "app.ipynb, and name that"
+    )
+
+
 def test_an_attribute_that_is_no_graph_is_named_with_its_line(write: Write) -> None:
     write("app.py", "\nPROMPT = 'Chat.'\n" + GRAPH)
     assert refuse("app:PROMPT").startswith("app.py:2: 'PROMPT' is no graph; name a compiled graph")
@@ -115,8 +143,8 @@ def test_a_class_is_refused_with_how_to_name_the_graph_of_an_object(write: Write
         GRAPH.replace("PROMPT", "'Chat.'") + "\n\nclass Desk:\n    def __init__(self):\n        self.app = graph\n",
     )
     assert refuse("app:Desk") == (
-        "app.py:15: 'Desk' is no graph; if its objects hold one, write graph = Desk(...).FIELD in a file of the "
-        "program, and name that graph"
+        "app.py:15: 'Desk' is no graph; if its objects hold one, write graph = Desk(...).FIELD, or .METHOD(), in a "
+        "file of the program, and name that graph"
     )
 
 

@@ -16,7 +16,7 @@ from selfwire.core.plugins import GRAPH_NAME
 from selfwire.extras.adopt.code import ASKING, Code
 from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
-from selfwire.extras.adopt.kinds import find_strings, read_known_strings, tell_kind
+from selfwire.extras.adopt.kinds import AGENT_MAKERS, find_strings, read_known_strings, tell_kind
 from selfwire.extras.adopt.names import Element, Outside, SourceFile, Surroundings, Traced
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import (
@@ -197,12 +197,7 @@ def _read_named(graphs: GraphReader, file: SourceFile, name: str) -> None:
     program = graphs.program
     names = file.top.names
     if first not in names.bound and "*" not in names.bound:
-        known = [other for other, values in names.bound.items() if _is_graph(program, values, file)]
-        listed = f"; it has {', '.join(known)}" if known else ""
-        raise ConfigError(
-            f"{show_path(file.path)}:1 has no {first!r}{listed}; name an attribute that holds a graph, as "
-            f"{show_path(file.path)}:{known[-1] if known else 'graph'}"
-        )
+        raise ConfigError(_tell_missing(program, file, first))
     node: ast.expr = ast.Name(first, ast.Load())
     for part in filter(None, rest.split(".")):
         node = ast.Attribute(node, part, ast.Load())
@@ -241,11 +236,24 @@ def _list_yielded(function: Function) -> Iterator[ast.expr]:
             yield node.value
 
 
+def _tell_missing(program: Program, file: SourceFile, name: str) -> str:
+    """Tell that a file has no such attribute, and which of its functions and classes make a graph."""
+    known = [other for other, values in file.top.names.bound.items() if _is_graph(program, values, file)]
+    classes = [part.name for part in file.tree.body if isinstance(part, ast.ClassDef) and _makes_graph(part)]
+    shown = show_path(file.path)
+    if known:
+        way_out = f"it has {', '.join(known)}; name an attribute that holds a graph, as {shown}:{known[-1]}"
+    elif classes:
+        way_out = f"methods of {', '.join(classes)} make one; {_tell_way_out(classes[-1])}"
+    else:
+        way_out = "no function and no class of it makes a graph; name the file of one that does"
+    return f"{shown}:1 has no {name!r}; {way_out}"
+
+
 def _is_graph(program: Program, values: list[Any], file: SourceFile) -> bool:
     """Whether a name holds a graph, or a function whose own lines make one."""
-    for part in (part for value in values if isinstance(value, Function) for part in ast.walk(value)):
-        if isinstance(part, ast.Call) and get_last_name(part.func) == "StateGraph":
-            return True
+    if any(isinstance(value, Function) and _makes_graph(value) for value in values):
+        return True
     kinds = [
         kind
         for value in values
@@ -254,6 +262,16 @@ def _is_graph(program: Program, values: list[Any], file: SourceFile) -> bool:
         for kind, _ in tell_kind(program, found)
     ]
     return "graph" in kinds or "agent" in kinds
+
+
+def _makes_graph(tree: ast.AST) -> bool:
+    """Whether a function or a class has a call that makes a graph or an agent."""
+    calls = (part for part in ast.walk(tree) if isinstance(part, ast.Call))
+    return any(get_last_name(call.func) in ("StateGraph", *AGENT_MAKERS) for call in calls)
+
+
+def _tell_way_out(name: str) -> str:
+    return f"write graph = {name}(...).FIELD, or .METHOD(), in a file of the program, and name that graph"
 
 
 def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tuple[str, Traced]]) -> None:
@@ -278,9 +296,7 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
         return
     way_out = "name a compiled graph, a StateGraph, an agent, or a function that makes one"
     if any(isinstance(value, ast.ClassDef) for value in bound):
-        way_out = (
-            f"if its objects hold one, write graph = {name}(...).FIELD in a file of the program, and name that graph"
-        )
+        way_out = f"if its objects hold one, {_tell_way_out(name)}"
     raise ConfigError(f"{show_path(file.path)}:{line}: {name!r} is no graph; {way_out}")
 
 

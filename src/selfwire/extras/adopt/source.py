@@ -2532,6 +2532,9 @@ def open_program(module: str) -> tuple[Program, SourceFile]:
     path = Path(module) if module.endswith(".py") else _find_named(module)
     if path is None or not path.is_file():
         looked = f"{module} is looked for as {module.replace('.', '/')}.py" if not module.endswith(".py") else module
+        if module.endswith(".ipynb"):
+            way_out = f"write its code to a file by jupyter nbconvert --to script {module}, and name that"
+            raise ConfigError(f"{module} is a notebook, which is not read: {way_out}")
         raise ConfigError(
             f"there is no file of {module!r}: {looked} below {Path.cwd()}; go to the program's folder, or name the "
             "file as my_app/graph.py:graph"

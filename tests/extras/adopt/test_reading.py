@@ -4640,3 +4640,36 @@ def test_a_text_of_many_places_that_is_not_followed_is_told_of_in_one_line(write
     first = 1 + source.split("\n").index('    "Row 0 of the bakery.",')
     shown = ", ".join(f"app.py:{first + number}" for number in range(5))
     assert told.startswith(f"how the text at {shown} and 3 other places reaches a model is not followed")
+
+
+DESCRIBED_ELSEWHERE = """
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+from langgraph.prebuilt import create_react_agent
+from mcp import ClientSession
+
+
+def make_tool(theirs):
+    @tool(theirs.name, description=DESCRIPTION)
+    async def run(**given):
+        "Run it."
+        return given
+
+    return run
+
+
+async def make_desk(config):
+    page = await ClientSession(*config["streams"]).list_tools()
+    return create_react_agent(ChatOpenAI(), [make_tool(theirs) for theirs in page.tools], prompt="You take orders.")
+"""
+
+
+@pytest.mark.parametrize(
+    ("description", "lines"), [("theirs.description", [9]), ('theirs.description or "Bakes."', []), ('"Bakes."', [])]
+)
+def test_a_description_of_a_tool_that_the_source_does_not_show_is_told_of(
+    write: Write, description: str, lines: list[int]
+) -> None:
+    write("desk.py", DESCRIBED_ELSEWHERE.replace("DESCRIPTION", description))
+    told = "the source does not show what describes a tool: theirs.description"
+    assert [made.line for made in read_program("desk.py:make_desk").opaque if made.reason == told] == lines

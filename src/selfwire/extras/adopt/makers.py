@@ -630,6 +630,14 @@ class MakerReader:
             texts = find_strings(self.program, description, at).values
             draft.description = texts[0] if texts else ""
             self.reader.ask(description, at, draft.docs, role="schema", kind="tool description")
+            made = [found.node for found in self.program.trace(description, at)]
+            if not texts and made and all(isinstance(node, ast.Attribute | Element | Outside) for node in made):
+                self.reader.texts.note(
+                    description,
+                    at,
+                    f"the source does not show what describes a tool: {shorten_source(description)}",
+                    "write the description in the source; --confirm lists what is sent",
+                )
         elif owner is not None and (doc := get_docstring(owner.node)) is not None:
             draft.description = ast.get_docstring(owner.node) or ""
             self.reader.ask(doc, owner.at, draft.docs, role="schema", kind="docstring", changes=("cleandoc",))

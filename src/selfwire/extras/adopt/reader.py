@@ -41,6 +41,7 @@ SHORTEST = 3
 """Letters of a compared text from which on its place inside other texts is noted."""
 
 
+OF_A_CLASS = "write graph = {}(...).FIELD, or .METHOD(), in a file of the program, and name that graph"
 FRAMES = 4_000
 """Frames of Python that reading may take: a name that is bound anew a hundred times takes some 400."""
 
@@ -244,7 +245,7 @@ def _tell_missing(program: Program, file: SourceFile, name: str) -> str:
     if known:
         way_out = f"it has {', '.join(known)}; name an attribute that holds a graph, as {shown}:{known[-1]}"
     elif classes:
-        way_out = f"methods of {', '.join(classes)} make one; {_tell_way_out(classes[-1])}"
+        way_out = f"methods of {', '.join(classes)} make one; {OF_A_CLASS.format(classes[-1])}"
     else:
         way_out = "no function and no class of it makes a graph; name the file of one that does"
     return f"{shown}:1 has no {name!r}; {way_out}"
@@ -270,10 +271,6 @@ def _makes_graph(tree: ast.AST) -> bool:
     return any(get_last_name(call.func) in ("StateGraph", *AGENT_MAKERS) for call in calls)
 
 
-def _tell_way_out(name: str) -> str:
-    return f"write graph = {name}(...).FIELD, or .METHOD(), in a file of the program, and name that graph"
-
-
 def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tuple[str, Traced]]) -> None:
     """Read what is no graph: a chain, a model or a function that asks one, as one node; else refuse it."""
     for kind, value in found:
@@ -296,7 +293,7 @@ def _read_other(graphs: GraphReader, file: SourceFile, name: str, found: list[tu
         return
     way_out = "name a compiled graph, a StateGraph, an agent, or a function that makes one"
     if any(isinstance(value, ast.ClassDef) for value in bound):
-        way_out = f"if its objects hold one, {_tell_way_out(name)}"
+        way_out = f"if its objects hold one, {OF_A_CLASS.format(name)}"
     raise ConfigError(f"{show_path(file.path)}:{line}: {name!r} is no graph; {way_out}")
 
 

@@ -257,7 +257,7 @@ async def test_words_in_brackets_are_no_list(said: str) -> None:
         await parse_reply(Names, Reply(content=said))
 
 
-def calling(arguments: str, name: str = "search") -> dict[str, Any]:
+def calling(arguments: object, name: str = "search") -> dict[str, Any]:
     call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
     return {"content": None, "tool_calls": [call]}
 
@@ -272,6 +272,17 @@ async def test_arguments_that_are_no_json_reach_the_tool_as_text(arguments: str,
     assert call.name == "search"
     assert UNPARSED in call.arguments or call.arguments["q"] == "\ufffd" or arguments.count("[") == 300
     assert Reply.model_validate_json(reply.model_dump_json()) == reply
+
+
+@pytest.mark.parametrize("arguments", ['["a"]', '"a"', "5", ["a"], {"q": "a"}])
+async def test_arguments_that_are_no_text_of_an_object_cost_no_second_request(
+    arguments: object, wire_server: WireServer
+) -> None:
+    wire_server.faults.append(lying(calling(arguments)))
+    reply = await metered(wire_server).generate(ASKED, scope=Scope())
+    (call,) = reply.tool_calls
+    assert call.arguments == arguments or "is no JSON object" in str(call.arguments[UNPARSED])
+    assert len(wire_server.asked) == 1
 
 
 async def test_half_a_character_in_a_name_is_replaced(wire_server: WireServer) -> None:

@@ -1,12 +1,15 @@
 """OpenAI's chat models at half of LangChain's CPU time, usable without the rest of the package."""
 
 import asyncio
+import json
 import os
 import ssl
 import time
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from functools import cache, cached_property, lru_cache
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
@@ -318,11 +321,27 @@ class OpenAIChat(QuietChat, ChatOpenAI):
         if isinstance(answer, dict):
             if answer.get("choices"):
                 answer.setdefault("system_fingerprint", None)
+                _mark_odd_arguments(answer)
         else:
             answer = response.parse()
         notes: dict[str, Any] = {}
         base._add_gateway_metadata(notes, response)
         return self._create_chat_result(answer, notes)
+
+
+def _mark_odd_arguments(answer: dict[str, Any]) -> None:
+    """Mark arguments of tool calls that are no object as no JSON, since LangChain refuses the whole reply for them.
+
+    It then keeps a broken call with their text, and a reply that is paid for counts.
+    """
+    with suppress(AttributeError, KeyError, TypeError, RecursionError):  # LangChain says what is wrong with other forms
+        for call in chain.from_iterable(choice["message"].get("tool_calls") or () for choice in answer["choices"]):
+            given = call["function"]["arguments"]
+            text = given if isinstance(given, str) else json.dumps(given)
+            with suppress(ValueError, RecursionError):
+                if not isinstance(json.loads(text or "{}", strict=False) or {}, dict):
+                    text = f"{text} is no JSON object"
+            call["function"]["arguments"] = text
 
 
 def _is_untouched(completions: Any) -> bool:

@@ -131,13 +131,14 @@ def _read_question(trace: Mapping[str, Any]) -> tuple[str, str]:
 def _read_reference(trace: Mapping[str, Any], rules: TraceRules) -> tuple[str | None, str]:
     """The corrected answer, else the answer if its scores approve it; and in words what came of it."""
     given = trace.get("feedback") or ()
-    verdicts = [found for found in given if isinstance(found, Mapping) and rules.feedback in ("", found.get("key"))]
+    listed = given if isinstance(given, list | tuple) else ()
+    verdicts = [found for found in listed if isinstance(found, Mapping) and rules.feedback in ("", found.get("key"))]
     for verdict in verdicts:
         if corrected := _read_answer(verdict.get("correction")).strip():
             return corrected, "corrected"
-    scores = [float(score) for found in verdicts if isinstance(score := found.get("score"), (bool, int, float))]
+    scores = [score for found in verdicts if isinstance(score := found.get("score"), (bool, int, float))]
     if not scores:
-        odd = not isinstance(given, list | tuple) or any(found.get("score") is not None for found in verdicts)
+        odd = given is not listed or any(found.get("score") is not None for found in verdicts)
         return None, "with feedback of another form" if odd else "without a verdict"
     if not all(score >= rules.least for score in scores):  # a score may be NaN
         return None, f"rated below {rules.least:g}"

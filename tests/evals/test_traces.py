@@ -135,14 +135,15 @@ def test_a_file_of_traces_becomes_a_file_of_tasks(tmp_path: Path) -> None:
     assert f"{traces} has no line with a trace" in empty.stderr
 
 
-@pytest.mark.parametrize("feedback", [[{"key": "user", "score": "high"}], {"key": "user", "score": 1}])
+@pytest.mark.parametrize("feedback", [[{"key": "user", "score": "high"}], {"key": "user", "score": 1}, True, 5])
 def test_feedback_of_another_form_is_not_called_missing(feedback: Any) -> None:
     with pytest.raises(ConfigError, match="left out: 1 with feedback of another form"):
         make_tasks([{**trace("Q", "A"), "feedback": feedback}], TraceRules())
 
 
-def test_a_score_that_is_no_number_approves_nothing() -> None:
-    odd = trace("Q", "A", {"key": "user", "score": math.nan})
+@pytest.mark.parametrize("score", [math.nan, -(10**400)])
+def test_a_score_that_is_no_number_or_far_below_approves_nothing(score: float) -> None:
+    odd = trace("Q", "A", {"key": "user", "score": score})
     with pytest.raises(ConfigError, match="left out: 1 rated below 1;"):
         make_tasks([odd], TraceRules())
 

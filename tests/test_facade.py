@@ -361,6 +361,13 @@ async def test_async_forms_run_on_the_loop_of_the_caller_and_can_be_cancelled(ho
     assert found.score is not None
 
 
+def test_an_async_form_under_another_loop_than_asyncios_says_the_way_out() -> None:
+    with pytest.raises(
+        selfwire.errors.ConfigError, match=r"^arun is awaited without .* asyncio; call run in a thread$"
+    ):
+        selfwire.arun("single", "Who?", model="offline").send(None)
+
+
 async def test_sync_forms_work_where_a_loop_runs_as_in_a_notebook() -> None:
     assert selfwire.run("hiva", "How high?").answer
 
@@ -505,6 +512,7 @@ def test_a_question_that_is_none_and_a_misspelled_method_are_named() -> None:
         ),
         (lambda: UNTYPED.evolve("hiva", SUMS, anyway="yes"), "^anyway must be True or False, not 'yes'$"),
         (lambda: UNTYPED.run("hiva", "Who?", home=3), "^home must be a path or None, not 3$"),
+        (lambda: UNTYPED.run("hiva", "Who?", config={5: 5}), r"^config must be a mapping such as .*, not \{5: 5\}$"),
         (lambda: UNTYPED.run("hiva", "Who?", config=5), r"^config must be a mapping such as .* or None, not 5$"),
         (
             lambda: UNTYPED.run("hiva", "Who?", method=5),

@@ -51,5 +51,6 @@ def require_kinds(annotations: Mapping[str, object], given: Mapping[str, object]
         if kind not in _KINDS or (optional and value is None):
             continue
         types, described = _KINDS[kind]
-        if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        fits = isinstance(value, types) and (types is bool or not isinstance(value, bool))
+        if not fits or (types is Mapping and not all(isinstance(key, str) for key in value)):
             raise ConfigError(f"{name} must be {described}{' or None' if optional else ''}, not {value!r}")

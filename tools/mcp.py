@@ -349,17 +349,22 @@ class _Connection:
             self._calls -= 1
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> "CallToolResult":
-        """Call a tool; a session that had broken off before the call is opened anew for it."""
+        """Call a tool; a session that had broken off before the call is opened anew for it.
+
+        The session's own `call_tool` would check the result by the server's schema, whose patterns may hold the
+        interpreter for ever.
+        """
         from anyio import BrokenResourceError, ClosedResourceError
         from mcp import McpError
-        from mcp.types import CONNECTION_CLOSED
+        from mcp.types import CONNECTION_CLOSED, CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest
 
+        asked = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
         while True:
             opened = self._open()
             session = await asyncio.shield(opened)  # it goes on opening if this call reaches its time limit
             self._calls += 1
             try:
-                found = await self._ask_while_served(session.call_tool(name, dict(arguments)))
+                found = await self._ask_while_served(session.send_request(ClientRequest(asked), CallToolResult))
             except (ClosedResourceError, BrokenResourceError):  # nothing was sent
                 await self._break_off(opened)
                 continue

@@ -256,6 +256,14 @@ async def test_an_answer_of_no_known_form_is_told_in_one_line(tmp_path: Path) ->
     assert await use(tools["go"]) == "error: go failed: content.0.TextContent.type: Input should be 'text'"
 
 
+async def test_a_result_is_read_without_the_schema_that_its_server_names_for_it(tmp_path: Path) -> None:
+    listed = listing("go")
+    listed["result"]["tools"][0]["outputSchema"] = {"type": "object", "properties": {"a": {"pattern": "^b$"}}}
+    unlike = odd(listed, {"result": {"content": [], "structuredContent": {"a": "a"}}})
+    tools = load_tools(f"mcp:{write_servers(tmp_path, odd=unlike)}")
+    assert await use(tools["go"]) == '{"a": "a"}'
+
+
 @pytest.mark.slow
 async def test_two_servers_that_share_names_run_side_by_side_and_once_each(tmp_path: Path) -> None:
     path = write_servers(tmp_path, one=PROGRAM, other=PROGRAM, off={"command": "none", "disabled": True})

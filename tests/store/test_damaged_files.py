@@ -100,6 +100,19 @@ async def test_a_library_with_a_damaged_entry_is_refused_in_words(tmp_path: Path
     assert refused > DAMAGES
 
 
+@pytest.mark.parametrize(
+    "facts",
+    ["x", [1], {"applied": ["x"]}, {"applied": 5}, {"gate": "x"}, {"notes": [1]}, {"spend": {"calls": "x"}}],
+)
+async def test_a_version_with_facts_of_another_form_is_refused_in_words(tmp_path: Path, facts: Any) -> None:
+    with open_library(tmp_path) as library:
+        await library.save("n", workflows()[0], run="r", step=1)
+    stored = f"json_set(value, '$.version.facts', json('{json.dumps(facts)}'))"
+    execute(tmp_path / "library.sqlite", f"UPDATE store SET value = {stored} WHERE value ->> '$.version' IS NOT NULL")
+    with open_library(tmp_path) as library, pytest.raises(LibraryError, match=r"^version 'r\.1' in .* is corrupt: "):
+        await library.history("n")
+
+
 VIRTUAL = "INSERT INTO sqlite_master VALUES ('table', 'more', 'more', 0, 'CREATE VIRTUAL TABLE more USING fts5(x)')"
 
 

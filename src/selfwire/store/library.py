@@ -16,7 +16,7 @@ import os
 import re
 import shlex
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -27,11 +27,13 @@ from urllib.parse import urlsplit
 
 from langgraph.store.base import BaseStore, Item, Op, PutOp, Result, SearchItem
 from langgraph.store.memory import InMemoryStore
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, field_validator
+from typing_extensions import TypedDict
 
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.plugins import GRAPHS, find_graph_file, is_graph
 from selfwire.core.team import Lineage, Team
+from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id, is_id, to_canonical_json, to_plain_json
 from selfwire.store.files import (
     encode_blob,
@@ -52,6 +54,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+class Facts(TypedDict, total=False):
+    """Facts of a version that have a form; it may have others."""
+
+    applied: Sequence[Mapping[str, Any]]
+    reasons: Sequence[str]
+    refused: Sequence[Any]
+    gate: Mapping[str, Any] | None
+    notes: Mapping[str, Any] | None
+    approval: Mapping[str, Any] | None
+    spend: Usage | None
+    score: float | None
+
+
+_FACTS = TypeAdapter(Facts)
+
+
 class Version(FrozenModel):
     """A version of the team `name`, saved by a run at a step and a time (ISO 8601 in UTC).
 
@@ -67,6 +85,13 @@ class Version(FrozenModel):
     facts: FrozenJson = Field(default_factory=FrozenMap)
     lineage: Lineage = Lineage()
     mark: str = Field(default="", exclude_if=lambda mark: not mark)
+
+    @field_validator("facts")
+    @classmethod
+    def _check_facts(cls, facts: Any) -> Any:
+        """Refuse facts of another form than `Facts`, as a library may be of another user."""
+        _FACTS.validate_python(facts)
+        return facts
 
     @property
     def version(self) -> str:

@@ -52,5 +52,5 @@ def require_kinds(annotations: Mapping[str, object], given: Mapping[str, object]
             continue
         types, described = _KINDS[kind]
         fits = isinstance(value, types) and (types is bool or not isinstance(value, bool))
-        if not fits or (types is Mapping and not all(isinstance(key, str) for key in value)):
+        if not fits or (isinstance(value, Mapping) and not all(isinstance(key, str) for key in value)):
             raise ConfigError(f"{name} must be {described}{' or None' if optional else ''}, not {value!r}")

@@ -29,7 +29,8 @@ def measure_storage() -> list[Row]:
             spend = opened.journal.spend()
         sizes = {name: (home / "runs" / "bench" / name).stat().st_size for name in (JOURNAL, CHECKPOINTS)}
         library = (home / "library.sqlite").stat().st_size
-    modules = count_torch_modules()
+    code = "import sys, selfwire.graphs.hiva; print(sum(name.split('.')[0] == 'torch' for name in sys.modules))"
+    modules = int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
     what = f"{ITERATIONS} iterations x {BATCH} tasks"
     return [
         Row(what=f"{what}: model calls", value=spend.calls, unit="calls"),
@@ -38,9 +39,3 @@ def measure_storage() -> list[Row]:
         Row(what=f"{what}: library", value=library / 1e6, unit="MB"),
         Row(what="torch modules after import selfwire.graphs.hiva", value=modules, unit="modules", bound=0),
     ]
-
-
-def count_torch_modules() -> int:
-    """Modules of torch that a fresh process has loaded after importing a method's graph."""
-    code = "import sys, selfwire.graphs.hiva; print(sum(name.split('.')[0] == 'torch' for name in sys.modules))"
-    return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)

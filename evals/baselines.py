@@ -39,13 +39,6 @@ def load_prompt(name: str, **values: object) -> str:
     return load_prompts("evals", "baselines").text(name, **values).strip()
 
 
-def make_team_of_one(method: str, text: str, tools: Sequence[str]) -> Team:
-    """Make a team of a single agent."""
-    agent = Agent(id="single", role="works alone", prompt=text, tools=tuple(tools))
-    topology = Topology(nodes=(Node(id="single", agent="single"),), entry="single", sink="single")
-    return Team(method=method, agents=(agent,), topology=topology)
-
-
 def merge_samples(samples: Sequence[Trajectory], *, cut: bool = False) -> Trajectory:
     """Make one run of several on a question, with all their steps and the most frequent answer.
 
@@ -369,7 +362,10 @@ class SingleAgent(Baseline[VotingConfig]):
 
     def seed(self, tools: Sequence[str] = (), *, toolbox: Collection[str] = ()) -> Team:
         """Make the team of a single agent, with the tools if it uses any."""
-        return make_team_of_one(self.name, load_prompt(self.prompt_name), tools if self.uses_tools else ())
+        prompt, held = load_prompt(self.prompt_name), tuple(tools) if self.uses_tools else ()
+        agent = Agent(id="single", role="works alone", prompt=prompt, tools=held)
+        topology = Topology(nodes=(Node(id="single", agent="single"),), entry="single", sink="single")
+        return Team(method=self.name, agents=(agent,), topology=topology)
 
     async def answer(self, team: Team, question: Question, ctx: Ctx[VotingConfig]) -> Trajectory:
         """Sample until the calls are spent, then vote; ties go to the earliest answer.

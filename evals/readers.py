@@ -362,7 +362,9 @@ def read_hub(name: str, split: str | None) -> tuple[Iterator[DataRow], tuple[str
     parsed = HubName.parse(name)
     found = _list_files(parsed)
     splits = _choose_config(parsed, sort_files(found.sizes))
-    chosen = _choose_split(parsed, splits, split)
+    if split is not None and split not in splits:
+        raise ConfigError(f"--data-split {split}: {parsed} has {', '.join(sorted(splits))}")
+    chosen = split or next((split for split in USUAL_SPLITS if split in splits), min(splits))
     others = ", ".join(sorted(set(splits) - {chosen}))
     note = f"{parsed.repo}: tasks are from the split {chosen!r}; --data-split chooses another ({others})"
     return _read_files(parsed, found, splits[chosen]), (note,) if others and split is None else ()
@@ -410,12 +412,6 @@ def _choose_config(name: HubName, configs: Mapping[str, dict[str, list[str]]]) -
             f"{replace(name, config=min(configs))}"
         )
     return configs[wanted]
-
-
-def _choose_split(name: HubName, splits: Mapping[str, Any], given: str | None) -> str:
-    if given is not None and given not in splits:
-        raise ConfigError(f"--data-split {given}: {name} has {', '.join(sorted(splits))}")
-    return given or next((split for split in USUAL_SPLITS if split in splits), min(splits))
 
 
 def _read_files(name: HubName, files: HubFiles, paths: list[str]) -> Iterator[DataRow]:

@@ -77,7 +77,12 @@ def load_benchmark(
     if is_own_data(name):
         if rubric is not None and grader != "judge":
             raise ConfigError(f"a rubric is for the judge, not for the grader {grader}; give it with --grader judge")
-        return load_own_tasks(name, grader, rubric, tools, own_data)
+        from selfwire.evals.tasks import read_tasks
+        from selfwire.tools.ready import load_tools
+
+        read = read_tasks(name, own_data)
+        load = make_disjoint_loader(lambda: read.tasks)
+        return make_own_benchmark(name, read, load, grader, rubric, load_tools(tools) if tools else {})
     if name.startswith(TASKS_IN_PYTHON):
         raise ConfigError(
             f"the tasks {name} were given in Python and are not stored; go on there, with the same tasks and run_name"
@@ -135,22 +140,6 @@ def _refuse_own_options(name: str, grader: str, rubric: str | None, tools: str |
         raise ConfigError(
             f"--input-field, --reference-field and --data-split are for tasks of your own; {name} has its own"
         )
-
-
-def load_own_tasks(
-    path: str, grader: str, rubric: str | None = None, tools: str | None = None, own_data: OwnData = OwnData()
-) -> Benchmark:
-    """Load the user's own tasks, with a grader or a judge as the environment and the named tools.
-
-    Raises:
-        ConfigError: the data, the grader or a tool cannot be used, or a task lacks the reference that the grader needs.
-    """
-    from selfwire.evals.tasks import read_tasks
-    from selfwire.tools.ready import load_tools
-
-    read = read_tasks(path, own_data)
-    load = make_disjoint_loader(lambda: read.tasks)
-    return make_own_benchmark(path, read, load, grader, rubric, load_tools(tools) if tools else {})
 
 
 def make_own_benchmark(

@@ -192,7 +192,10 @@ def _why_idle(line: AnswerLine, slots: Slots) -> str:
     if not 1 <= line.quantity <= 64:
         return f"the quantity must be 1 to 64, not {line.quantity}"
     if _SLOTS[line.source] not in slots:
-        return _why_empty(line.source, slots)
+        if line.source != "[0]":
+            return f"{line.source} is empty"
+        grid = {slot: held for slot, held in slots.items() if slot < 10}
+        return f"[0] is empty, for the grid makes nothing; it holds {format_slots(grid)}"
     item, count = slots[_SLOTS[line.source]]
     if count < line.quantity:
         return f"{line.source} holds {count} {item}, not {line.quantity}"
@@ -200,10 +203,3 @@ def _why_idle(line: AnswerLine, slots: Slots) -> str:
         return f"{item} cannot be smelted, from {line.source}, or what it gives does not fit into {line.target}"
     held = slots.get(_SLOTS[line.target], ("nothing", 0))
     return f"{line.quantity} {item} do not fit into {line.target}, which holds {held[1]} {held[0]}"
-
-
-def _why_empty(source: str, slots: Slots) -> str:
-    if source != "[0]":
-        return f"{source} is empty"
-    grid = {slot: held for slot, held in slots.items() if slot < 10}
-    return f"[0] is empty, for the grid makes nothing; it holds {format_slots(grid)}"

@@ -56,7 +56,9 @@ def make_unit_tests(name: str, sandbox: Sandbox) -> RuleEnvironment:
     """
 
     async def grade(task: Task, answer: str) -> Feedback:
-        reference = _get_tests(task)
+        reference = to_plain_json(task.reference)
+        if not isinstance(reference, dict) or not {"before", "name", "tests"} <= reference.keys():
+            raise GradingError(f"task {task.id!r} has no tests as its reference")
         word = secrets.token_hex(16)  # not random for fairness: the program only must not know it
         request = {**reference, "program": assemble_script(reference, find_program(answer)), "word": word}
         done = await run_driver(sandbox, "with_tests.py", request, LIMITS)
@@ -98,10 +100,3 @@ def format_raised(raised: str) -> str:
     if raised == "AssertionError":
         return "The program runs, but a test fails."
     return f"The program raised {raised if hasattr(builtins, raised) else 'an error of its own'}."
-
-
-def _get_tests(task: Task) -> dict[str, str]:
-    found = to_plain_json(task.reference)
-    if not isinstance(found, dict) or not {"before", "name", "tests"} <= found.keys():
-        raise GradingError(f"task {task.id!r} has no tests as its reference")
-    return found

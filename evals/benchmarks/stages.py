@@ -83,18 +83,13 @@ def compare(task: Task, right: str, given: str) -> Feedback:
 grade = make_answer_rule("stages", compare)
 
 
-def make_clerks() -> tuple[Agent, ...]:
-    """The three clerks, each with its rule."""
+def make_stages_team(*, early_exit: bool = True) -> Team:
+    """EvoMAS's pool of clerks; without Early-exit it can be drawn nowhere."""
     prompts = load_prompts("evals", "stages")
-    return tuple(
+    clerks = tuple(
         Agent(id=name, role=HELPERS[name], prompt=prompts.text("clerk", name=name, job=HELPERS[name], rule=rule.text))
         for name, rule in STAMPS.items()
     )
-
-
-def make_stages_team(*, early_exit: bool = True) -> Team:
-    """EvoMAS's pool of clerks; without Early-exit it can be drawn nowhere."""
-    clerks = make_clerks()
     prompt = load_prompts("evolvers", METHOD).text(EARLY_EXIT).strip()
     leave = Agent(id=EARLY_EXIT, role=ROLES[EARLY_EXIT], prompt=prompt, kind=KINDS[EARLY_EXIT])
     agents = (*clerks, leave) if early_exit else clerks

@@ -300,15 +300,10 @@ def main() -> None:
     try:
         why = run_tests(asked, Wire(here[0], there[1], keeps=False))
     except ConnectionClosed:
-        why = format_exit(child)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        why = "late" if status == -signal.SIGXCPU else "left" if status == 0 else "broken"
     os.write(1, f"{asked['word']}{json.dumps(why)}".encode())  # at once, so that nothing stands in between
     os._exit(0)
-
-
-def format_exit(child: int) -> str:
-    """Describe how the program's process ended."""
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return "late" if status == -signal.SIGXCPU else "left" if status == 0 else "broken"
 
 
 main()

@@ -20,7 +20,11 @@ class LazyCommand(TyperCommand):
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **options: Any) -> Any:
         """Make the context of the command; meanwhile its worker processes begin to import."""
         if "--workers" in args[:-1] and "ray" not in args:
-            _prepare_workers(args[args.index("--workers") + 1])
+            from selfwire.extras.cluster.child_processes import MODULES, import_for_workers
+
+            number = args[args.index("--workers") + 1]
+            if number.isdecimal() and int(number) > 1:
+                import_for_workers(MODULES)
         command = load_command(str(self.name))
         for leaf in getattr(command, "commands", {"": command}).values():
             _check_file_first(leaf)
@@ -39,13 +43,6 @@ def _check_file_first(command: Any) -> None:
         return invoke(ctx)
 
     command.invoke = invoke_if_agreed
-
-
-def _prepare_workers(number: str) -> None:
-    from selfwire.extras.cluster.child_processes import MODULES, import_for_workers
-
-    if number.isdecimal() and int(number) > 1:
-        import_for_workers(MODULES)
 
 
 class GuardedGroup(TyperGroup):

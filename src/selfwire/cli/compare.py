@@ -145,22 +145,13 @@ def compare(
     against = against or next((entry.name for entry in entries if entry.name == REFERENCE), "")
     refuse_names_of_votes(entry.name for entry in entries)
     if votes is not None:
-        voter = make_voter(votes)
+        if votes not in VOTERS:
+            raise ConfigError(f"--votes names a baseline whose answers vote, {', '.join(VOTERS)}, and not {votes!r}")
+        voter = SystemSpec(name=ONE, target=votes, config={"samples": 1})
         if len(list_lone(entries)) == len(entries):
             raise ConfigError("--votes are beside systems that are not one agent which votes itself; name one")
         entries = (*entries, voter)
     run_command(ctx, entries, "compare", seeds=seeds, votes=votes is not None, against=against, evolving=evolving)
-
-
-def make_voter(target: str) -> SystemSpec:
-    """Make the entry of a single answer, by whose price votes are counted.
-
-    Raises:
-        ConfigError: it is no baseline that votes.
-    """
-    if target not in VOTERS:
-        raise ConfigError(f"--votes names a baseline whose answers vote, {', '.join(VOTERS)}, and not {target!r}")
-    return SystemSpec(name=ONE, target=target, config={"samples": 1})
 
 
 def parse_systems(targets: list[str], config: Mapping[str, Any], without: list[str]) -> tuple[SystemSpec, ...]:

@@ -387,7 +387,11 @@ def _run_and_report(
         with output.tell_of_finished_run(run), progress:
             final = run_sync(run.execute(progress, answer))
         if question := find_question(final):
-            _show_question(question, run, final)
+            from selfwire.cli.approval import show_question  # no other evolution needs it
+
+            before, after = (run_sync(run.load_team(final[side])) for side in ("replaced", "incumbent"))
+            add_result(run=run.run, status="stopped", question=question.model_dump(mode="json"))
+            show_question(question, before, after)
             return question
         if run.config.pruning:
             pruning = run_sync(describe_run_pruning(run, final))
@@ -414,14 +418,6 @@ def _describe_models(run: OpenEvolution) -> str:
     if not run.config.iterations or run.request.config.get("method") == "router":
         return "models of its own"
     return f"models of its own, its critics' model {models.roles['meta']}"
-
-
-def _show_question(question: "ApprovalQuestion", run: OpenEvolution, final: EvolutionState) -> None:
-    from selfwire.cli.approval import show_question  # no other evolution needs it
-
-    before, after = (run_sync(run.load_team(final[side])) for side in ("replaced", "incumbent"))
-    add_result(run=run.run, status="stopped", question=question.model_dump(mode="json"))
-    show_question(question, before, after)
 
 
 def _explain_end(run: OpenEvolution, final: EvolutionState) -> str:

@@ -173,11 +173,16 @@ def _is_literal(value: ast.expr) -> bool:
 def _check_node(node: ast.AST) -> None:
     line = getattr(node, "lineno", 1)
     for module in _list_modules(node):
-        _check_module(module, line)
+        if module.partition(".")[0] not in MODULES or "_" in module:
+            raise ToolSourceError(
+                line, f"import of {module!r} is not allowed; allowed are {', '.join(sorted(MODULES))}"
+            )
     for name in _list_attributes(node):
-        _check_attribute(name, line)
+        if (name.startswith("_") and name not in _PRIVATE) or name in _ATTRIBUTES or name == "*":
+            raise ToolSourceError(line, f"the attribute {name!r} is not allowed")
     for name in _list_names(node):
-        _check_name(name, line)
+        if name.startswith("__") or name in _NAMES:
+            raise ToolSourceError(line, f"the name {name!r} is not allowed")
     if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
         text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
         if _DUNDER.fullmatch(text) or any("__" in field for field in _FIELD.findall(text)):
@@ -221,21 +226,6 @@ def _list_names(node: ast.AST) -> Iterator[str]:
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, str) and field != "type_comment":
                 yield item
-
-
-def _check_module(name: str, line: int) -> None:
-    if name.partition(".")[0] not in MODULES or "_" in name:
-        raise ToolSourceError(line, f"import of {name!r} is not allowed; allowed are {', '.join(sorted(MODULES))}")
-
-
-def _check_name(name: str, line: int) -> None:
-    if name.startswith("__") or name in _NAMES:
-        raise ToolSourceError(line, f"the name {name!r} is not allowed")
-
-
-def _check_attribute(name: str, line: int) -> None:
-    if (name.startswith("_") and name not in _PRIVATE) or name in _ATTRIBUTES or name == "*":
-        raise ToolSourceError(line, f"the attribute {name!r} is not allowed")
 
 
 def _check_ways_out(tree: ast.Module) -> None:

@@ -80,7 +80,7 @@ class HashingEmbedder(_CachingEmbedder):
 
         rows = np.zeros((len(texts), self.dimensions))
         for row, text in zip(rows, texts, strict=True):
-            for piece, weight in _split_pieces(text):
+            for piece, weight in split_pieces(text):
                 number = int.from_bytes(hashlib.blake2b(piece.encode(), digest_size=8).digest(), "little")
                 row[(number >> 1) % self.dimensions] += weight if number & 1 else -weight
         return rows
@@ -137,7 +137,7 @@ def load_embedder(name: str = "auto") -> tuple[Embedder, str]:
     return HashingEmbedder(), notice
 
 
-def _split_pieces(text: str) -> list[tuple[str, float]]:
+def split_pieces(text: str) -> list[tuple[str, float]]:
     """Split a text into words of weight 1, and three-letter pieces, whose weights add up to 1 per word."""
     found: list[tuple[str, float]] = []
     for word in re.findall(r"\w+", text.lower()) or [text]:

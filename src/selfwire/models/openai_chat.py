@@ -212,15 +212,12 @@ class _ClientPool:
         finally:
             self._busy[client] -= 1
             self._used[client] = time.monotonic()
-            await self._close_idle()
-
-    async def _close_idle(self) -> None:
-        since, closable = time.monotonic() - IDLE, [client for client in self._used if client is not self._first]
-        idle = [client for client in closable if not self._busy[client] and self._used[client] < since]
-        for client in idle:  # before another task can use an idle client
-            del self._busy[client], self._used[client]
-        for client in idle:
-            await client.aclose()
+            since, closable = time.monotonic() - IDLE, [client for client in self._used if client is not self._first]
+            idle = [client for client in closable if not self._busy[client] and self._used[client] < since]
+            for client in idle:  # before another task can use an idle client
+                del self._busy[client], self._used[client]
+            for client in idle:
+                await client.aclose()
 
     async def aclose(self) -> None:
         """Close all clients."""

@@ -176,7 +176,8 @@ async def trace_step(
     The run is a root even inside a node of a graph, so that a graph below is no subgraph. If nothing listens, only tags
     and metadata are passed down.
     """
-    around = _leave_graph()
+    around = (var_child_runnable_config.get() or RunnableConfig()).copy()
+    around.pop("configurable", None)
     if not has_listeners(config):
         with _set_config(merge_configs(around, config)):
             return await step()
@@ -189,13 +190,6 @@ async def trace_step(
     with _set_config(around):
         await RunnableLambda(shown, name=name).ainvoke(given(), config)
     return found[0]
-
-
-def _leave_graph() -> RunnableConfig:
-    """Copy the current config without the graph around it, so that a graph below is no subgraph."""
-    around = (var_child_runnable_config.get() or RunnableConfig()).copy()
-    around.pop("configurable", None)
-    return around
 
 
 @contextmanager

@@ -716,7 +716,10 @@ async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: b
         before = summarise_trajectories(SEED_TEAM, await get_test_trajectories(run, "before", tasks))
         after = summarise_trajectories(EVOLVED, await get_test_trajectories(run, "after", tasks))
         systems = [before, after]
-        critic = await _count_agreement(run, before, after)
+        history = await run.library.history(run.config.name)
+        notes = [version.facts.get("notes", {}) for version in history.versions if version.run == run.run]
+        agreed = sum(note.get("agreed", 0) for note in notes) + before.agreed + after.agreed
+        critic = agreed, sum(note.get("judged", 0) for note in notes) + before.judged + after.judged
         if baselines:
             async with track_status(run):
                 calls = after.calls_per_task
@@ -768,14 +771,6 @@ def _choose_columns(systems: Sequence[SystemSummary]) -> tuple[Column[SystemSumm
     """Choose the columns of the table; free decisions only where a router had a choice."""
     has_choice = any(line.decisions and not line.decisions.is_vacuous for line in systems)
     return tuple(column for column in TEST_COLUMNS if has_choice or column is not DECISIONS)
-
-
-async def _count_agreement(run: OpenEvolution, *tested: SystemSummary) -> tuple[int, int]:
-    """Count how often the team's opinion of its own answers was right: (agreed, judged), over the run and its tests."""
-    history = await run.library.history(run.config.name)
-    notes = [version.facts.get("notes", {}) for version in history.versions if version.run == run.run]
-    agreed = sum(note.get("agreed", 0) for note in notes) + sum(line.agreed for line in tested)
-    return agreed, sum(note.get("judged", 0) for note in notes) + sum(line.judged for line in tested)
 
 
 async def get_test_trajectories(run: OpenEvolution, side: str, tasks: Sequence[Task]) -> list[Trajectory]:

@@ -159,18 +159,13 @@ def name_run(proof: str, request: EvaluateSpec, number: int, *, votes: bool = Fa
     return f"{proof}-{number}-{shorten_name(request.benchmark)}-s{request.seed}{'-votes' if votes else ''}"
 
 
-def count_comparisons(requests: Sequence[EvaluateSpec]) -> int:
-    """Count the comparisons of a proof: each system with a single answer, and all but the voter with votes."""
-    return sum(2 * (len(request.entries) - 1) - 1 for request in requests)
-
-
 def describe_visible_gains(requests: Sequence[EvaluateSpec], seeds: int) -> Iterator[str]:
     """Describe, a line per benchmark, how small a gain the tasks of all seeds can show before it is known how they lie.
 
     Raises:
         ConfigError: a seed has too few tasks.
     """
-    comparisons = count_comparisons(requests)
+    comparisons = sum(2 * (len(request.entries) - 1) - 1 for request in requests)
     for request in requests:
         tasks = {
             task.id

@@ -182,7 +182,10 @@ class Journal:
             await asyncio.wrap_future(other)
         try:
             if key in self._settled:
-                return await self._replay(key)
+                statement = f"SELECT reply, {sql.USAGE} FROM calls WHERE key = ?"
+                while (row := (await self._read(statement, key))[0])[0] is None:  # noqa: ASYNC110 - another loop settles it
+                    await asyncio.sleep(PAUSE)
+                return CallResult(row[0], self._parse(sql.to_usage, row[1:]), replayed=True)
             place = (scope.key, scope.iteration, scope.phase, scope.task, scope.node)
             reserved = (sql.RESERVE, (key, kind, *place, digest, attempt, at_most.tokens))
             before = self._open.get(key)
@@ -192,7 +195,10 @@ class Journal:
             await self._writer.run(sql.make_job([reserved]), overtakes=True)
             return await self._make_call(key, call, before)
         finally:
-            self._release_waiters(key)
+            with self._lock:
+                others = self._busy.pop(key)
+            for waiting in others:
+                waiting.set_result(None)
 
     def _get_running_call(self, key: str) -> "Future[None] | None":
         """Return a future that ends with the equal call under way; None, after registering this call, without one."""
@@ -204,12 +210,6 @@ class Journal:
             waiting.set_running_or_notify_cancel()  # a waiting task cannot cancel it
             self._busy[key].append(waiting)
             return waiting
-
-    def _release_waiters(self, key: str) -> None:
-        with self._lock:
-            others = self._busy.pop(key)
-        for waiting in others:
-            waiting.set_result(None)
 
     async def _make_call(self, key: str, call: Call, before: int | None, *first: sql.Statement) -> CallResult:
         """Make the call and record its reply or failure, after the statements `first`.
@@ -273,12 +273,6 @@ class Journal:
         keys = [key for key, *_ in await self._select_replies(scope) if key in self._retryable]
         await self._forget(*keys)
         return bool(keys)
-
-    async def _replay(self, key: str) -> CallResult:
-        statement = f"SELECT reply, {sql.USAGE} FROM calls WHERE key = ?"
-        while (row := (await self._read(statement, key))[0])[0] is None:  # noqa: ASYNC110 - another loop settles it
-            await asyncio.sleep(PAUSE)
-        return CallResult(row[0], self._parse(sql.to_usage, row[1:]), replayed=True)
 
     def _count(self, usage: Usage) -> None:
         with self._lock:

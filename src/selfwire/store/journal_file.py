@@ -127,7 +127,8 @@ def choose_read_mode(path: Path) -> str:
 
 def open_unchecked(path: Path) -> sqlite3.Connection:
     """Open a journal for reading, without checking its pages; raises JournalError if it is missing or foreign."""
-    _refuse_missing(path)
+    if not path.is_file():
+        raise JournalError(f"there is no run file {path}; `selfwire runs` lists runs")
     connection = open_connection(str(path), choose_read_mode(path))
     _limit_reading(connection)
     try:
@@ -237,11 +238,6 @@ def copy_rows(
         if bodies:
             connection.execute("INSERT OR IGNORE INTO main.bodies SELECT * FROM source.bodies")
         connection.execute("COMMIT")
-
-
-def _refuse_missing(path: Path) -> None:
-    if not path.is_file():
-        raise JournalError(f"there is no run file {path}; `selfwire runs` lists runs")
 
 
 def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:

@@ -1,7 +1,7 @@
 """The command that compares a method with its ablations and controls: ablate."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,46 +36,6 @@ class SeedRow(StudyRow):
     """The result of one seed."""
 
     result: WorldResult
-
-
-def run_world(
-    about: WorldStudy,
-    seeds: int,
-    workers: WorkerOptions,
-    out: Path | None,
-    tell: Callable[[str], None],
-    record: Record,
-) -> list[WorldResult]:
-    """Run a method's world for the seeds that have no row yet.
-
-    Args:
-        out: JSONL of the rows; rows in it are not run again. Nothing is kept if None.
-        tell: gets a line before the first seed and after each.
-        record: puts the study on record.
-
-    Raises:
-        ConfigError: the file cannot be used, or holds another study.
-    """
-    parameters = load_world(about.method, about.world).parameters.model_dump(mode="json")
-    key = fingerprint({**parameters, "code": compute_code_hash()})
-    kept = read_rows(out, key, SeedRow) if out else []
-    if out:
-        begin_study(about, out)
-    found = {row.result.seed: row.result for row in kept if row.result.seed < seeds}
-    left = [seed for seed in range(seeds) if seed not in found]
-    tell(f"{seeds} seeds, {len(found)} of them done")
-    jobs = (Job.of(f"seed {seed}", run_seed, method=about.method, world=about.world, seed=seed) for seed in left)
-    with record(RecordedStudy(head=about, total=seeds), key) as note, open_workers(workers) as executor:
-        for row in kept:
-            note(f"{row.result.seed:04}", row)
-        for ended in run_jobs(deque(jobs), executor):
-            row = SeedRow.model_validate({"study": key, "result": ended.result})
-            found[row.result.seed] = row.result
-            if out:
-                append_row(out, row)
-            note(f"{row.result.seed:04}", row)
-            tell(f"seed {row.result.seed}: {len(row.result.figures)} systems; {seeds - len(found)} seeds left")
-    return [found[seed] for seed in range(seeds)]
 
 
 def run_seed(report: Report, method: str, world: str, seed: int) -> Any:
@@ -213,14 +173,35 @@ def _choose_workers(given: options.WorkerChoice) -> WorkerOptions:
 
 
 def _run_world(about: WorldStudy, seeds: int, workers: WorkerOptions, results: StudyResults) -> None:
-    found = load_world(about.method, about.world)
+    """Run a method's world for the seeds that have no row yet, and print its tables."""
+    world = load_world(about.method, about.world)
     if seeds < 2:
         raise ConfigError(f"an interval over seeds needs two of them, not {seeds}; give --seeds 2 or more")
-    rows = run_world(about, seeds, workers, results.out, _tell, results.record_in(results.out))
+    parameters = world.parameters.model_dump(mode="json")
+    key = fingerprint({**parameters, "code": compute_code_hash()})
+    kept = read_rows(results.out, key, SeedRow) if results.out else []
+    if results.out:
+        begin_study(about, results.out)
+    found = {row.result.seed: row.result for row in kept if row.result.seed < seeds}
+    left = [seed for seed in range(seeds) if seed not in found]
+    _tell(f"{seeds} seeds, {len(found)} of them done")
+    jobs = (Job.of(f"seed {seed}", run_seed, method=about.method, world=about.world, seed=seed) for seed in left)
+    record = results.record_in(results.out)
+    with record(RecordedStudy(head=about, total=seeds), key) as note, open_workers(workers) as executor:
+        for row in kept:
+            note(f"{row.result.seed:04}", row)
+        for ended in run_jobs(deque(jobs), executor):
+            row = SeedRow.model_validate({"study": key, "result": ended.result})
+            found[row.result.seed] = row.result
+            if results.out:
+                append_row(results.out, row)
+            note(f"{row.result.seed:04}", row)
+            _tell(f"seed {row.result.seed}: {len(row.result.figures)} systems; {seeds - len(found)} seeds left")
+    rows = [found[seed] for seed in range(seeds)]
     if results.keep is not None:
         keep_world(about, rows, results.keep)
     add_result(method=about.method, world=about.world, rows=rows)
-    output.make_console().print(f"{found.format_tables(rows)}\n\n`{output.get_command_line()}`")
+    output.make_console().print(f"{world.format_tables(rows)}\n\n`{output.get_command_line()}`")
     _write_page(about, rows, results.out, results.page)
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from selfwire.evolvers.prompted_model import quote_once
 from selfwire.evolvers.topology_ops import find_free_name
 from selfwire.evolvers.trajectory_text import TASK_LENGTH
 from selfwire.extras.langgraph_file.parts import ask_for, fill
+from selfwire.models.embeddings import split_pieces
 
 
 def drop_defaults(schema: dict[str, Any]) -> None:
@@ -186,10 +186,7 @@ def embed_by_spelling(texts: list[str]) -> list[list[float]]:
 
 def _embed_spelling(text: str) -> list[float]:
     row = [0.0] * 384
-    for word in re.findall(r"\w+", text.lower()) or [text]:
-        padded = f"<{word}>"
-        parts = [padded[i : i + 3] for i in range(max(1, len(padded) - 2))]
-        for piece, weight in [(word, 1.0), *((f"3{part}", 1.0 / len(parts)) for part in parts)]:
-            number = int.from_bytes(hashlib.blake2b(piece.encode(), digest_size=8).digest(), "little")
-            row[(number >> 1) % len(row)] += weight if number & 1 else -weight
+    for piece, weight in split_pieces(text):
+        number = int.from_bytes(hashlib.blake2b(piece.encode(), digest_size=8).digest(), "little")
+        row[(number >> 1) % len(row)] += weight if number & 1 else -weight
     return row

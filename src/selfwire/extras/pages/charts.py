@@ -78,7 +78,9 @@ class Axis:
         low, high = min(values), max(values)
         if high - low < 1e-9:
             high = low + 1
-        self.step = _round_step((high - low) / 4)
+        rough = (high - low) / 4
+        power: float = 10.0 ** floor(log10(rough))
+        self.step = next(power * step for step in (1, 2, 2.5, 5, 10) if power * step >= rough * 0.999)
         self.low, self.high = low, high
         if not tight:
             self.low, self.high = floor(low / self.step) * self.step, ceil(high / self.step - 1e-9) * self.step
@@ -92,11 +94,6 @@ class Axis:
         """Round values from one end to the other."""
         first = ceil(self.low / self.step - 1e-9)
         return [place * self.step for place in range(first, floor(self.high / self.step + 1e-9) + 1)]
-
-
-def _round_step(rough: float) -> float:
-    power: float = 10.0 ** floor(log10(rough))
-    return next(power * step for step in (1, 2, 2.5, 5, 10) if power * step >= rough * 0.999)
 
 
 def draw_axes(x: Axis, y: Axis, x_title: str, format_y: Callable[[float], str], whole: bool = True) -> list[Mark]:

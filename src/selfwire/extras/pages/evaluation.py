@@ -19,15 +19,10 @@ def read_systems_on_tasks(journal: JournalReader, split: str) -> tuple[Place, ..
     rows: dict[str, list[TaskRow]] = {}
     for name, note in journal.notes(f"{ROWS}/").items():
         rows.setdefault(name.split("/", 2)[1], []).append(TaskRow.model_validate(note))
-    methods = _read_methods(journal)
-    return tuple(_make_place(journal, name, split, found, methods.get(name, "")) for name, found in rows.items())
-
-
-def _read_methods(journal: JournalReader) -> dict[str, str]:
-    """Method by system, of those that are teams."""
     digests = journal.notes(TEAM_DIGESTS).get(TEAM_DIGESTS, {})
     teams = journal.bodies([*digests.values()], LoadedTeam.model_validate)
-    return {name: teams[digest].workflow.method for name, digest in digests.items() if digest in teams}
+    methods = {name: teams[digest].workflow.method for name, digest in digests.items() if digest in teams}
+    return tuple(_make_place(journal, name, split, found, methods.get(name, "")) for name, found in rows.items())
 
 
 def _make_place(journal: JournalReader, name: str, split: str, rows: list[TaskRow], method: str) -> Place:

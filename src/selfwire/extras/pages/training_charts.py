@@ -40,7 +40,9 @@ def draw_rewards(learning: RouterLearning) -> Chart | None:
     for update, score in found:
         said = f"update {update.number}: {score} over {format_count(score.n, 'run')}"
         marks += draw_interval(x(update.number), y, score, "train" if update.skipped else "gate", said)
-    smooth = _smooth([score.value for _, score in found], learning.span)
+    values = [score.value for _, score in found]
+    windows = (values[max(0, place - learning.span + 1) : place + 1] for place in range(len(values)))
+    smooth = [compute_mean(some) for some in windows]
     points = " ".join(f"{x(update.number)},{y(value)}" for (update, _), value in zip(found, smooth, strict=True))
     marks.append(Mark(kind="path", points=points, look="trend main"))
     skipped = any(update.skipped for update, _ in found)
@@ -135,9 +137,3 @@ def _format(share: float | None) -> str:
 def _scale_updates(learning: RouterLearning, start: float = LEFT + 10, end: float = WIDTH - RIGHT - 6) -> Axis:
     """The axis of updates, from the first to the last."""
     return Axis([float(update.number) for update in learning.updates], start, end, tight=True)
-
-
-def _smooth(values: Sequence[float], span: int) -> list[float]:
-    """Means of the last `span` values, of fewer at the beginning."""
-    windows = (values[max(0, place - span + 1) : place + 1] for place in range(len(values)))
-    return [compute_mean(some) for some in windows]

@@ -223,7 +223,21 @@ class Aflow(Method[AflowConfig]):
     ) -> tuple[SearchedTeam | str, Usage]:
         """A new team, one edit from a chosen one, and the cost; why it is refused if the edit cannot be made."""
         parent = tree[chosen]
-        proposal, cost = await self._ask_edit(tree, chosen, refused, ctx)
+        failed = [done for done in parent.runs if (get_score(done) or 0.0) < 1]
+        shown = failed[int(ctx.scope.random("example").integers(len(failed)))]
+        proposal, cost = await ctx.critic.try_ask(
+            TeamEdit,
+            "edit",
+            scope=ctx.scope.at(node="edit"),
+            team=render_topology(parent.team.topology),
+            prompts="\n\n".join(f"[{agent.id}] {agent.prompt}" for agent in parent.team.agents),
+            tools=describe_held_tools(parent.team.agents, parent.team, ctx.get_tools(parent.team)),
+            experience=render_experience(tree, chosen, filter(None, refused)),
+            task=shown.question.input,
+            trace=format_trace(shown),
+            answer=shown.answer or "",
+            feedback=render_feedback(shown),
+        )
         cost = cost if cost.calls else cost + Usage(calls=1)  # a failed call counts, so that the search ends
         tools = sorted({tool for agent in parent.team.agents for tool in agent.tools})
         if isinstance(proposal, ModelError):
@@ -249,26 +263,6 @@ class Aflow(Method[AflowConfig]):
         here = ctx.where(task=question.id)
         done = await self.answer(team, question, here)
         return await ctx.grade_run(done.replace(sample=here.scope.sample), here.scope)
-
-    async def _ask_edit(
-        self, tree: Sequence[SearchedTeam], chosen: int, refused: Sequence[str], ctx: Ctx[AflowConfig]
-    ) -> tuple[TeamEdit | ModelError, Usage]:
-        parent = tree[chosen]
-        failed = [done for done in parent.runs if (get_score(done) or 0.0) < 1]
-        shown = failed[int(ctx.scope.random("example").integers(len(failed)))]
-        return await ctx.critic.try_ask(
-            TeamEdit,
-            "edit",
-            scope=ctx.scope.at(node="edit"),
-            team=render_topology(parent.team.topology),
-            prompts="\n\n".join(f"[{agent.id}] {agent.prompt}" for agent in parent.team.agents),
-            tools=describe_held_tools(parent.team.agents, parent.team, ctx.get_tools(parent.team)),
-            experience=render_experience(tree, chosen, filter(None, refused)),
-            task=shown.question.input,
-            trace=format_trace(shown),
-            answer=shown.answer or "",
-            feedback=render_feedback(shown),
-        )
 
 
 def compute_score(runs: Sequence[Trajectory]) -> float:

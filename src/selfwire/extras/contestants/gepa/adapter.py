@@ -97,7 +97,8 @@ class TeamAdapter:
         """Scores of a candidate's runs; a run that ended as an error scores 0, as the library wants a number."""
         if any(not text.strip() or len(text) > self.length for text in candidate.values()):
             return EvaluationBatch(outputs=["" for _ in batch], scores=[0.0] * len(batch), trajectories=[])
-        team = set_prompts(self.team, candidate)
+        agents = [agent.replace(prompt=candidate[agent.id].strip()) for agent in self.team.agents]
+        team = self.team.replace(agents=tuple(agents))
         known = self.runs.setdefault(team.fingerprint, {})
         number = list(self.runs).index(team.fingerprint)
         new = list({question.id: question for question in batch if question.id not in known}.values())
@@ -137,12 +138,6 @@ class TeamAdapter:
         except ModelError as error:
             return "", get_error_cost(error) + Usage(calls=1)
         return reply.content, reply.usage
-
-
-def set_prompts(team: Team, candidate: Mapping[str, str]) -> Team:
-    """The team with the prompts of a candidate."""
-    agents = [agent.replace(prompt=candidate[agent.id].strip()) for agent in team.agents]
-    return team.replace(agents=tuple(agents))
 
 
 def show_turns(done: Trajectory, agent: str) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from selfwire.evolvers.hera.reflection import get_topology
 from selfwire.evolvers.hera.rope import OPERATION
 from selfwire.evolvers.hera.rules import Prompt, apply_prompt_diff
 from selfwire.evolvers.hera.schemas import PromptDiff
-from selfwire.evolvers.random_edits import WHY, RandomControl, RandomEdits, RandomOperation, apply_at_random, draw
+from selfwire.evolvers.random_edits import WHY, RandomControl, RandomOperation, apply_at_random, draw
 from selfwire.evolvers.topology_ops import ROLE_LENGTH, make_fresh_id
 from selfwire.graphs.hera import Hera, run_planned
 from selfwire.graphs.machine import Ctx
@@ -46,24 +46,7 @@ class RandomHera(RandomControl, Hera):
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[HeraConfig]) -> EvolveResult:
         """Make the iteration's random edits: newcomers that helped as the method's must, and rules below prompts."""
         wanted, random = self.get_operations(ctx.scope), ctx.scope.random("random edits")
-        joined = await self._try_newcomers(team, runs, wanted.count(JOIN), random, ctx)
-        rewrites = [operation for operation in wanted if operation != JOIN]
-        found = apply_at_random(joined.workflow, rewrites, self.kinds, random)
-        applied = (*joined.applied, *found.applied)
-        now = found.workflow.with_lineage(team, applied) if found.workflow != team else team
-        tried = [JOIN] * (wanted.count(JOIN) - len(joined.applied) - len(joined.left_out))
-        notes = {"tried": tried, "not_drawn": [*joined.left_out, *found.left_out]}
-        return EvolveResult(workflow=now, applied=applied, notes=notes)
-
-    async def _try_newcomers(
-        self,
-        team: Team,
-        runs: Sequence[Trajectory],
-        count: int,
-        random: "np.random.Generator",
-        ctx: Ctx[HeraConfig],
-    ) -> RandomEdits:
-        """Insert drawn agents into teams that scored nothing, once per question; those that help join the pool."""
+        count = wanted.count(JOIN)
         groups = find_hopeless(make_groups(runs, self.config.success_at), get_mutated(team))
         due = [groups[int(place)] for place in random.permutation(len(groups))[:count]]
         plans = [
@@ -75,9 +58,15 @@ class RandomHera(RandomControl, Hera):
         tried = [
             TriedMutation(place=place, candidate=plan.candidate) for place, plan in enumerate(plans) if plan.candidate
         ]
-        now, applied, _ = join_pool(team, tried, done, self.config.success_at)
-        now = with_mutated(now, [plan.question.id for plan in plans])
-        return RandomEdits(now, tuple(applied), (JOIN,) * (count - len(plans)))
+        larger, joined, _ = join_pool(team, tried, done, self.config.success_at)
+        larger = with_mutated(larger, [plan.question.id for plan in plans])
+        rewrites = [operation for operation in wanted if operation != JOIN]
+        found = apply_at_random(larger, rewrites, self.kinds, random)
+        applied = (*joined, *found.applied)
+        now = found.workflow.with_lineage(team, applied) if found.workflow != team else team
+        not_drawn = [*[JOIN] * (count - len(plans)), *found.left_out]
+        notes = {"tried": [JOIN] * (len(plans) - len(joined)), "not_drawn": not_drawn}
+        return EvolveResult(workflow=now, applied=applied, notes=notes)
 
     def _insert(self, best: Trajectory, sample: int, team: Team, random: "np.random.Generator") -> PlannedRun | None:
         topology = get_topology(best)

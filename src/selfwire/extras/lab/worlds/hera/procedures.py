@@ -106,16 +106,12 @@ def consolidate(given: Reading) -> dict[str, Any]:
 
 def blame(given: Reading) -> dict[str, Any]:
     """The first agent whose own line has a slip, else the last one before the answer."""
-    ran = _read_trace(given.sections["trace"])
+    parts = re.split(r"^\[([\w-]+)\] ", given.sections["trace"], flags=re.MULTILINE)[1:]
+    ran = [(name, text.strip().splitlines() or [""]) for name, text in zip(parts[::2], parts[1::2], strict=True)]
     workers = [name for name, _ in ran[:-1]] or [ran[-1][0]]
     slipped = [name for name, lines in ran[:-1] if find_slips(lines[-1])]
     right = slipped[0] if slipped else workers[-1]
     return {"agent": right if given.right else given.draw(workers), "cause": given.sections["feedback"]}
-
-
-def _read_trace(trace: str) -> list[tuple[str, list[str]]]:
-    parts = re.split(r"^\[([\w-]+)\] ", trace, flags=re.MULTILINE)[1:]
-    return [(name, text.strip().splitlines() or [""]) for name, text in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def mutate(given: Reading) -> dict[str, Any]:

@@ -132,7 +132,11 @@ def read_csv(path: Path) -> Iterator[DataRow]:
     """
     text = _decode(read_file(path), str(path))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_find_delimiter(path, text), strict=True)
-    names = _read_header(reader, path)
+    names = [name.strip() for name in _next_row(reader, path) or []]
+    _refuse_many_columns(path, len(names))
+    counts = Counter(names)
+    if twice := next((name for name in names if name and counts[name] > 1), None):
+        raise ConfigError(f"{path}, line 1: two columns are called {twice!r}; rename one")
     begins = reader.line_num + 1
     while (cells := _next_row(reader, path)) is not None:
         empty = not any(cell.strip() for cell in cells)  # as spreadsheets leave below a table
@@ -152,15 +156,6 @@ def _find_delimiter(path: Path, text: str) -> str:
         return "\t"
     first = text.partition("\n")[0]
     return max(",;\t", key=first.count)  # the first of these where none occurs
-
-
-def _read_header(reader: Any, path: Path) -> list[str]:
-    names = [name.strip() for name in _next_row(reader, path) or []]
-    _refuse_many_columns(path, len(names))
-    counts = Counter(names)
-    if twice := next((name for name in names if name and counts[name] > 1), None):
-        raise ConfigError(f"{path}, line 1: two columns are called {twice!r}; rename one")
-    return names
 
 
 def _refuse_many_columns(path: Path, count: int) -> None:

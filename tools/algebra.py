@@ -9,7 +9,7 @@ from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ToolError
 from selfwire.core.scope import Scope
 from selfwire.tools.search import get_text
-from selfwire.tools.worker_pool import ToolWorkerError, WorkerPool
+from selfwire.tools.worker_pool import WorkerPool, ask_for_agent
 
 LONGEST = 400
 """Most characters of an expression."""
@@ -50,18 +50,7 @@ class AlgebraTool:
         for name, value in texts.items():
             if not isinstance(value, str) or len(value) > LONGEST:
                 raise ToolError(f"algebra needs {name!r} as a text of at most {LONGEST} characters")
-        return await asyncio.to_thread(compute, texts)
-
-
-def compute(request: Mapping[str, str]) -> str:
-    """Compute the reply to a request of `AlgebraTool.run`; blocks."""
-    try:
-        reply = _get_pool().ask(request)
-    except ToolWorkerError as error:
-        raise ToolError(f"the computation was stopped: {error}; try a simpler expression") from error
-    if "error" in reply:
-        raise ToolError(reply["error"])
-    return str(reply["text"])
+        return await asyncio.to_thread(ask_for_agent, _get_pool(), texts, "computation", "try a simpler expression")
 
 
 @cache

@@ -5,6 +5,8 @@ the fields of `AlgebraTool`; the reply is {"text"} or {"error"}.
 """
 
 import ast
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import sympy
@@ -23,6 +25,10 @@ _FUNCTIONS = (
 _CALLS = {
     **{name: getattr(sympy, name) for name in _FUNCTIONS},
     **{"ln": sympy.log, "abs": sympy.Abs, "Abs": sympy.Abs, "min": sympy.Min, "max": sympy.Max},
+}
+_OPERATORS: dict[type[ast.operator], Callable[[sympy.Expr, sympy.Expr], sympy.Expr]] = {
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},
+    **{ast.Div: operator.truediv, ast.Pow: operator.pow},
 }
 
 
@@ -91,26 +97,11 @@ def _build(node: ast.expr) -> sympy.Expr:
             return -_build(operand)
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return _build(operand)
-        case ast.BinOp(left=left, op=op, right=right):
-            return _combine(op, _build(left), _build(right))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_build(left), _build(right))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _CALLS:
             return sympy.sympify(_CALLS[name](*map(_build, arguments)))
     raise ValueError(f"{ast.unparse(node)!r} is not understood; use + - * / **, names and {', '.join(sorted(_CALLS))}")
-
-
-def _combine(op: ast.operator, left: sympy.Expr, right: sympy.Expr) -> sympy.Expr:
-    match op:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-        case ast.Div():
-            return left / right
-        case ast.Pow():
-            return left**right
-    raise ValueError(f"{type(op).__name__} is not understood; use + - * / **")
 
 
 serve(reply)

@@ -129,7 +129,10 @@ class McpFile(NamedTuple):
             found[name] = McpServer.model_validate(fields)
             parts = (part for value in found[name].headers.values() for part in value.split())  # as in "Bearer KEY"
             for value in (*found[name].env.values(), *parts):
-                _mask_from_now(value)
+                if "://" in value:
+                    mask_address(value)
+                elif not os.path.exists(value.partition(os.pathsep)[0]):
+                    register_secret(value)
             if server.url is None:
                 _refuse_missing_program(found[name], place)
             else:
@@ -182,13 +185,6 @@ def _expand(value: Any, place: str) -> Any:
     if unset := [name for name in _VARIABLE.findall(value) if name not in os.environ]:
         raise ConfigError(f"{place}: the environment variable {unset[0]!r} is not set; set it, or write the value")
     return _VARIABLE.sub(lambda found: os.environ[found[1]], value)
-
-
-def _mask_from_now(value: str) -> None:
-    if "://" in value:
-        mask_address(value)
-    elif not os.path.exists(value.partition(os.pathsep)[0]):
-        register_secret(value)
 
 
 def _refuse_missing_program(server: McpServer, place: str) -> None:

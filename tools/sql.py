@@ -10,7 +10,7 @@ from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.tools.search import get_text, make_text_schema
-from selfwire.tools.worker_pool import ToolWorkerError, WorkerPool
+from selfwire.tools.worker_pool import WorkerPool, ask_for_agent
 
 LONGEST = 4000
 """Most characters of a statement."""
@@ -31,7 +31,7 @@ class SqlTool:
         if not self.path.is_file():
             raise ConfigError(f"there is no file {str(path)!r}; give the path of a SQLite file")
         try:
-            tables = _ask_worker({"path": str(self.path)})["text"]
+            tables = self._ask()
         except ToolError as error:
             raise ConfigError(f"{path} cannot be read as a SQLite file: {error}") from None
         self.spec = ToolSpec(
@@ -45,18 +45,10 @@ class SqlTool:
         statement = get_text(arguments, "statement", self.spec.name, "statement")
         if len(statement) > LONGEST:
             raise ToolError(f"the statement has {len(statement)} characters; at most {LONGEST} are read")
-        found = await asyncio.to_thread(_ask_worker, {"path": str(self.path), "statement": statement})
-        return str(found["text"])
+        return await asyncio.to_thread(self._ask, statement=statement)
 
-
-def _ask_worker(request: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        reply: dict[str, Any] = _get_pool().ask(request)
-    except ToolWorkerError as error:
-        raise ToolError(f"the statement was stopped: {error}; ask for less") from error
-    if "error" in reply:
-        raise ToolError(reply["error"])
-    return reply
+    def _ask(self, **asked: str) -> str:
+        return ask_for_agent(_get_pool(), {"path": str(self.path), **asked}, "statement", "ask for less")
 
 
 @cache

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from selfwire.core.errors import ToolError
+
 SECONDS = 30.0
 """Processor time of a request; wall time says little on a busy machine."""
 PATIENCE = 300.0
@@ -52,6 +54,21 @@ class WorkerPool:
             raise ToolWorkerError(f"it broke, or took more than {limits}") from error
         finally:
             self._idle.put(worker)
+
+
+def ask_for_agent(pool: WorkerPool, request: Mapping[str, Any], what: str, way_out: str) -> str:
+    """Return the text of a worker's reply; blocks. ToolError with the worker's own error, or if it was stopped.
+
+    Args:
+        what: name of what is asked for, for the error.
+    """
+    try:
+        reply = pool.ask(request)
+    except ToolWorkerError as error:
+        raise ToolError(f"the {what} was stopped: {error}; {way_out}") from error
+    if "error" in reply:
+        raise ToolError(reply["error"])
+    return str(reply["text"])
 
 
 class _WorkerProcess:

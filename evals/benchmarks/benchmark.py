@@ -91,7 +91,13 @@ def make_disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int
     Raises:
         TooFewTasksError: there are not enough tasks.
     """
-    groups = _shuffle_groups(split_into_components(tasks), random.Random(f"splits {seed}"))
+    groups, rng = split_into_components(tasks), random.Random(f"splits {seed}")
+    rng.shuffle(groups)
+    by_kinds: dict[tuple[str, ...], list[list[Task]]] = {}
+    for group in groups:
+        by_kinds.setdefault(tuple(sorted(task.kind for task in group)), []).append(group)
+    placed = [((i + rng.random()) / len(same), group) for same in by_kinds.values() for i, group in enumerate(same)]
+    groups = [group for _, group in sorted(placed, key=lambda placing: placing[0])]
     left = f"; those that share one are dealt out together, as {len(groups)}" if len(groups) < len(tasks) else ""
     dealt: dict[str, list[Task]] = {"train": [], "gate": [], "test": []}
     sizes = {"train": train, "gate": gate, "test": test}
@@ -131,15 +137,6 @@ def split_into_components(tasks: Sequence[Task]) -> list[list[Task]]:
         keys += [("group", task.group)] * bool(task.group)
         shared.add_edges_from((first.setdefault(key, index), index) for key in keys)
     return [[tasks[index] for index in sorted(group)] for group in networkx.connected_components(shared)]
-
-
-def _shuffle_groups(groups: list[list[Task]], rng: random.Random) -> list[list[Task]]:
-    rng.shuffle(groups)
-    by_kinds: dict[tuple[str, ...], list[list[Task]]] = {}
-    for group in groups:
-        by_kinds.setdefault(tuple(sorted(task.kind for task in group)), []).append(group)
-    placed = [((i + rng.random()) / len(same), group) for same in by_kinds.values() for i, group in enumerate(same)]
-    return [group for _, group in sorted(placed, key=lambda placing: placing[0])]
 
 
 Rule = Callable[[Task, str], Feedback | Awaitable[Feedback]]

@@ -93,7 +93,22 @@ def parse_request(
     method, benchmark = given["method"], given["benchmark"]
     if method is None or benchmark is None:
         raise ConfigError("train needs a method and --benchmark, such as `selfwire train evomas --benchmark archive`")
-    config = _config(method, given)
+    router = describe_router(method)
+    names = ("updates", "batch", "checkpoint_every", "device")
+    training = TrainConfig(**{name: given[name] for name in names})
+    training = paper_training(training) if given["paper"] else training
+    config: dict[str, Any] = {**router.config, "train": training.model_dump(mode="json")}
+    for option in ("paper", "process_reward"):
+        if given[option] and option not in router.options:
+            raise ConfigError(
+                f"{options.to_option(option)} would change nothing in the router of {method}; leave it out"
+            )
+    for option, fields in router.options.items():
+        off = {name: False for name, value in fields.items() if value is True}
+        config |= to_plain_json(fields) if given[option] else off
+    for name, value in options.parse_config_fields(given["config"] or []).items():
+        known = config.get(name)
+        config[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     request = EvolveSpec(
         method=method,
         benchmark=options.load_from_anywhere(benchmark),
@@ -112,26 +127,6 @@ def parse_request(
         **grading.fields,
     )
     return options.tell(fit_evolution(request, options.list_sizes(given, gate=False)))
-
-
-def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
-    router = describe_router(method)
-    names = ("updates", "batch", "checkpoint_every", "device")
-    training = TrainConfig(**{name: given[name] for name in names})
-    training = paper_training(training) if given["paper"] else training
-    found: dict[str, Any] = {**router.config, "train": training.model_dump(mode="json")}
-    for option in ("paper", "process_reward"):
-        if given[option] and option not in router.options:
-            raise ConfigError(
-                f"{options.to_option(option)} would change nothing in the router of {method}; leave it out"
-            )
-    for option, fields in router.options.items():
-        off = {name: False for name, value in fields.items() if value is True}
-        found |= to_plain_json(fields) if given[option] else off
-    for name, value in options.parse_config_fields(given["config"] or []).items():
-        known = found.get(name)
-        found[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
-    return found
 
 
 def _run_and_report(training: OpenTraining, home: str | None) -> None:

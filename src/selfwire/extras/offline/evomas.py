@@ -75,7 +75,8 @@ def evaluator(brief: CriticInput) -> dict[str, Any]:
 
 def ensemble(brief: CriticInput) -> dict[str, Any]:
     """The first solution with the most frequent answer; open answers do not count."""
-    letters = _blocks(brief["solutions"])
+    parts = _SOLUTION.split(brief["solutions"])
+    letters = {letter: body for letter, body in zip(parts[1::2], parts[2::2], strict=False) if letter}
     answers = {letter: _answer(text) for letter, text in letters.items()}
     counted = Counter(answer for answer in answers.values() if answer)
     best = counted.most_common(1)[0][0] if counted else ""
@@ -114,11 +115,6 @@ def _missing(brief: CriticInput, shown: str) -> tuple[str, ...]:
 def _write_goal(brief: CriticInput, skill: str, previous: set[str]) -> str:
     fresh = [text for text in INSTRUCTIONS.get(skill, (skill,)) if " ".join(text.split()) not in previous]
     return brief.pick(f"goal {skill}", fresh) if fresh else brief.phrase(skill)
-
-
-def _blocks(text: str) -> dict[str, str]:
-    parts = _SOLUTION.split(text)
-    return {letter: body for letter, body in zip(parts[1::2], parts[2::2], strict=False) if letter}
 
 
 def _answer(text: str) -> str:

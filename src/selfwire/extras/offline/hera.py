@@ -6,7 +6,7 @@ each: advice is a sentence that names an agent, and a planner that reads it late
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from selfwire.extras.offline.critic_input import CriticInput
@@ -66,7 +66,13 @@ def profile(brief: CriticInput) -> dict[str, Any]:
 def plan(brief: CriticInput) -> dict[str, Any]:
     """Agents whose descriptions name a needed step, some more, and changes by advice."""
     roles = _roles(brief["agents"])
-    chosen = _needed(brief, roles)
+    needed = brief.family.missing(CriticView(task=brief["task"]))
+    chosen = []
+    for skill in needed:
+        able = [name for name, role in roles.items() if skill in find_skills(role)]
+        if able and not brief.chance(f"careless {skill}", CARELESS):
+            chosen.append(brief.pick(f"agent {skill}", able))
+    chosen = list(dict.fromkeys([*chosen, *(name for name in roles if brief.chance(f"extra {name}", EXTRA))]))
     twice = [name for name in chosen if brief.chance(f"again {name}", AGAIN)]
     for kind, name in advice(brief["insights"], list(roles)):
         if brief.chance(f"follow {kind} {name}", FOLLOWED):
@@ -216,16 +222,6 @@ class _ComparedRun(NamedTuple):
         nodes = line[1].split("; ") if line else []
         agents = [found[1] if (found := re.search(r"\(agent (\S+)\)", node)) else node.split(" ")[0] for node in nodes]
         return cls(_score(block), tuple(agents))
-
-
-def _needed(brief: CriticInput, roles: Mapping[str, str]) -> list[str]:
-    needed = brief.family.missing(CriticView(task=brief["task"]))
-    chosen = []
-    for skill in needed:
-        able = [name for name, role in roles.items() if skill in find_skills(role)]
-        if able and not brief.chance(f"careless {skill}", CARELESS):
-            chosen.append(brief.pick(f"agent {skill}", able))
-    return list(dict.fromkeys([*chosen, *(name for name in roles if brief.chance(f"extra {name}", EXTRA))]))
 
 
 def _steps(brief: CriticInput, order: Sequence[str]) -> list[dict[str, Any]]:

@@ -52,7 +52,11 @@ def record_study(home: Path | None, out: Path | None, study: RecordedStudy, key:
     Raises:
         JournalError: another process is at work on the study, or the record cannot be written.
     """
-    labels = _describe(study.head)
+    if isinstance(study.head, Study):
+        asked, model = (ABLATION, study.head.benchmark), study.head.models.agent
+    else:
+        asked, model = (WORLD, study.head.world), ""
+    labels = {"command": asked[0], "method": study.head.method, "benchmark": asked[1], "model": model}
     kind = labels["command"].partition(" ")[0]
     mark = fingerprint({"key": key, "out": str(out and out.resolve())})[:6]
     run = "-".join((kind, labels["method"], shorten_name(labels["benchmark"]), mark))
@@ -73,12 +77,3 @@ def record_study(home: Path | None, out: Path | None, study: RecordedStudy, key:
             note_status(to_stop_status(error))
             raise
         note_status("finished")
-
-
-def _describe(subject: Subject) -> dict[str, str]:
-    """Describe a study in the summary of its run."""
-    if isinstance(subject, Study):
-        asked, model = (ABLATION, subject.benchmark), subject.models.agent
-    else:
-        asked, model = (WORLD, subject.world), ""
-    return {"command": asked[0], "method": subject.method, "benchmark": asked[1], "model": model}

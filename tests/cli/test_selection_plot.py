@@ -50,12 +50,12 @@ def test_training_and_then_its_selections_from_the_command_line(tmp_path: Path) 
     assert "update 2/2: reward" in trained.output
     assert "untrained" in trained.output
     assert "mean score" in trained.output
-    told = ["--training", "--data", str(tmp_path / "p.json"), "--svg", str(tmp_path / "p.svg")]
-    call(tmp_path, "selection", "evomas-archive", "Who?", "--benchmark", "archive", *told)
-    unwritten = ["--data", str(tmp_path / "none" / "p.json"), "--set", "stages=1", "--benchmark", "archive"]
+    told = ["--training", "--json", "--svg", str(tmp_path / "p.svg")]
+    shown = call(tmp_path, "selection", "evomas-archive", "Who?", "--benchmark", "archive", *told)
+    unwritten = ["--svg", str(tmp_path / "none" / "p.svg"), "--set", "stages=1", "--benchmark", "archive"]
     refused = call(tmp_path, "selection", "evomas-archive", "Who?", *unwritten, code=WRONG)
-    assert "the probabilities cannot be written to" in refused.output
-    versions = json.loads((tmp_path / "p.json").read_text())
+    assert "the picture cannot be written to" in refused.output
+    versions = json.loads(shown.stdout)["selection"]
     assert [name.rpartition(".")[2] for name in versions] == ["1", "2"]
     for found in versions.values():
         for one in found:
@@ -65,10 +65,10 @@ def test_training_and_then_its_selections_from_the_command_line(tmp_path: Path) 
 def test_the_router_of_any_method_is_shown(tmp_path: Path) -> None:
     with open_library(tmp_path) as library:
         run_sync(library.save("team", team(), run="r", step=1))
-    told = ["--training", "--embedder", "hashing", "--data", str(tmp_path / "p.json"), "--svg", str(tmp_path / "p.svg")]
+    told = ["--training", "--embedder", "hashing", "--json", "--svg", str(tmp_path / "p.svg")]
     for _ in range(2):
-        call(tmp_path, "selection", "team", 'How deep is the "sea"?', *told)
-    [[one]] = json.loads((tmp_path / "p.json").read_text()).values()
+        shown = call(tmp_path, "selection", "team", 'How deep is the "sea"?', *told)
+    [[one]] = json.loads(shown.stdout)["selection"].values()
     assert one["probabilities"].keys() == {"fish", "wood"}
     assert one["probabilities"]["fish"] > one["probabilities"]["wood"]
 

@@ -43,7 +43,7 @@ async def test_operations() -> None:
         ({"operation": "factor", "expression": "().__class__"}, "is not understood"),
         ({"operation": "factor", "expression": "__import__('os')"}, "is not understood"),
         ({"operation": "factor", "expression": "x > 1"}, "'x > 1' is not understood"),
-        ({"operation": "factor", "expression": "x % 2"}, "Mod is not understood"),
+        ({"operation": "factor", "expression": "x % 2"}, "'x % 2' is not understood"),
         ({"operation": "factor", "expression": "x = 1"}, "factor takes an expression, not an equation"),
         ({"operation": "factor", "expression": "(" * 200 + ")" * 200}, "cannot be"),
         ({"operation": "factor", "expression": "-" * 399 + "x", "variable": "x"}, None),

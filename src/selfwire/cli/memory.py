@@ -215,16 +215,14 @@ def selection(
     models: options.ModelOptions,
     seed: options.Seed = 0,
     svg: Annotated[Path | None, typer.Option(help="Write the picture to this file as well.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Write the probabilities to this JSON file as well.")] = None,
     config: options.ConfigFields = None,
     home: options.Home = None,
 ) -> None:
     """Run a question and show the selection probabilities per stage and layer (EvoMAS, Fig. 5 and 7)."""
     if training and workflow.endswith(".json"):
         raise ConfigError("an exported team has no other versions; name a saved one, or leave out --training")
-    for file, what, option in ((svg, "picture", "--svg"), (data, "probabilities", "--data")):
-        if file is not None:
-            output.refuse_unwritable(file, what, option)
+    if svg is not None:
+        output.refuse_unwritable(svg, "picture", "--svg")
     folder, saved = options.to_local_folder(home), find_saved_teams([workflow], home, evolves=False)
     loaded = load_models(models.find_names([workflow], home), folder, teams=saved)
     for notice in loaded.notices:
@@ -244,15 +242,12 @@ def selection(
         found: Mapping[str, Sequence[Selection]] = {f"{workflow}: {question}": collect_selections(decisions)}
         if training:
             found = run_sync(_probe_versions(method, ctx, library, workflow.partition("@")[0], decisions))
-    rows = {title: [layer.model_dump(mode="json") for layer in some] for title, some in found.items()}
-    add_result(selection=rows)
+    add_result(selection=found)
     output.make_console().print(draw_selection(found))
     if is_untrained(method, team):
         typer.echo(UNTRAINED, err=True)
     if svg:
         write_svg(found, svg)
-    if data:
-        output.write_text(data, json.dumps(rows, indent=1) + "\n", "the probabilities")
 
 
 def _read_decisions(done: Trajectory, team: str) -> Sequence[Decision]:

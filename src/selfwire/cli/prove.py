@@ -37,7 +37,7 @@ from selfwire.runs.proof import (
     write_rows,
 )
 from selfwire.runs.record import get_run_folder
-from selfwire.runs.spec import EvaluateSpec
+from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.votes import make_votes_request
 
 TASKS, SEEDS = 100, 3
@@ -101,11 +101,7 @@ def prove(
     chosen, which = (tuple(benchmark), "") if benchmark else choose_benchmarks()
     remarks = tuple(filter(None, (notes, which)))
     shared = {"evolving": evolutions.among(entries), "against": DIRECT, "tasks": sizes.tasks or TASKS}
-    if not any(map(is_own_data, chosen)):
-        options.refuse_unused(ctx, BUILT_IN, "they are for tasks of your own, and every benchmark here has its rule")
-    given = {**ctx.params, **PLAIN}
-    asked = [{**given, **({} if is_own_data(name) else BUILT_IN), "benchmark": name} for name in chosen]
-    requests = [parse_request(fields, entries, "compare", **shared) for fields in asked]
+    requests = _parse_requests(ctx, entries, chosen, shared)
     for remark in remarks:
         typer.echo(remark, err=True)
     cost = estimate_proof(requests, folder, sizes.seeds)
@@ -133,6 +129,17 @@ BUILT_IN = vars(options.GradingOptions())
 
 PLAIN = {"split": "test", "langsmith": False, "upload_references": False, "resume": None, "markdown": None}
 """Options of comparisons that a proof does not have."""
+
+
+def _parse_requests(
+    ctx: typer.Context, entries: tuple[SystemSpec, ...], benchmarks: Sequence[str], shared: Mapping[str, Any]
+) -> list[EvaluateSpec]:
+    """Make the request for each benchmark; options of own tasks are refused where no tasks are the user's own."""
+    if not any(map(is_own_data, benchmarks)):
+        options.refuse_unused(ctx, BUILT_IN, "they are for tasks of your own, and every benchmark here has its rule")
+    given = {**ctx.params, **PLAIN}
+    asked = [{**given, **({} if is_own_data(name) else BUILT_IN), "benchmark": name} for name in benchmarks]
+    return [parse_request(fields, entries, "compare", **shared) for fields in asked]
 
 
 def _refuse_unwritable(folder: Path) -> None:

@@ -19,11 +19,11 @@ import selfwire
 from selfwire.cli.commands import STOPPED, WRONG
 from selfwire.cli.config_file import ASKED_FOR, list_commands
 from selfwire.cli.options import ask_on_terminal
-from selfwire.core.plugins import import_user_module
+from selfwire.core.plugins import get_version, import_user_module
 from selfwire.core.values import fingerprint
 from selfwire.evals.baselines import make_baseline
 from selfwire.models.sync import run_sync
-from selfwire.runs.record import CHANGEABLE, CHECKPOINTS, JOURNAL, get_version, list_run_names
+from selfwire.runs.record import CHANGEABLE, CHECKPOINTS, JOURNAL, list_run_names
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec
 from selfwire.store.library import Library, open_library
 from selfwire.store.trust import AGREED, CONFIG_HOME, KEY

@@ -9,7 +9,7 @@ import pytest
 
 from selfwire.cli.commands import COMMANDS, FAILED, STOPPED, WRONG
 from selfwire.cli.config_file import list_commands
-from selfwire.runs.record import get_version
+from selfwire.core.plugins import get_version
 from tests.commands import call
 from tests.wire.server import Fault, WireServer
 

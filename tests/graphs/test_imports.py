@@ -20,6 +20,9 @@ with contextlib.redirect_stdout(io.StringIO()) as help:
 assert all(f"  {name} " in help.getvalue() for name in COMMANDS), help.getvalue()
 print(*sorted(name for name in sys.modules if name.startswith("selfwire.")))
 report("asyncio", "langchain_core", "langgraph", "langsmith", "numpy", "pydantic", "rich")
+with contextlib.redirect_stdout(io.StringIO()):
+    build()(["version"], standalone_mode=False)
+report("langchain_core", "langgraph", "langsmith", "numpy")
 
 import asyncio, importlib, pkgutil
 from importlib.machinery import PathFinder
@@ -79,6 +82,7 @@ for adapter in ("random", "fixed", "learned"):  # the last one builds a head
 EXPECTED = {  # heavy modules after each step
     "help imports of selfwire": "selfwire.cli selfwire.cli.app selfwire.cli.commands",
     "help is shown": "",
+    "the version is shown": "",
     "hiva is built and asked": "",
     "others are asked": "hera tacomas dytopo",
     "MiniLM is loaded": (

@@ -123,7 +123,7 @@ def _options(
 def version() -> None:
     """Print the version."""
     from selfwire.cli.json_output import add_result
-    from selfwire.runs.record import get_version  # imports what runs need
+    from selfwire.core.plugins import get_version
 
     add_result(version=get_version())
     typer.echo(f"selfwire {get_version()}")

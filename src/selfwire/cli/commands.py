@@ -69,8 +69,8 @@ EXAMPLES = {
 }
 """Arguments of a usual call of a command, which its help shows; others are called by name alone, or are groups."""
 GROUPS = {"insights", "tasks"}
-READING = {"adopt"}
-"""Commands that only read source; they import no framework, and trace nothing."""
+READING = {"adopt", "version"}
+"""Commands that ask no model; they import no framework, and trace nothing."""
 FILE = "selfwire.toml"
 """The config file that is read from the working directory, where it exists."""
 FOUND = "selfwire.found"

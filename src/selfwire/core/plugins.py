@@ -10,7 +10,7 @@ import re
 import sys
 from functools import cache
 from importlib.machinery import PathFinder
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points, version
 from operator import attrgetter
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -18,6 +18,14 @@ from typing import Any
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.text import suggest_name
+
+
+def get_version() -> str:
+    """Get the version of the installed distribution; "unknown" if it is not installed."""
+    try:
+        return version("selfwire")
+    except PackageNotFoundError:  # pragma: no cover - the tests run on an installed distribution
+        return "unknown"
 
 
 @cache

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError, LibraryError, SelfwireError
+from selfwire.core.plugins import get_version
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
 from selfwire.core.trajectory import CUT, Trajectory
@@ -36,7 +37,6 @@ from selfwire.runs.record import (
     find_contaminated_tasks,
     get_run_folder,
     get_runs_folder,
-    get_version,
     list_run_names,
     load_request,
     make_run_name,

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from textwrap import shorten
@@ -32,7 +31,7 @@ from selfwire.core.errors import (
     format_error,
     format_first_fault,
 )
-from selfwire.core.plugins import is_graph, outside_methods
+from selfwire.core.plugins import get_version, is_graph, outside_methods
 from selfwire.core.task import Splits, Task
 from selfwire.core.usage import Budget, Usage, sum_usages
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, to_canonical_json
@@ -498,14 +497,6 @@ def compute_code_hash() -> str:
         for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".md", ".json", ".toml")):
             digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def get_version() -> str:
-    """Get the version of the installed distribution; "unknown" if it is not installed."""
-    try:
-        return version("selfwire")
-    except PackageNotFoundError:  # pragma: no cover - the tests run on an installed distribution
-        return "unknown"
 
 
 def shorten_name(benchmark: str) -> str:

@@ -118,23 +118,26 @@ def exchange(server: ViewServer, *lines: str, body: str = "") -> str:
 
 def test_names_of_headers_are_read_in_any_case_and_cookies_of_other_programs_are_passed_over(tmp_path: Path) -> None:
     with serving(tmp_path, token=TOKEN) as server:
-        here = f"127.0.0.1:{server.server_port}"
-        assert "200 OK" in exchange(server, "GET / HTTP/1.1", f"host: {here}", f"authorization: bearer {TOKEN}")
+        get, here = ("GET / HTTP/1.1", "Connection: close"), f"127.0.0.1:{server.server_port}"
+        assert "200 OK" in exchange(server, *get, f"host: {here}", f"authorization: bearer {TOKEN}")
         cookie = ask(server, f"/?token={TOKEN.replace(' ', '+')}").headers["Set-Cookie"].partition(";")[0]
-        assert "200 OK" in exchange(server, "GET / HTTP/1.1", f"host: {here}", f"cookie: {cookie}")
+        assert "200 OK" in exchange(server, *get, f"host: {here}", f"cookie: {cookie}")
         for other in ('x={"a":1}', "a[b]=@:", "=", "\u00e4=\u00f6", f"{cookie}x"):
-            asked = exchange(server, "GET / HTTP/1.1", f"Host: {here}", f"Cookie: {other}; {cookie}")
+            asked = exchange(server, *get, f"Host: {here}", f"Cookie: {other}; {cookie}")
             assert "200 OK" in asked, other
-        split = exchange(server, "GET / HTTP/1.1", f"Host: {here}", "Cookie: a=b", f"Cookie: {cookie}")
+        split = exchange(server, *get, f"Host: {here}", "Cookie: a=b", f"Cookie: {cookie}")
         assert "200 OK" in split
-        assert "401" in exchange(server, "GET / HTTP/1.1", f"Host: {here}", f"Cookie: x={cookie}")
+        assert "401" in exchange(server, *get, f"Host: {here}", f"Cookie: x={cookie}")
 
 
 @pytest.mark.parametrize("path", [r"/\evil.com/", r"\\evil.com/", r"//\evil.com/", r"/\/evil.com/"])
 def test_entering_leads_to_no_other_host(tmp_path: Path, path: str) -> None:
     with serving(tmp_path, token=TOKEN) as server:
         entered = exchange(
-            server, f"GET {path}?token={TOKEN.replace(' ', '+')} HTTP/1.1", f"Host: 127.0.0.1:{server.server_port}"
+            server,
+            f"GET {path}?token={TOKEN.replace(' ', '+')} HTTP/1.1",
+            f"Host: 127.0.0.1:{server.server_port}",
+            "Connection: close",
         )
     assert "\r\nLocation: /evil.com/\r\n" in entered
 

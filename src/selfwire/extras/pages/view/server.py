@@ -147,6 +147,7 @@ class ViewServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = CONNECTIONS  # with the standard library's five a reader among many waits for seconds
 
     def __init__(self, home: str | Path | None, *, port: int = PORT, host: str = "127.0.0.1", token: str = "") -> None:
         make_environment()

@@ -1,12 +1,16 @@
 import asyncio
 import contextvars
+import inspect
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
+from selfwire.models import sync
 from selfwire.models.sync import run_sync
 
 place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="nowhere")
@@ -114,6 +118,43 @@ def test_an_interrupt_cancels_the_coroutine_and_waits_for_its_clean_up() -> None
     assert cleaned == ["cleaned up"]
 
 
+@pytest.mark.parametrize("when", ["before it is given", "before it begins", "after it has begun"])
+def test_an_interrupt_while_a_coroutine_is_given_to_the_loop_leaves_nothing_running(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, given, begun, cleaned = sync._get_background_loop(), threading.Event(), threading.Event(), list[str]()
+    give = loop.call_soon_threadsafe
+
+    def interrupt(*call: Any, **options: Any) -> None:
+        monkeypatch.setattr(loop, "call_soon_threadsafe", give_more)
+        if when == "before it is given":
+            raise KeyboardInterrupt
+        if when == "before it begins":
+            give(given.wait)  # the loop sees the start and the end at once
+        give(*call, **options)
+        if when == "after it has begun":
+            begun.wait()
+        raise KeyboardInterrupt
+
+    def give_more(*call: Any, **options: Any) -> None:
+        give(*call, **options)
+        given.set()
+
+    async def slow() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cleaned.append("cleaned up")
+
+    coroutine = slow()
+    monkeypatch.setattr(loop, "call_soon_threadsafe", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_sync(coroutine)
+    assert cleaned == ["cleaned up"] * begun.is_set() == ["cleaned up"] * (when == "after it has begun")
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
+
+
 @pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt])
 def test_code_that_ends_the_process_ends_only_its_own_call(end: type[BaseException]) -> None:
     async def stop() -> None:
@@ -125,4 +166,4 @@ def test_code_that_ends_the_process_ends_only_its_own_call(end: type[BaseExcepti
     for ended in (stop, in_a_task_of_its_own):
         with pytest.raises(end):
             run_sync(ended())
-        assert ThreadPoolExecutor().submit(run_sync, where()).result(timeout=5) == "nowhere"
+        assert ThreadPoolExecutor().submit(run_sync, where()).result(timeout=60) == "nowhere"

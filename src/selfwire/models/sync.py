@@ -42,12 +42,19 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
     def start() -> None:
         tasks.append(loop.create_task(_deliver(coroutine, result)))
+        tasks[0].add_done_callback(end)
 
-    loop.call_soon_threadsafe(start, context=contextvars.copy_context())
+    def end(_: object) -> None:
+        """End what was cancelled before it began."""
+        coroutine.close()
+        if not result.done():
+            result.set_exception(CancelledError())
+
     try:
+        loop.call_soon_threadsafe(start, context=contextvars.copy_context())
         return result.result()
     except KeyboardInterrupt as interrupt:
-        loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+        loop.call_soon_threadsafe(lambda: tasks[0].cancel() if tasks else end(None))
         error = result.exception()  # waits
         for note in getattr(error, "__notes__", ()) if error is not interrupt else ():  # or it raised this itself
             interrupt.add_note(note)

@@ -5,9 +5,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from threading import Event, Thread
 from typing import Self
 
 from selfwire.extras.cluster.shared_ledger import SERVER
@@ -126,3 +127,24 @@ def wait_until(holds: Callable[[], bool], process: Process | None = None, second
         assert process is None or process.poll() is None, process.errors.read_text()
         assert time.monotonic() < deadline, process.errors.read_text() if process else ""
         time.sleep(0.01)
+
+
+@contextmanager
+def count_lost_seconds() -> Iterator[Callable[[], float]]:
+    """Count the seconds for which a thread that had to run had no processor, as others had them."""
+    ended, lost = Event(), [0.0]
+
+    def look() -> None:
+        before = time.monotonic()
+        while not ended.wait(0.01):
+            now = time.monotonic()
+            lost[0] += max(0.0, now - before - 0.015)
+            before = now
+
+    thread = Thread(target=look)
+    thread.start()
+    try:
+        yield lambda: lost[0]
+    finally:
+        ended.set()
+        thread.join()

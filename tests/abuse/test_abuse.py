@@ -21,7 +21,7 @@ from tests.sandboxed import every_sandbox
 PROGRAMS = (*READS, *REACHES, *BOMBS)
 TIGHT = Limits(seconds=0.6, processor=1, memory=128 * MEBIBYTE, output=20_000, files=2 * MEBIBYTE, entries=500)
 USUAL = TIGHT.replace(seconds=10, processor=5)
-PATIENCE = 30
+PATIENCE = 240
 """Seconds that a program may take on a busy machine; those that would not end would take longer."""
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="the programs are made for Linux")

@@ -91,11 +91,11 @@ def test_texts_are_compared_line_by_line_within_a_bounded_time() -> None:
     long = "\n".join(f"line {n}" for n in range(3000))
     changed = long.replace("line 1500\n", "another\n")
     assert [line for line in compare_lines(long, changed) if line[0] in "+-"] == ["- line 1500", "+ another"]
-    since = time.monotonic()
+    since = time.process_time()
     [before, after] = compare_lines("x" * 50_000_000, "y\n" * 25_000_000)
     assert before == "- (a text of 50,000,000 characters, too long to be compared line by line)"
     assert after.startswith("+ (a text of 50,000,000")
-    assert time.monotonic() - since < 2
+    assert time.process_time() - since < 2
 
 
 def test_a_sentence_ends_neither_behind_an_abbreviation_nor_behind_the_number_of_an_item() -> None:
@@ -161,6 +161,6 @@ def test_a_full_stop_in_a_number_ends_no_text() -> None:
 
 def test_long_texts_are_marked_within_a_bounded_time() -> None:
     texts = [f"{number} is the number. " * 5_000 for number in range(10)]
-    since = time.monotonic()
+    since = time.process_time()
     assert [mark_repeats(text, text, "(above)") for text in texts] == ["(above) "] * 10
-    assert time.monotonic() - since < 1
+    assert time.process_time() - since < 1

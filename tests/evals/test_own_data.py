@@ -280,10 +280,10 @@ def test_of_a_packed_table_no_more_is_unpacked_than_is_read(tmp_path: Path, monk
     many = table(tmp_path, "SELECT 'Who?' AS question, 'Ada' AS answer FROM range(3_000_000)", "many.parquet")
     monkeypatch.setattr(readers, "MOST_ROWS", 1000)
     monkeypatch.setattr(tasks, "MOST_ROWS", 1000)
-    since = time.monotonic()
+    since = time.process_time()
     read = read_tasks(many)
     assert (len(read.tasks), read.notes[0]) == (1000, "only the first 1,000 rows are read")
-    assert time.monotonic() - since < 3
+    assert time.process_time() - since < 3
     wide = table(tmp_path, "SELECT " + ", ".join(f"1 AS c{n}" for n in range(1001)), "wide.parquet")
     with pytest.raises(ConfigError, match="1,001 columns"):
         read_tasks(wide)

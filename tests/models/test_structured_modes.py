@@ -228,5 +228,5 @@ async def test_a_timeout_above_that_of_the_client_is_heeded(
     monkeypatch.setattr("selfwire.models.providers.TIMEOUT", 0.2)
     wire_server.delay = 0.6
     wire_server.answer = text("late")
-    reply = await metered(wire_server, QUICK.replace(timeout=5.0, retries=0)).generate(ASKED, scope=Scope())
+    reply = await metered(wire_server, QUICK.replace(retries=0)).generate(ASKED, scope=Scope())
     assert reply.content == "late"

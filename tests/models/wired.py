@@ -15,7 +15,7 @@ from tests.wire.server import WireServer
 
 KEY = "sk-secret-0123456789"
 PRICES = Prices(table={"openai:local": Price(input=1.0, output=2.0)})
-QUICK = CallSettings(timeout=5.0, retries=3, backoff=0.01)
+QUICK = CallSettings(timeout=60.0, retries=3, backoff=0.01)
 ASKED = [ChatMessage.system("be kind"), ChatMessage.user("hello?")]
 
 

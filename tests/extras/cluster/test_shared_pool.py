@@ -23,6 +23,7 @@ from selfwire.extras.cluster.shared_ledger import open_ledger, open_store, share
 from selfwire.extras.cluster.shared_pool import PlaceAsk, SharedPool, Silence, has_place
 from selfwire.models.budget import Ledger, Reservation, enforce_deadline
 from selfwire.models.limits import CallSettings, Rate, RateLimits, ResourceAmount, Throttle, get_throttle
+from tests.machines import count_lost_seconds
 
 CALL = Usage(calls=1, input_tokens=60, output_tokens=40)
 TASK = Scope(phase="rollout", task="t1")
@@ -182,19 +183,20 @@ async def test_seconds_that_are_over_end_the_calls_of_all_processes_within_one_m
     end = time.monotonic() - run.spent.seconds + 1.0
 
     async def hang(ledger: Ledger) -> float:
-        with pytest.raises(BudgetError, match=r"1\.\d+ of 1\.00 seconds spent"):
+        with pytest.raises(BudgetError, match=r"\d+\.\d+ of 1\.00 seconds spent"):
             async with enforce_deadline(ledger):
                 await call(ledger, CALL, until=asyncio.Event())
         with pytest.raises(BudgetError, match="seconds spent"):
             await call(ledger, CALL)
         return time.monotonic() - end
 
-    early = asyncio.create_task(hang(run))
-    await asyncio.sleep(0.4)
-    late = await asyncio.to_thread(open_ledger, address)
-    beyond = await asyncio.gather(early, hang(opened(late)))
+    with count_lost_seconds() as lost:
+        early = asyncio.create_task(hang(run))
+        await asyncio.sleep(0.4)
+        late = await asyncio.to_thread(open_ledger, address)
+        beyond = await asyncio.gather(early, hang(opened(late)))
     assert 0 <= min(beyond)
-    assert max(beyond) <= 2 * shared_pool.BEAT
+    assert max(beyond) <= 2 * shared_pool.BEAT + lost()
 
 
 async def test_a_dead_process_loses_what_it_holds_when_its_lease_ends(
@@ -367,7 +369,7 @@ async def test_a_request_that_is_cancelled_before_its_start_takes_no_tokens(addr
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    async with asyncio.timeout(10), other.take_place(80):
+    async with asyncio.timeout(30), other.take_place(80):
         pass
 
 

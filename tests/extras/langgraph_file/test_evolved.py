@@ -1,11 +1,13 @@
 """Evolved teams as files that run by themselves, on the recorded replies of a run."""
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import chdir
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from selfwire.store.library import open_library
 from tests.commands import call
 from tests.core.generators import make_tool
 from tests.extras.langgraph_file.files import digest, export, keep, save, take
+from tests.processes import ROOT, start, wait_for
 from tests.wire.server import Body, WireServer, asked_kind, served
 
 EVOLVE = (
@@ -73,23 +76,52 @@ def branch(team: Team) -> Team:
     return team.apply(Rewiring(*edits, Grant("checker", "add-up"), why="to branch"))
 
 
+@pytest.fixture(scope="module")
+def evolve(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Evolve a method once; returns the home."""
+
+    @cache
+    def evolve(method: str) -> Path:
+        home = tmp_path_factory.mktemp(method)
+        call(home, "evolve", method, "--name", "mine", *EVOLVE)
+        return home
+
+    return evolve
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "change"), [("hiva", None), ("hera", None), ("hiva", branch)])
 def test_an_evolved_team_runs_without_this_package(
-    method: str, change: Callable[[Team], Team] | None, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    method: str, change: Callable[[Team], Team] | None, evolve: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    call(tmp_path, "evolve", method, "--name", "mine", *EVOLVE)
-    with open_library(tmp_path) as library:
+    home = evolve(method)
+    with open_library(home) as library:
         evolved = run_sync(library.load("mine"))
     assert evolved.lineage.parent
     if change:
-        call(tmp_path, "export", "mine", str(tmp_path / "evolved.json"))
-        save(tmp_path / "changed", change(evolved))
-    types = tmp_path_factory.getbasetemp().parent / "types"  # mypy reads the libraries once
-    check_alone(tmp_path / "changed" if change else tmp_path, tmp_path / "out", sys.executable, types)
+        call(home, "export", "mine", str(tmp_path / "evolved.json"))
+        save(home := tmp_path / "changed", change(evolved))
+    check_alone(home, tmp_path / "out")
+    check_types(tmp_path / "out" / "mine.py")
 
 
-def check_alone(home: Path, folder: Path, python: str, types: Path) -> None:
+def check_types(file: Path) -> None:
+    """Check the types of a file beside the cache of `make check`, which has read the libraries, and its style."""
+    with (ROOT / "pyproject.toml").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # mypy refuses a cache that another one fills
+        types = subprocess.run(
+            [sys.executable, "-m", "mypy", str(file)],
+            cwd=ROOT, env={**os.environ, "MYPYPATH": str(file.parent)}, capture_output=True, text=True,
+        )  # fmt: skip
+    assert types.returncode == 0, types.stdout
+    style = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--isolated", str(file)],
+        cwd=file.parent, capture_output=True, text=True,
+    )  # fmt: skip
+    assert style.returncode == 0, style.stdout
+
+
+def check_alone(home: Path, folder: Path) -> None:
     """Run a saved team and its file in a process without this package; requests and answers are equal."""
     folder.mkdir()
     question = KNOWN[0]
@@ -113,18 +145,11 @@ def check_alone(home: Path, folder: Path, python: str, types: Path) -> None:
         env = {**os.environ, "MODEL": "openai:local", "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none"}
         env = {name: value for name, value in env.items() if name != "PYTHONPATH"}
         alone = subprocess.run(
-            [python, "-c", BLOCKED, str(file), question], env=env, cwd=folder, capture_output=True, text=True
+            [sys.executable, "-c", BLOCKED, str(file), question], env=env, cwd=folder, capture_output=True, text=True
         )
         assert alone.returncode == 0, alone.stderr
         assert alone.stdout.strip() == done["answer"].strip()
         assert [messages for messages, _ in groupby(take(server))] == [messages for messages, _ in groupby(sent)]
     env.pop("OPENAI_API_KEY")
-    keyless = subprocess.run([python, str(file), question], env=env, cwd=folder, capture_output=True, text=True)
-    assert keyless.stderr.startswith("give the model's key, or another MODEL in the environment: ")
-    assert keyless.returncode == 1
-    for command in (
-        ["mypy", "--strict", "--cache-dir", str(types), "--python-executable", python, str(file)],
-        ["ruff", "check", "--isolated", str(file)],
-    ):
-        checked = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True)
-        assert checked.returncode == 0, checked.stdout
+    _, errors = wait_for(start("tests.processes:run_python", str(file), question, cwd=folder, env=env), code=1)
+    assert errors.startswith("give the model's key, or another MODEL in the environment: ")

@@ -78,7 +78,7 @@ async def test_answers_to_others_meanwhile_are_answers(wire_server: WireServer) 
         return greetings_fail(body)
 
     wire_server.picky = unlucky
-    model = metered(wire_server, PROBING.replace(backoff=0.3, retries=0))
+    model = metered(wire_server, PROBING.replace(backoff=1.0, retries=0))
 
     async def other() -> None:
         while not probes:  # noqa: ASYNC110 - it happens in the server's thread
@@ -90,7 +90,7 @@ async def test_answers_to_others_meanwhile_are_answers(wire_server: WireServer) 
 
 
 async def test_a_deadline_cuts_off_what_waits_and_says_so() -> None:
-    with pytest.raises(BudgetError, match=r"0\.\d+ of 0\.05 seconds spent"):
+    with pytest.raises(BudgetError, match=r"\d+\.\d+ of 0\.05 seconds spent"):
         async with enforce_deadline(Ledger(Budget(seconds=0.05))):
             await asyncio.sleep(600)
     async with enforce_deadline(Ledger(Budget(calls=1))):

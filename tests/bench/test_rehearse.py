@@ -21,6 +21,7 @@ from selfwire.runs.proof import Proof
 
 KEYS = [(deck, "hiva", kind) for deck in CHANCES for kind in ("a single call", "votes")]
 COMPARED = ("self-refine", "centralised", "own")
+SMALL = "--iterations 1 --batch 2 --train 2 --gate mean --gate-tasks 2 --gate-size 2".split()
 CERTAIN = {"good": Chances(1, 1, 0), "mediocre": Chances(0, 1, 0), "bad": Chances(0, 0, 1)}
 
 
@@ -61,4 +62,5 @@ def test_effects_that_are_certain_are_found_and_no_others(monkeypatch: pytest.Mo
 )
 def test_systems_score_what_is_planted(systems: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearse, "CHANCES", CERTAIN)
+    monkeypatch.setattr(rehearse, "SIZES", SMALL)
     check_scores(rehearse.rehearse(1001, tasks=2, seeds=1, systems=systems), systems)

@@ -70,7 +70,8 @@ class RolloutContext:
     """Environment, journal and limits of rollouts.
 
     Attributes:
-        calls_per_task: model calls that are reserved for each run of a task before it starts, under a budget of calls.
+        calls_per_task: model calls that are reserved for each run of a task before it starts, under a budget of calls;
+            None to reserve none, so that a task may take all that the budget has.
         samples: runs of a task, which share its calls.
         capped: whether a task may never take more than `calls_per_task`, budget or not, resumed or not.
         keep_errors_below: share of the trajectories that may end as infrastructure errors; above it all are refused.
@@ -88,7 +89,7 @@ class RolloutContext:
     journal: Journal
     ledger: Ledger
     concurrency: int
-    calls_per_task: int
+    calls_per_task: int | None
     keep_errors_below: float
     samples: int = 1
     capped: bool = False
@@ -150,12 +151,13 @@ class TaskReservations:
     def reserve(self, place: Scope) -> AbstractAsyncContextManager[None]:
         """Reserve the calls of a task while it runs; entering may wait, and raises BudgetError if calls run out."""
         is_bound = self.rollout_context.capped or self.rollout_context.ledger.budget.calls is not None
-        return self._share(place) if is_bound else nullcontext()
+        calls = self.rollout_context.calls_per_task
+        return nullcontext() if calls is None or not is_bound else self._share(place, calls)
 
     @asynccontextmanager
-    async def _share(self, place: Scope) -> AsyncIterator[None]:
+    async def _share(self, place: Scope, calls: int) -> AsyncIterator[None]:
         async with self.turn:
-            if not await self._reserve(place):
+            if not await self._reserve(place, calls * self.rollout_context.samples):
                 try:
                     yield  # alone, on what is left
                 finally:
@@ -169,12 +171,11 @@ class TaskReservations:
             self.running -= 1
             self.freed.set()
 
-    async def _reserve(self, place: Scope) -> bool:
+    async def _reserve(self, place: Scope, calls: int) -> bool:
         """Reserve a task's calls; return False if fewer are left, which the task may then use."""
         before = await self.rollout_context.journal.spend_at(
             run=place.run, iteration=place.iteration, phase=place.phase, task=place.task
         )
-        calls = self.rollout_context.calls_per_task * self.rollout_context.samples
         share = Budget(calls=calls + (0 if self.rollout_context.capped else before.calls))
         while True:
             self.freed.clear()

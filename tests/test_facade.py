@@ -16,6 +16,7 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -370,6 +371,23 @@ def test_an_async_form_under_another_loop_than_asyncios_says_the_way_out() -> No
 
 async def test_sync_forms_work_where_a_loop_runs_as_in_a_notebook() -> None:
     assert selfwire.run("hiva", "How high?").answer
+
+
+def test_a_budget_of_calls_is_no_cap_of_a_task() -> None:
+    noise = FakeListChatModel(responses=["Answer: 2"])
+
+    def ask_often(question: str) -> str:
+        return [noise.invoke(question).text for _ in range(70)][-1]
+
+    found = selfwire.evaluate(RunnableLambda(ask_often), SUMS[:2], "contains", budget={"calls": 150})
+    assert [(row.calls, row.cut, row.error) for row in found.rows] == [(70, False, None)] * 2
+
+
+def test_the_gate_that_a_refusal_asks_for_counts_the_tasks_of_groups() -> None:
+    few = [*enumerate(SUMS[:18])]
+    tasks = [{**task, "input": f"{task['input']} {turn}", "group": str(n)} for turn in "abcd" for n, task in few]
+    with pytest.raises(selfwire.errors.ConfigError, match=r"with 6 task groups.* at least 9, all.*; give 180 or more"):
+        selfwire.evolve("hiva", tasks, grade, iterations=10)
 
 
 def test_a_budget_and_callbacks_reach_the_question() -> None:

@@ -67,8 +67,6 @@ from selfwire.store.library import open_library
 from selfwire.tools.own import JournalledTools
 
 PHASE = "eval"
-DEFAULT_SHARE = 60
-"""Calls that are set aside for a task under a budget of calls, where there is no cap."""
 BESIDE = 4
 """Most tasks of the trivial baseline that run at once, beside the tasks of a system."""
 READ_AT_ONCE = 100
@@ -180,7 +178,7 @@ class OpenEvaluation:
             journal=self.journal,
             ledger=self.ledger,
             concurrency=request.concurrency,
-            calls_per_task=request.calls_per_task or DEFAULT_SHARE,
+            calls_per_task=request.calls_per_task,
             keep_errors_below=1.0,
             capped=request.calls_per_task is not None,
             replays_grades=False,

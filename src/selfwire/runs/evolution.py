@@ -559,9 +559,14 @@ def refuse_hopeless_gate(request: EvolveSpec, gate: Sequence[Task]) -> None:
     raise ConfigError(
         f"--gate {rule.gate} cannot accept anything{when} with {count_groups(groups)}: at an error of "
         f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof{when} needs at least "
-        f"{needed}, all of them won; give {5 * needed + kept} or more{beside} (--gate-size), fewer --iterations, or "
-        f"--gate mean, which takes chance for a gain; {anyway}"
+        f"{needed}, all of them won; give {_count_tasks(5 * needed + kept, groups)} or more{beside} (--gate-size), "
+        f"fewer --iterations, or --gate mean, which takes chance for a gain; {anyway}"
     )
+
+
+def _count_tasks(wanted: int, groups: Sequence[Sequence[Task]]) -> int:
+    """Count the gate tasks that so many groups have, where they are as large as these."""
+    return ceil(wanted * sum(map(len, groups)) / len(groups)) if groups else wanted
 
 
 def _name_hopeless_part(settings: EvolutionConfig, rule: EvidenceRule, tasks: int) -> str:
@@ -583,7 +588,7 @@ def _refuse_few(
     margin = "a larger --margin" + (f" (with these tasks {larger / 100:g} or more)" if larger < 100 else "")
     told = ", and no number of them is enough; give {}"
     if needed is not None:
-        told = f"; give {needed + beside} or more (--gate-size), {instead}"
+        told = f"; give {_count_tasks(needed + beside, groups)} or more (--gate-size), {instead}"
     raise ConfigError(
         f"with {count_groups(groups)} a loss of {rule.margin:g} cannot be ruled out{when}, even if no "
         f"answer changes{told.format(margin)}"

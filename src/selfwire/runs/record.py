@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 import re
 import secrets
 import shutil
@@ -117,8 +118,8 @@ def get_run_folder(home: str | Path | None, run: str) -> Path:
         ConfigError: there is no such run; the message lists the runs.
     """
     folder = get_runs_folder(home)
-    names = list_run_names(home)
-    if run not in names:
+    if run in ("", ".", "..") or "/" in run or not os.path.exists(folder / run / JOURNAL):  # it may be too long a name
+        names = list_run_names(home)
         known = f"runs are {', '.join(names[-12:])}" if names else "there are none"
         raise ConfigError(f"there is no run {run!r} in {folder}; {_describe_team(home, run) or known}")
     return folder / run

@@ -26,7 +26,7 @@ from selfwire.evals.langsmith import make_feedback
 from selfwire.graphs.rollouts import RolloutContext, grade_trajectory, run_rollout
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
-from selfwire.runs.evaluation import DEFAULT_SHARE, PHASE, validate_request
+from selfwire.runs.evaluation import PHASE, validate_request
 from selfwire.runs.spec import EvaluateSpec, Models, SystemSpec
 from selfwire.runs.systems import MeasuredSystem, SystemParts, make_system
 from selfwire.store.journal import Journal
@@ -113,7 +113,7 @@ def make_system_under_test(
         journal=journal,
         ledger=ledger,
         concurrency=evaluation.concurrency,
-        calls_per_task=evaluation.calls_per_task or DEFAULT_SHARE,
+        calls_per_task=evaluation.calls_per_task,
         keep_errors_below=1.0,
     )
     by_id = {task.id: task for task in plan.tasks}

@@ -31,6 +31,13 @@ def test_a_run_that_a_budget_stops_prints_the_best_answer_until_then(tmp_path: P
     assert "resume" not in result.stderr
 
 
+def test_what_names_no_model_asks_that_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFWIRE_MODEL", "offline:system")
+    here = ("eval", "direct", "--benchmark", "archive", "--tasks", "1")
+    assert "model offline:system" in call(tmp_path, *here).stdout
+    assert "model offline," in call(tmp_path, *here, "--model", "offline").stdout
+
+
 @pytest.mark.parametrize("method", ["hiva", "hera", "tacomas"])
 def test_a_run_that_is_stopped_before_there_is_an_answer_says_so(tmp_path: Path, method: str) -> None:
     result = call(tmp_path, "run", method, QUESTION, "--budget-calls", "1", code=STOPPED)

@@ -1,15 +1,19 @@
 """What a run records of itself, to be the same when it is resumed."""
 
+from datetime import UTC, datetime
 from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
 
+from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import DEFAULT_METHOD, GROUP
 from selfwire.core.values import is_id
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.runs import record
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, SystemSpec
+from selfwire.store.journal import Journal
+from tests.commands import call
 
 
 def test_a_graph_that_is_measured_has_models_of_its_own() -> None:
@@ -18,6 +22,24 @@ def test_a_graph_that_is_measured_has_models_of_its_own() -> None:
     assert record.make_summary("eval", request, "running")["model"] == "of its own"
     mixed = request.replace(entries=(*entries, SystemSpec(name="single", target="single")))
     assert record.make_summary("compare", mixed, "running")["model"] == "offline"
+
+
+def test_a_run_among_many_is_listed_with_its_start_and_read_without_a_look_at_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "runs" / "r"
+
+    Journal.create(folder / record.JOURNAL, run="r").close()
+    started = datetime.fromisoformat(record.summarise_run(tmp_path, "r").started)
+    assert 0 <= (datetime.now(UTC) - started).total_seconds() < 100
+    assert f"{started.astimezone():%Y-%m-%d %H:%M:%S}" in call(tmp_path, "runs").stdout
+    monkeypatch.setattr(record, "list_run_names", lambda home: pytest.fail("all runs were listed"))
+    assert record.get_run_folder(tmp_path, "r") == folder
+    assert record.summarise_run(tmp_path, "r").started == f"{started:%Y-%m-%dT%H:%M:%S}+00:00"
+    monkeypatch.undo()
+    for name in ("", ".", "..", "../runs/r", "r" * 300):
+        with pytest.raises(ConfigError, match=f"no run {name!r}"):
+            record.get_run_folder(tmp_path, name)
 
 
 def test_the_name_of_a_run_is_one_that_a_run_may_have() -> None:

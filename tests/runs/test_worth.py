@@ -82,6 +82,7 @@ def test_what_an_evolution_has_cost_is_set_against_what_its_team_gains_or_saves(
     assert told.startswith("by the objective's price the 5,000 calls of this run count as 10.0 of score, and an answer")
     assert told.endswith("is worth +0.24 on the seed team's: it pays after 42 questions (20 to never by its interval)")
     assert "it pays after 21 questions (16 to 31 by its interval)" in pay([1.0] * 40, 8)
+    assert "it pays after 1 question (1 to 1 by its interval)" in pay([1.0] * 40, 8, "score - 0.00001*calls")
     assert pay(won, 130).endswith("is worth -0.00 on the seed team's: it does not pay")
     assert pay(won, 8, "score") == ""
     same = [0.0, 1.0, *[0.0] * 18, 0.0, *[1.0] * 19]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from selfwire.models.providers import parse_models
 from selfwire.runs.comparison import USUAL
 from selfwire.runs.evolution import HERE, TaskPlace
 from selfwire.runs.open import (
+    MODEL,
     OFFLINE,
     choose_team_name,
     find_saved_teams,
@@ -294,7 +296,7 @@ class ModelOptions:
         str | None,
         typer.Option(
             help="Model of the agents: offline, or provider:name such as openai:gpt-4o-mini.",
-            show_default="that of a saved team, else offline",
+            show_default="that of a saved team, else of SELFWIRE_MODEL, else offline",
         ),
     ] = None
     meta_model: Annotated[
@@ -351,7 +353,7 @@ class ModelOptions:
             known: the model that a saved team was evolved with.
         """
         same = {name: value for name, value in vars(self).items() if name in Models.model_fields}
-        agent = (known or OFFLINE) if self.model is None else self.model
+        agent = (known or os.environ.get(MODEL) or OFFLINE) if self.model is None else self.model
         roles = {"agent": agent, "meta": self.meta_model, "judge": self.judge_model}
         prices = None if self.prices is None else str(self.prices.resolve())
         return Models.model_validate({**same, **roles, "named": parse_models(self.models or ""), "prices": prices})

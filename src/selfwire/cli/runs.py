@@ -9,7 +9,7 @@ import typer
 from selfwire.cli import output
 from selfwire.cli.json_output import add_result
 from selfwire.cli.options import Home
-from selfwire.cli.versions import format_score
+from selfwire.cli.versions import format_score, format_time
 from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.values import format_count, format_value
 from selfwire.evals.table import ResultTable
@@ -44,8 +44,9 @@ def runs(home: Home = None) -> None:
             told["status"] = f"{status}, {format_count(errors, 'error')}"
         told |= {"score": format_score(told["score"])} if told.get("score") is not None else {}
         fields = [format_value(told[name]) if name in told else "" for name in _FIELDS]
-        rows.append((listed.run, *fields, "?" if listed.spend is None else output.format_spend(listed.spend)))
-    output.print_table(ResultTable(("run", *_FIELDS, "spend"), tuple(rows)))
+        spent = "?" if listed.spend is None else output.format_spend(listed.spend)
+        rows.append((listed.run, *fields, format_time(listed.started), spent))
+    output.print_table(ResultTable(("run", *_FIELDS, "started", "spend"), tuple(rows)))
     out = output.make_console()
     for listed in found:
         if lost := output.format_unsettled(listed.open_calls, listed.open_tokens):

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -86,6 +87,7 @@ class RunSummary(FrozenModel):
     Args:
         summary: its note: command, method, benchmark, model, status, iteration, score, ...; the status of a run whose
             process is gone is `INTERRUPTED`.
+        started: when it began, by the times of its files, in UTC as ISO 8601.
         spend: sum of its settled calls, of evolutions inside it too; None if a journal cannot be read.
         open_calls: calls without a recorded answer.
         open_tokens: the most tokens that those can have cost.
@@ -94,6 +96,7 @@ class RunSummary(FrozenModel):
 
     run: str
     summary: FrozenJson = Field(default_factory=FrozenMap)
+    started: str = ""
     spend: Usage | None = None
     open_calls: int = 0
     open_tokens: int = 0
@@ -175,6 +178,7 @@ def explain_foreign(run: str) -> Iterator[None]:
 def summarise_run(home: str | Path | None, run: str) -> RunSummary:
     """Summarise a run; `trouble` says why a journal cannot be read."""
     path = get_run_folder(home, run) / JOURNAL
+    listed = RunSummary(run=run, started=datetime.fromtimestamp(get_start_time(path), UTC).isoformat("T", "seconds"))
     try:
         with explain_foreign(run):
             held = is_held(path)  # a process that ends now notes so before the status is read
@@ -188,9 +192,9 @@ def summarise_run(home: str | Path | None, run: str) -> RunSummary:
             spend = sum_usages([own, *read_evolutions(path, JournalReader.spend)])
             calls += read_evolutions(path, JournalReader.count_unsettled)
             open_calls, open_tokens = map(sum, zip(*calls, strict=True))
-            return RunSummary(run=run, summary=summary, spend=spend, open_calls=open_calls, open_tokens=open_tokens)
+            return listed.replace(summary=summary, spend=spend, open_calls=open_calls, open_tokens=open_tokens)
     except JournalError as error:
-        return RunSummary(run=run, trouble=str(error))
+        return listed.replace(trouble=str(error))
 
 
 def read_evolutions(path: Path, read: Callable[[JournalReader], T]) -> list[T]:

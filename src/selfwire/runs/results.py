@@ -191,10 +191,10 @@ def describe_payback(found: Evolution, objective: Objective) -> str:
         return ""
     spent = objective.compute_price(Usage(), found.cost)
     net = [end - price for end in (gain.value, gain.high, gain.low)]
-    usual, soonest, latest = ("never" if end <= 0 else f"{ceil(spent / end):,}" for end in net)
-    pays = (
-        "it does not pay" if net[0] <= 0 else f"it pays after {usual} questions ({soonest} to {latest} by its interval)"
-    )
+    soonest, latest = ("never" if end <= 0 else f"{ceil(spent / end):,}" for end in net[1:])
+    pays = "it does not pay"
+    if net[0] > 0:
+        pays = f"it pays after {format_count(ceil(spent / net[0]), 'question')} ({soonest} to {latest} by its interval)"
     return (
         f"by the objective's price the {cost} of this run count as {spent:.1f} of score, and an answer is worth "
         f"{net[0]:+.2f} on the seed team's: {pays}"

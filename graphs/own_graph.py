@@ -236,6 +236,11 @@ def load_graph(name: str) -> Runnable[Any, Any]:
         raise
     except (Exception, SystemExit) as error:  # a user's module may raise anything
         raise ConfigError(_describe_fault(name, verb, error)) from error
+    if isinstance(found, Method):
+        raise ConfigError(
+            f"{name!r} is a method, not a graph; a command finds a method by the entry point of an installed package, "
+            "and selfwire.compare and the like take it as it is (docs/method.md)"
+        )
     if not isinstance(found, Runnable):
         raise ConfigError(
             f"{name!r} is a {type(found).__name__}, not a graph; name a compiled LangGraph, a StateGraph, a Runnable, "

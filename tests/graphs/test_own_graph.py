@@ -159,6 +159,7 @@ swallowing_builder.add_edge(START, "swallow")
 swallowing_builder.add_edge("swallow", END)
 swallowing = swallowing_builder.compile()
 number = 7
+from selfwire.graphs.dytopo import Dytopo as method
 
 
 @dataclass
@@ -465,6 +466,7 @@ def test_a_graph_that_waits_for_a_person_is_an_error_and_no_zero(home: Path, ser
         ("ambiguous", (), "several text fields could be it: left, right; say it with --set input="),
         ("ambiguous", ("--set", 'input={"left": "x"}'), "has no {question}"),
         ("number", (), "is a int, not a graph"),
+        ("method", (), "is a method, not a graph; a command finds a method by the entry point of an installed package"),
         ("nothing", (), "graph 'own_app.py:nothing': own_app.py has no 'nothing'; it has "),
     ],
 )

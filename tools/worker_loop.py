@@ -9,6 +9,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 MEMORY = 4 * 2**30
@@ -26,7 +27,8 @@ else:
     import resource
 
     def _limit_memory() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        with suppress(ValueError):  # macOS refuses it, and so does a lower limit that holds already
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # it writes no files
 
     def _limit_time(seconds: float) -> None:

@@ -1,4 +1,6 @@
+import resource
 import sys
+from io import StringIO
 
 import pytest
 
@@ -7,6 +9,7 @@ from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.tools import algebra
 from selfwire.tools.algebra import AlgebraTool
+from selfwire.tools.worker_loop import serve
 from selfwire.tools.worker_pool import WorkerPool
 
 TOOL: Tool = AlgebraTool()
@@ -68,3 +71,16 @@ async def test_what_computes_for_too_long_is_stopped_and_the_next_has_its_time(m
     with pytest.raises(ToolError, match="more than 1 seconds to compute"):
         await ask("evaluate", "9**9**9**9")
     assert await ask("evaluate", "2**3") == "8.00000000000000"
+
+
+def test_a_worker_runs_without_a_limit_of_memory_where_the_system_refuses_it_as_macos_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def limit(kind: int, limits: tuple[int, int]) -> None:
+        if kind == resource.RLIMIT_AS:
+            raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "setrlimit", limit)
+    monkeypatch.setattr("sys.stdin", StringIO('{"seconds": 1}\n'))
+    serve(lambda request: {"result": request["seconds"]})
+    assert capsys.readouterr().out == '{"result": 1}\n'

@@ -9,15 +9,17 @@ import sys
 import time
 from collections import deque
 from contextlib import suppress
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from selfwire.core.errors import OutageError, ToolSourceError, WorkerError
+from selfwire.extras.cluster import child_processes
 from selfwire.extras.cluster.child_processes import HAS_FORK_SERVER, ProcessExecutor
 from selfwire.extras.cluster.executors import open_workers
-from selfwire.extras.cluster.jobs import DEATHS, Event, Job, LocalExecutor, Report, run_jobs
+from selfwire.extras.cluster.jobs import DEATHS, Ended, Event, Job, LocalExecutor, Report, run_jobs
 from selfwire.runs.spec import WorkerOptions
 
 PROGRAM = """
@@ -225,6 +227,35 @@ def test_workers_start_where_the_path_of_temporary_files_is_too_long_for_a_socke
     with run_program(tmp_path, ADDING, TMPDIR=str(temporary)) as program:
         printed, told = program.communicate()
     assert (printed, told) == ("[3]\n", "")
+
+
+class PipeOfAnotherClass:
+    """A pipe that is no `Connection`, as those of Windows are."""
+
+    def __init__(self, pipe: Any) -> None:
+        self.fileno, self.send, self.recv, self.close = pipe.fileno, pipe.send, pipe.recv, pipe.close
+
+
+def test_what_a_pipe_of_another_class_brings_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(forks: bool) -> Any:
+        worker = start_worker(forks)
+        return worker._replace(pipe=PipeOfAnotherClass(worker.pipe))
+
+    start_worker = child_processes._start_worker
+    monkeypatch.setattr(child_processes, "_start_worker", start)
+    late = time.monotonic() + 100
+    with ProcessExecutor(1) as executor:
+        executor.start(Job.of("sum", add, numbers=[1, 2]))
+        found = list[Event | Ended]()
+        while not found and time.monotonic() < late:
+            found.extend(executor.wait())
+    assert [one.result for one in found if isinstance(one, Ended)] == [3]
+
+
+def test_windows_has_no_process_that_removes_what_killed_workers_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(resource_tracker, "ensure_running", lambda: pytest.fail("it cannot be started there"))
+    child_processes._start_resource_tracker()
 
 
 def add(report: Report, numbers: list[Any]) -> Any:

@@ -79,7 +79,8 @@ class ProcessExecutor:
 
     def wait(self) -> Sequence[Event | Ended]:
         """Events and ends of jobs; waits shortly where there are none."""
-        return [self._read(pipe) for pipe in wait([*self._busy], PAUSE) if isinstance(pipe, Connection)]
+        ready = wait([*self._busy], PAUSE)
+        return [self._read(pipe) for pipe in [*self._busy] if pipe in ready]
 
     def _read(self, pipe: "Connection[Any, Any]") -> Event | Ended:
         worker, job = self._busy[pipe]
@@ -121,8 +122,10 @@ def import_for_workers(modules: Sequence[str]) -> bool:
 def _start_resource_tracker() -> None:
     """Start the process that removes what killed workers leave, with its messages on that discarded.
 
-    It reports a killed worker's semaphores as leaked, or as unknown, although it removes them.
+    It reports a killed worker's semaphores as leaked, or as unknown, although it removes them. Windows has none.
     """
+    if sys.platform == "win32":
+        return
     try:
         shown = os.dup(2)
     except OSError:  # there is no such stream

@@ -444,6 +444,11 @@ class _Connection:
     async def _start(self) -> "ClientSession":
         if self._breaks >= TRIES and self.server.url is None:
             raise ToolError(f"the server {self.name!r} broke off {TRIES} times without an answer, and stays off")
+        if sys.platform == "win32" and self.server.url is None:
+            raise ToolError(
+                f"the server {self.name!r} cannot be started on Windows; start it yourself, and give its `url`"
+                " in place of `command`"
+            )
         ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
         self._ready = ready
         self._stop = asyncio.Event()

@@ -316,6 +316,14 @@ async def test_a_server_that_hangs_is_killed_and_started_again(tmp_path: Path) -
     assert not is_running(before)
 
 
+def test_a_server_that_windows_cannot_start_is_refused_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(ConfigError, match="'own' cannot be started on Windows; start it yourself, and give its `url`"):
+        load_tools(f"mcp:{write_servers(tmp_path, own=PROGRAM)}")
+
+
 @pytest.mark.slow
 async def test_a_server_over_http_gets_its_headers_and_may_die(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEY_OF_A_TEST", KEY)

@@ -28,7 +28,6 @@ def slots() -> asyncio.Semaphore:
     return _SLOTS.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(2 * (os.cpu_count() or 1)))
 
 
-_TICKS = os.sysconf("SC_CLK_TCK")
 _READY = "RD"
 """States of threads that run, wait for a processor, or wait for the disk."""
 _STATE, _TIMES = 0, slice(11, 15)
@@ -65,7 +64,7 @@ def _inspect(process: int) -> tuple[float, bool]:
     while waiting:
         here = Path("/proc", str(waiting.pop()))
         with suppress(OSError):  # it may end meanwhile
-            computed += sum(map(int, _read_fields(here)[_TIMES])) / _TICKS
+            computed += sum(map(int, _read_fields(here)[_TIMES])) / os.sysconf("SC_CLK_TCK")
             for thread in (here / "task").iterdir():
                 ready = ready or _read_fields(thread)[_STATE] in _READY
                 waiting += map(int, (thread / "children").read_text().split())

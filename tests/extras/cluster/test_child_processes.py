@@ -238,7 +238,7 @@ class PipeOfAnotherClass:
 
 def test_what_a_pipe_of_another_class_brings_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(forks: bool) -> Any:
-        worker = start_worker(forks)
+        worker: Any = start_worker(forks)
         return worker._replace(pipe=PipeOfAnotherClass(worker.pipe))
 
     start_worker = child_processes._start_worker

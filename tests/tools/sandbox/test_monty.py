@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from importlib import util
 from pathlib import Path
@@ -19,6 +20,23 @@ pytestmark = needs_monty
 QUICK = Limits(seconds=20)
 
 
+AS_ON_WINDOWS = """
+import asyncio, os, subprocess, sys
+import pydantic_monty, zoneinfo
+for name in ("fcntl", "pwd", "resource"):
+    sys.modules[name] = None
+for name in ("fork", "geteuid", "getuid", "killpg", "sysconf"):
+    delattr(os, name)
+sys.platform = "win32"
+from selfwire.tools.sandbox import sandbox_waiting
+from selfwire.tools.sandbox.sandbox import find_sandbox
+def read_no_fields(folder):
+    raise FileNotFoundError(folder)  # there is no /proc
+sandbox_waiting._read_fields = read_no_fields
+print(asyncio.run(find_sandbox().run("print(2 + 2)")).stdout, end="")
+"""
+
+
 async def ran(code: str, stdin: str = "", limits: Limits = QUICK) -> Execution:
     return await find_working_monty().run(code, stdin, limits=limits)
 
@@ -27,6 +45,11 @@ async def test_a_program_reads_its_input_and_writes() -> None:
     code = "import sys\nname = input('?')\nprint(name * 2, input())\nprint('oops', file=sys.stderr)"
     assert await ran(code, "ab\ncd\n") == Execution(stdout="?abab cd\n", stderr="oops\n", exit_status=0)
     assert "EOF when reading a line" in (await ran("input()")).stderr
+
+
+def test_it_runs_with_what_python_has_on_windows() -> None:
+    done = subprocess.run([sys.executable, "-c", AS_ON_WINDOWS], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("4\n", "")
 
 
 @pytest.mark.parametrize(

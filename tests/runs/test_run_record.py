@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.plugins import DEFAULT_METHOD, GROUP
 from selfwire.core.values import is_id
 from selfwire.graphs.evolve import EvolutionConfig
@@ -64,3 +64,12 @@ def test_a_method_of_another_package_is_recorded_with_its_version(
 
     assert hash_run("sparsify")["method"] == "sparsify-method 2.1"
     assert "method" not in hash_run(DEFAULT_METHOD)
+
+
+async def test_a_run_of_another_version_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    journal = Journal.create(path, run="old", facts={})
+    await journal.put_note(record.REQUEST, {"evolution": {"gate": "better than before"}})
+    journal.close()
+    with pytest.raises(JournalError, match="or of another version of selfwire"):
+        record.load_request(path, EvolveSpec)

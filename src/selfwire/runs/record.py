@@ -322,7 +322,7 @@ def load_request(path: Path, schema: type[AnyRequest], *commands: str) -> AnyReq
         try:
             return schema.model_validate(found)
         except ValidationError as error:
-            wrong = f"{format_first_fault(error)}; is it a run of another command?"
+            wrong = f"{format_first_fault(error)}; is it a run of another command, or of another version of selfwire?"
             why = "it ended before it had begun" if found is None else wrong
             raise JournalError(
                 f"run {journal.run!r} holds no request that can be resumed ({why}); start a new run"

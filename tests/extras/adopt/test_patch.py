@@ -193,6 +193,16 @@ def test_a_word_that_the_program_replaces_is_a_hole(call: str) -> None:
     assert 'PROMPT = "Greet <NAME> with {n:>2} words."' in Path("asking.py").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("outer", ['f"', "f'"])
+def test_a_text_in_a_hole_is_written_with_quotes_that_python_3_11_reads(outer: str) -> None:
+    inner = "'" if outer == 'f"' else '"'
+    hole = f"{inner}Greet the visitor.{inner} if GREETED else {inner * 2}"
+    write("GREETED = 1", f"return {{'messages': [model.invoke({outer}Answer. {{{hole}}} Ask.{outer[1]})]}}")
+    texts = {text.shown[:6]: text.name for text, _ in list_places("asking.py:graph")}
+    apply({texts["Greet "]: "Greet them."})
+    assert f"{{{inner}Greet them.{inner} if GREETED" in Path("asking.py").read_text(encoding="utf-8")
+
+
 def test_a_text_in_a_hole_of_another_is_written_with_it() -> None:
     write(
         "GREETED = 1",
@@ -544,3 +554,9 @@ graph = create_agent("openai:mine", [ask], system_prompt="You lead.")
     Path("tooled.py").write_text(TOOLS.format(docstring='"""Finds it."""') + asking, encoding="utf-8")
     found = {text.name: text.tool for text, _ in list_places("tooled.py:graph")}
     assert {name: tool for name, tool in found.items() if tool} == {"find": "find", "look": "look", "ask": "ask"}
+
+
+def test_a_form_feed_before_a_text_ends_no_line() -> None:
+    write('\x0c\nFIRST = "a\x0cb\u2028c"\nPROMPT = "You answer questions of visitors."')
+    apply({"ask": "You greet."})
+    assert 'PROMPT = "You greet."' in Path("asking.py").read_text(encoding="utf-8")

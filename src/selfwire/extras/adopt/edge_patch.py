@@ -679,8 +679,8 @@ def _is_named(node: ast.expr, name: str) -> bool:
 
 def _get_offset(text: str, line: int, column: int) -> int:
     """The offset of a place of Python's parser: a line from 1, and a column in bytes."""
-    lines = text.splitlines(keepends=True)
-    return sum(map(len, lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
+    lines = text.split("\n")  # a form feed ends no line
+    return sum(len(before) + 1 for before in lines[: line - 1]) + len(lines[line - 1].encode()[:column].decode())
 
 
 def _split_call(

@@ -355,8 +355,8 @@ class SourceFile:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of the source."""
-        return self.text.splitlines()
+        """The lines of the source, as Python's parser counts them."""
+        return self.text.split("\n")
 
     def read_names(self, owner: Any) -> BoundNames:
         """Collect the names that a module, class or function of this file binds."""

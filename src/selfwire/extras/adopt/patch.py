@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise, permutations, takewhile
 from pathlib import Path
 from string import Formatter
 from token import OP, STRING
-from tokenize import TokenError, TokenInfo, generate_tokens
+from tokenize import TokenError, TokenInfo, generate_tokens, tok_name
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
@@ -228,12 +228,27 @@ def _write(place: ProgramText, shown: str, new: str) -> str:
     value = literal.write(text)
     single = f"{literal.prefix}{value!r}"  # for a hole of f"..."
     quoted = quote_text(value, literal.prefix, is_docstring=is_docstring)
-    for written in filter(None, (write_parts(old, value), quoted, single)):
+    outer = _find_outer_quotes(whole, (place.line, place.column))
+    forms = sorted(filter(None, (write_parts(old, value), quoted, single)), key=lambda form: not outer.isdisjoint(form))
+    for written in forms:
         again = _find_form(written, place, new)
         is_same = again is not None and again[0].holes == literal.holes
         if is_same and is_module(whole[:begin] + written + whole[end:]):
             return written
     raise ConfigError(f"{where}: the new text cannot be written as a literal; write it there yourself:\n{new}")
+
+
+def _find_outer_quotes(source: str, place: tuple[int, int]) -> set[str]:
+    """Find the characters that no literal in a hole of an f-string has before Python 3.12; none outside of holes."""
+    outer = list[str]()
+    for token in generate_tokens(StringIO(source).readline):
+        if token.start >= place:
+            break
+        if tok_name[token.type] == "FSTRING_START":
+            outer.append(token.string[-1])
+        elif tok_name[token.type] == "FSTRING_END":
+            outer.pop()
+    return {*outer, "\\"} if outer else set()
 
 
 def write_parts(old: str, value: str) -> str:
@@ -278,7 +293,8 @@ def _find_span(old: str, token: TokenInfo) -> tuple[int, int]:
 
 
 def _get_offset(text: str, line: int, column: int) -> int:
-    return sum(map(len, text.splitlines(keepends=True)[: line - 1])) + column
+    """The offset of a line from 1 and a column in characters; only "\n" ends a line, as in Python's parser."""
+    return sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column
 
 
 def _wrap(text: str) -> list[str]:
@@ -459,5 +475,5 @@ def _diff(file: Path, edits: Iterable[SourceEdit]) -> str:
         old, new = (f"\ufeff{text}" for text in (old, new))
     if 0 < raw.count(b"\r\n") == raw.count(b"\n"):
         old, new = (text.replace("\n", "\r\n") for text in (old, new))
-    lines = unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}")
+    lines = unified_diff([*StringIO(old)], [*StringIO(new)], f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

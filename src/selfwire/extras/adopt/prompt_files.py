@@ -342,7 +342,7 @@ def read_whole(path: Path) -> FileText | None:
     text = read_text_file(path)
     if text is None:
         return None
-    lines = text.splitlines() or [""]
+    lines = text.removesuffix("\n").split("\n")
     return FileText(path, "", text, 1, len(lines), 0, len(lines[-1]))
 
 

@@ -116,6 +116,10 @@ def test_a_missing_attribute_is_named_with_those_that_are_graphs(write: Write) -
             "def build():\n    return create_agent('openai:m')\n",
             "it has build; name an attribute that holds a graph, as ",
         ),
+        (
+            "desk = StateGraph(dict).compile()\n\ndef note(state):\n    return create_agent('openai:m')\n",
+            "it has note, desk; name an attribute that holds a graph, as app.py:desk",
+        ),
         ("ROWS = 3\n", "no function and no class of it makes a graph; name the file of one that does"),
     ],
 )
@@ -4595,6 +4599,30 @@ from langchain_openai import ChatOpenAI
 
 chain = ChatPromptTemplate.from_template("Tell how to bake {bread}.") | ChatOpenAI()
 """
+
+
+@pytest.mark.parametrize("name", ["chain", "CHAIN"])
+@pytest.mark.parametrize("ask", ["chain.batch(", "to_thread(chain.invoke, "])
+def test_a_chain_that_no_folder_has_is_told_of_however_it_is_asked(write: Write, name: str, ask: str) -> None:
+    source = ASKING_ANOTHER.replace("import chain", f"import {name}")
+    write("app.py", source.replace("chain.invoke(", ask.replace("chain", name)))
+    told = f"recipes.chain.{name} is not in the source: what it sends to a model is not shown"
+    assert [made.reason for made in read_program("app.py:graph").opaque] == [told]
+
+
+def test_a_folder_that_langgraph_json_lists_may_be_a_package(write: Write) -> None:
+    write("app.py", ASKING_ANOTHER)
+    write("packages/recipes/__init__.py", "")
+    write("packages/recipes/chain.py", RECIPES)
+    write("langgraph.json", '{"dependencies": ["./packages/recipes"]}')
+    assert [text.pieces for text in read_program("app.py:graph").texts] == [("Tell how to bake ", ".")]
+
+
+@pytest.mark.parametrize("broken", ["[" * 100_000, '{"dependencies": null}', '"text"'])
+def test_a_langgraph_json_that_cannot_be_read_lists_nothing(write: Write, broken: str) -> None:
+    write("app.py", ASKING_ANOTHER)
+    write("langgraph.json", broken)
+    assert len(read_program("app.py:graph").opaque) == 1
 
 
 @pytest.mark.parametrize("listed", [True, False])

@@ -572,21 +572,23 @@ class CodeReader:
             for part in given:
                 self._read_input(part, at, code)
         elif kinds and kinds <= set(NO_MODELS):
-            self._note_foreign(Traced(node, at))
+            self._note_foreign(node.func, at)
         elif kinds & {"model", "chain", "prompt"} or not self._is_unlikely(node.func.value):
             is_filled = bool(kinds & {"chain", "prompt"})
             holes = self.texts.list_holes(node.func.value, at) if is_filled else set[str]()
             for value in (value for part in given for value in self.texts.list_filled(part, at, holes)):
                 self.ask(*value[:2], code, role="" if is_filled else "user", whole="model" in kinds)
 
-    def _note_foreign(self, asked: Traced) -> None:
+    def _note_foreign(self, asking: ast.Attribute, at: Surroundings) -> None:
         """Note a chain, an agent or a graph that a module of another package holds; of the classes of one, nothing."""
-        for found in self.program.trace(asked.node.func.value, asked.at):
+        if asking.attr.removeprefix("a") not in ("invoke", "stream", "batch"):
+            return
+        for found in self.program.trace(asking.value, at):
             name = found.node.name.rpartition(".")[2] if isinstance(found.node, Outside) else ""
-            if name.islower() and get_last_name(asked.node.func) in ("invoke", "ainvoke") and "." in found.node.name:
+            if (name.islower() or name.isupper()) and "." in found.node.name:
                 self.texts.note(
-                    asked.node,
-                    asked.at,
+                    asking,
+                    at,
                     f"{found.node.name} is not in the source: what it sends to a model is not shown",
                     "if it is a part of the program, list its folder under dependencies in langgraph.json",
                 )

@@ -239,7 +239,9 @@ def _list_yielded(function: Function) -> Iterator[ast.expr]:
 
 def _tell_missing(program: Program, file: SourceFile, name: str) -> str:
     """Tell that a file has no such attribute, and which of its functions and classes make a graph."""
-    known = [other for other, values in file.top.names.bound.items() if _is_graph(program, values, file)]
+    bound = file.top.names.bound
+    known = [other for other, values in bound.items() if _is_graph(program, values, file)]
+    known.sort(key=lambda other: not any(isinstance(value, Function) for value in bound[other]))  # may be a node
     classes = [part.name for part in file.tree.body if isinstance(part, ast.ClassDef) and _makes_graph(part)]
     shown = show_path(file.path)
     if known:

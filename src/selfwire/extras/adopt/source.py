@@ -2555,12 +2555,12 @@ def open_program(module: str) -> tuple[Program, SourceFile]:
 
 
 def _list_dependencies(folder: Path) -> Iterator[Path]:
-    """List the folders that the `langgraph.json` in a folder names as dependencies, and `src` inside them."""
+    """List the folders that a `langgraph.json` has as dependencies, and where their packages are found."""
     try:
-        named = json.loads((folder / "langgraph.json").read_text())["dependencies"]
+        named = json.loads((folder / "langgraph.json").read_text("utf-8"))["dependencies"]
         for part in (folder / name for name in named if name.startswith(".")):
-            yield from (part, part / "src")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            yield from (part, part / "src", *([part.parent] if (part / "__init__.py").is_file() else ()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return  # there is none, or none that LangGraph takes
 
 

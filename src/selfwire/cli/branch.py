@@ -235,8 +235,6 @@ def _list_files(patch: str) -> list[str]:
 
 def _check_committed(file: str) -> None:
     """Raise a ConfigError for a file that is not in the repository, or has changes that are not committed."""
-    if Path(file).is_absolute():
-        raise ConfigError(f"{file} lies outside this folder; change to the folder of the repository that has it")
     _git("ls-files", "--error-unmatch", file, why=f"{file} is not in the repository; commit it")
     why = f"{file} has changes that are not committed; commit or stash them"
     driver = _git("check-attr", "-z", "filter", "--", file).split("\0")[2]

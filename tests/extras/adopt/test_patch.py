@@ -560,3 +560,12 @@ def test_a_form_feed_before_a_text_ends_no_line() -> None:
     write('\x0c\nFIRST = "a\x0cb\u2028c"\nPROMPT = "You answer questions of visitors."')
     apply({"ask": "You greet."})
     assert 'PROMPT = "You greet."' in Path("asking.py").read_text(encoding="utf-8")
+
+
+def test_a_text_outside_the_folder_is_refused_where_git_would_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    write('PROMPT = "You answer questions of visitors."')
+    whole = Path("asking.py").resolve()
+    Path("beside").mkdir()
+    monkeypatch.chdir("beside")
+    with pytest.raises(ConfigError, match=f"^{whole} lies outside this folder, where git apply changes nothing"):
+        make_patch(f"{whole}:graph", {"ask": "You greet."}, {})

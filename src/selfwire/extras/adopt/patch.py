@@ -101,8 +101,8 @@ def make_patch(
         models: "provider:model" by the names of the prompts that ask it.
 
     Raises:
-        ConfigError: a text, an edge or a model is not there any more, or stands in a form that cannot be written; the
-            message names it.
+        ConfigError: a text, an edge or a model is not there any more, or stands in a form that cannot be written, or
+            outside the working directory; the message names it.
     """
     known = _find_places(target, changed)
     edits, whys = list[SourceEdit](), dict[str, str]()
@@ -458,6 +458,9 @@ def _locate(source: str, place: ProgramText) -> tuple[int, int]:
 
 def _diff(file: Path, edits: Iterable[SourceEdit]) -> str:
     """The diff of a file; later places first, so that earlier ones stay where they are."""
+    if file.is_absolute():
+        why = f"{file} lies outside this folder, where git apply changes nothing"
+        raise ConfigError(f"{why}; change to a folder that has it, or write the change there yourself")
     old = new = _read(file)
     ordered = sorted(enumerate(edits), key=lambda numbered: (numbered[1].begin, numbered[0]), reverse=True)
     for number, (_, edit) in enumerate(ordered):  # what is written at the same place keeps its order

@@ -165,9 +165,10 @@ def measure_gain(
     sides = (
         {run.question.id: run.feedback.score if run.feedback else None for run in runs} for runs in (before, after)
     )
-    pairs, found = pair_scores(*sides, is_proof=is_proof), dict[str, list[float]]()
+    pairs, found = pair_scores(*sides, is_proof=is_proof), dict[tuple[bool, str], list[float]]()
     for task, (old, new) in pairs.items():
-        found.setdefault(groups.get(task) or task, []).append(new - old)
+        group = groups.get(task, "")
+        found.setdefault((bool(group), group or task), []).append(new - old)
     if not pairs:
         return None
     gains = [*map(fmean, found.values())]

@@ -68,14 +68,22 @@ async def test_a_person_sees_what_the_change_is_what_it_gains_and_what_it_costs(
     assert saved["approval"] == {"answer": "approve", "by": "a person", "why": ""}
 
 
-def test_a_gain_that_was_proved_has_errors_of_the_candidate_as_wrong_answers() -> None:
-    def run(task: str, score: float | None) -> Trajectory:
-        done = Trajectory(question=Question(id=task, input="?"), workflow="w")
-        return done if score is None else done.with_feedback(Feedback(score=score, solved=score == 1, text=""))
+def run(task: str, score: float | None) -> Trajectory:
+    done = Trajectory(question=Question(id=task, input="?"), workflow="w")
+    return done if score is None else done.with_feedback(Feedback(score=score, solved=score == 1, text=""))
 
+
+def test_a_gain_that_was_proved_has_errors_of_the_candidate_as_wrong_answers() -> None:
     before, after = [run("x", 0.0), run("y", 1.0), run("z", None)], [run("x", 1.0), run("y", None), run("z", 1.0)]
     found = [measure_gain(before, after, is_proof=is_proof) for is_proof in (True, False)]
     assert [gain and (gain["value"], gain["n"]) for gain in found] == [(0.0, 2), (1.0, 1)]
+
+
+def test_a_task_that_is_called_as_a_group_is_not_of_it() -> None:
+    before, after = [run("1", 0.0), run("2", 0.0), run("3", 0.0)], [run("1", 1.0), run("2", 0.0), run("3", 0.0)]
+    gain = measure_gain(before, after, is_proof=True, groups={"1": "", "2": "1", "3": "1"})
+    assert gain
+    assert (gain["value"], gain["n"]) == (0.5, 3)
 
 
 async def test_tasks_of_a_group_count_as_one_in_the_interval_of_a_proof_too() -> None:

@@ -478,10 +478,9 @@ async def test_an_evolution_ends_with_a_pruning_on_gate_tasks_of_its_own_and_sav
 
 
 async def test_a_pruning_that_a_person_rejects_has_saved_nothing() -> None:
-    loop, saver = make_loop(DIAMOND, lambda parts: 9, approve="edits"), InMemorySaver()
-    state = await run_evolution(loop, saver)
-    while find_question(state):
-        state = await run_evolution(loop, saver, answer="reject")
+    loop, saver = make_loop(DIAMOND, lambda parts: 9, approve="edits", pruning={"iterations": 1}), InMemorySaver()
+    assert find_question(await run_evolution(loop, saver))
+    state = await run_evolution(loop, saver, answer="reject")
     team = await loop.library.load("w")
     assert team.agents == DIAMOND.agents
     assert describe_pruning(DIAMOND, team, state.get("pruned_calls", [])) == "pruning took nothing out"

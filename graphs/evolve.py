@@ -717,7 +717,10 @@ class EvolutionLoop:
                 between = await self._continue(draft, tasks, scopes[1], between, before)
             for side in (before, between, after):
                 refuse_too_many_errors(side, self.rollout_context, "draft")
-            found = _count_raised(keep_draft(*map(_list_scores, (before, between, after))), after)
+            decided = keep_draft(*map(_list_scores, (before, between, after)))
+            found = _count_raised(decided, after)
+            if decided.draft and not found.draft:  # with errors that its graph has raised it is worse than the draft
+                found = found.replace(keeps_draft=draft is not incumbent)
             if found.draft or not further:
                 break
         return after, found

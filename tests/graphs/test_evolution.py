@@ -17,7 +17,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
-from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.trajectory import RAISED, Step, Trajectory
 from selfwire.core.usage import Budget, Objective, Usage
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.evomas.config import EvomasConfig
@@ -357,6 +357,22 @@ async def test_what_does_worse_than_the_draft_leaves_the_draft_as_it_is(draft: f
     versions = (await made.library.history("w")).versions[1:]
     assert [name_outcome(v.facts["gate"]) for v in versions] == ["draft", "rejected", "accepted"]
     assert versions[1].facts["gate"]["why"].startswith("it does worse than the draft that it has come from")
+    assert [change["edits"][0]["prompt"] for change in versions[2].facts["applied"]] == ["1", "3"]
+
+
+async def test_where_the_graph_raises_errors_under_a_candidate_that_is_as_good_the_draft_stays() -> None:
+    class Raising(Scripted):
+        async def answer(self, team: Team, question: Question, ctx: Ctx[Any]) -> Trajectory:
+            done = await super().answer(team, question, ctx)
+            if team.agents_by_id["a"].prompt != "2" or done.answer == "right":
+                return done
+            return done.as_failed("boom").replace(notes={RAISED: True})
+
+    made = context(Raising(skill=lambda number: {3: 1.0}.get(number, 0.2)), gate="better", gate_tasks=20, iterations=3)
+    await evolved(made)
+    versions = (await made.library.history("w")).versions[1:]
+    assert [name_outcome(v.facts["gate"]) for v in versions] == ["draft", "rejected", "accepted"]
+    assert "of the candidate the graph raised an error" in versions[1].facts["gate"]["why"]
     assert [change["edits"][0]["prompt"] for change in versions[2].facts["applied"]] == ["1", "3"]
 
 

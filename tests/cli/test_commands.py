@@ -261,6 +261,9 @@ def a_run(home: Path, name: str) -> None:
     asyncio.run(fill())
 
 
+STARTED = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+
+
 def test_runs_lists_what_they_did_and_spent(home: Path) -> None:
     assert "there are no runs" in said(home, "runs")
     a_run(home, "r1")
@@ -268,7 +271,7 @@ def test_runs_lists_what_they_did_and_spent(home: Path) -> None:
     (home / "runs" / "r3").mkdir()
     (home / "runs" / "r3" / JOURNAL).write_text("not a journal")
     first, second, third, trouble = said(home, "runs").splitlines()[1:]
-    assert first.split() == ["r1", "evolve", "hiva", "finished", "0.50", "1", "call,", "1,534", "tokens,", "$0.50"]
+    assert re.sub(STARTED, "?", first).split() == "r1 evolve hiva finished 0.50 ? 1 call, 1,534 tokens, $0.50".split()
     assert (second.split()[0], third.split()[0], third.split()[-1]) == ("r2", "r3", "?")
     assert "is not a journal of selfwire" in trouble
 
@@ -285,7 +288,7 @@ def leave_run(home: Path, status: str) -> None:
 def test_runs_says_that_a_process_is_gone_and_how_to_go_on(home: Path, status: str) -> None:
     leave_run(home, status)
     _, row, line = said(home, "runs").splitlines()
-    assert row.split() == ["r1", "train", "interrupted", "0", "calls,", "0", "tokens,", "$0.00"]
+    assert re.sub(STARTED, "?", row).split() == "r1 train interrupted ? 0 calls, 0 tokens, $0.00".split()
     assert line == "r1: its process is gone; go on with: selfwire train --resume r1"
 
 
@@ -303,7 +306,10 @@ def test_clean_asks_and_removes_runs_only(home: Path) -> None:
     assert "nothing was removed" in said(home, "clean", stdin="n\n")
     assert "removed runs r1\n" in said(home, "clean", "r1", stdin="y\n")
     assert [path.name for path in (home / "runs").iterdir()] == ["r2"]
-    said(home, "clean", "--yes")
+    refused = call(home, "clean", "--yes", code=2).stderr
+    assert "no run is named; name them, or give --all for the 1 run in" in refused
+    assert "and not both" in call(home, "clean", "r2", "--all", "--yes", code=2).stderr
+    said(home, "clean", "--all", "--yes")
     assert list((home / "runs").iterdir()) == []
     assert said(home, "history") == "archive\n"
     assert "nothing to remove" in said(home, "clean", "--yes")
@@ -318,7 +324,7 @@ def test_clean_with_library_removes_saved_workflows(home: Path) -> None:
 def test_clean_spares_a_run_that_is_held(home: Path) -> None:
     a_run(home, "r1")
     journal = Journal.open(home / "runs" / "r1" / JOURNAL)
-    refused = call(home, "clean", "--yes", code=2)
+    refused = call(home, "clean", "r1", "--yes", code=2)
     journal.close()
     assert "is held by" in refused.stderr
     assert (home / "runs" / "r1" / JOURNAL).exists()
@@ -328,6 +334,12 @@ def test_clean_spares_a_foreign_library(tmp_path: Path) -> None:
     (tmp_path / "library.sqlite").write_text("mine" * 50)
     call(tmp_path, "clean", "--library", "--yes", code=2)
     assert (tmp_path / "library.sqlite").read_text() == "mine" * 50
+
+
+def test_an_option_before_its_command_is_told_where_it_stands(home: Path) -> None:
+    told = call(home, "--json", "runs", code=2).stderr
+    assert "No such option: --json; did you mean: selfwire runs --json ...\n" in told
+    assert "did you mean" not in call(home, "--nosuch", code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -416,7 +428,7 @@ def test_the_traceback_of_an_error_can_be_asked_for() -> None:
 
 def test_an_unanswered_question_removes_nothing(home: Path) -> None:
     a_run(home, "r1")
-    told = "error: nobody can be asked whether to remove runs r1; give --yes"
+    told = "error: nobody can be asked whether to remove runs r1; give --all --yes"
     assert told in call(home, "clean", stdin="", code=2).stderr
     assert (home / "runs" / "r1" / JOURNAL).exists()
 

@@ -266,7 +266,7 @@ def test_saved_workflows_are_not_removed_under_a_run(tmp_path: Path) -> None:
         assert "run 'busy' is at work and saves its teams in" in result.stderr
         assert (tmp_path / LIBRARY_FILE).exists()
         assert (tmp_path / "runs" / "ours").exists()
-    call(tmp_path, "clean", "--library", "-y")
+    call(tmp_path, "clean", "--library", "--all", "-y")
     assert not (tmp_path / LIBRARY_FILE).exists()
 
 

@@ -53,7 +53,7 @@ def test_the_json_of_an_evolution_and_of_what_reads_it(home: Path) -> None:
     assert call_for_json(home, "measures", run)["measures"]["whole"]["queries"] == 1
     moved = call_for_json(home, "rollback", "mine", "0")
     assert (moved["before"], moved["now"]) == (f"mine@{run}.1", f"mine@{run}.0")
-    assert call_for_json(home, "clean", "--yes")["runs"] == [run]
+    assert call_for_json(home, "clean", "--all", "--yes")["runs"] == [run]
 
 
 def test_the_json_of_an_evaluation_and_of_a_dry_run(home: Path) -> None:

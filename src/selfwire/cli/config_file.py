@@ -31,8 +31,8 @@ SHARED = "shared"
 NOT_IN_FILE = ("help", "resume", "retry-failed", "trust-run", "confirm", "call-tools", "adopt --name", "show --trust")
 """Options that are meant for one call; with a command's name before them those of that command alone."""
 ASKED_FOR = {
-    "base-url", "ray-address", "host", "token", "home", "out", "report", "markdown", "svg", "data", "keep", "write",
-    "force", "yes", "library", "langsmith", "upload-references", "grader", "tools", "mcp",
+    "base-url", "ray-address", "host", "token", "home", "out", "report", "markdown", "svg", "keep", "write",
+    "force", "yes", "all", "library", "langsmith", "upload-references", "grader", "tools", "mcp",
     "guide", "systems",
 }  # fmt: skip
 """Options that a file found in the working directory gives only with the user's consent: addresses, homes, outputs,

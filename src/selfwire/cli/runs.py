@@ -44,8 +44,9 @@ def runs(home: Home = None) -> None:
             told["status"] = f"{status}, {format_count(errors, 'error')}"
         told |= {"score": format_score(told["score"])} if told.get("score") is not None else {}
         fields = [format_value(told[name]) if name in told else "" for name in _FIELDS]
+        fields.append(format_time(listed.started) if listed.started else "")
         spent = "?" if listed.spend is None else output.format_spend(listed.spend)
-        rows.append((listed.run, *fields, format_time(listed.started), spent))
+        rows.append((listed.run, *fields, spent))
     output.print_table(ResultTable(("run", *_FIELDS, "started", "spend"), tuple(rows)))
     out = output.make_console()
     for listed in found:
@@ -75,12 +76,20 @@ def _describe_stop(listed: RunSummary) -> str:
 
 def clean(
     names: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs; without any, all runs.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All runs; needed with --yes where none is named.")] = False,
     library: Annotated[bool, typer.Option("--library", help="Remove all saved teams too.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     home: Home = None,
 ) -> None:
     """Remove runs with their journals and checkpoints, and with --library the saved teams."""
+    if names and every:
+        raise ConfigError("name runs, or give --all, and not both")
     chosen = names or list(list_run_names(home))
+    if chosen and yes and not names and not every:  # a script whose list is empty
+        there = format_count(len(chosen), "run")
+        raise ConfigError(
+            f"--yes asks nobody, and no run is named; name them, or give --all for the {there} in {home_folder(home)}"
+        )
     for run in chosen:
         get_run_folder(home, run)
     shelf = home_folder(home) / LIBRARY_FILE if library else None
@@ -89,10 +98,10 @@ def clean(
         _refuse_held(home, shelf)
     else:
         shelf = None
-    _remove(home, chosen, shelf, yes=yes)
+    _remove(home, chosen, shelf, yes=yes, way="--yes" if names or not chosen else "--all --yes")
 
 
-def _remove(home: str | None, chosen: list[str], shelf: Path | None, *, yes: bool) -> None:
+def _remove(home: str | None, chosen: list[str], shelf: Path | None, *, yes: bool, way: str) -> None:
     what = [f"runs {', '.join(chosen)}"] if chosen else []
     what += [f"all saved teams in {shelf}"] if shelf else []
     if not what:
@@ -104,7 +113,7 @@ def _remove(home: str | None, chosen: list[str], shelf: Path | None, *, yes: boo
         except typer.Abort:
             if sys.stdin.isatty():  # Ctrl-C
                 raise
-            raise ConfigError(f"nobody can be asked whether to remove {' and '.join(what)}; give --yes") from None
+            raise ConfigError(f"nobody can be asked whether to remove {' and '.join(what)}; give {way}") from None
         if not agreed:
             typer.echo("nothing was removed")
             return

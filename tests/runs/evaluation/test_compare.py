@@ -164,7 +164,7 @@ def test_a_resumed_comparison_calls_no_evolved_team_a_seed_team() -> None:
 def test_a_run_that_is_gone_is_a_caution(tmp_path: Path) -> None:
     evolve = ("evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--no-baselines", "--test", "0", *SIZES)
     call(tmp_path, *evolve)
-    call(tmp_path, "clean", "--yes")
+    call(tmp_path, "clean", "--all", "--yes")
     asked = EvaluateSpec(benchmark="archive", tasks=5, entries=(SystemSpec(name="mine", target="mine"),))
     [caution] = validate_request(asked, tmp_path).notices
     assert "is gone, so nobody knows" in caution

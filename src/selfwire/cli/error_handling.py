@@ -69,7 +69,8 @@ def exit_on(error: BaseException, given: Sequence[str], *, traceback: bool) -> N
 def _point_at_way(error: Any, given: Sequence[str]) -> None:
     """Have the fault of an option that no command has name how its value is given.
 
-    `--from` is how a saved team is evolved, and `--input` and `--answer` are fields of a graph of the user's own.
+    `--from` is how a saved team is evolved, and `--input` and `--answer` are fields of a graph of the user's own. An
+    option of a command may stand before its name.
     """
     option = getattr(error, "option_name", "")
     place = next((place for place, word in enumerate(given) if word.partition("=")[0] == option), None)
@@ -80,6 +81,9 @@ def _point_at_way(error: Any, given: Sequence[str]) -> None:
         way = f"selfwire evolve {shlex.quote(value or 'NAME@3')}"
     elif option in ("--input", "--answer") and SETTING & {*given}:
         way = f"--set {shlex.quote(f'{option[2:]}={value}')}"
+    command = next((word for word in given[place + 1 :] if word in COMMANDS), "")
+    if command and error.ctx and error.ctx.parent is None:
+        way = f"selfwire {command} {option} ..."
     if way:
         error.message, error.possibilities = f"{error.message}; did you mean: {way}", None
 

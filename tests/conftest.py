@@ -12,6 +12,7 @@ from hypothesis import settings
 
 os.environ.setdefault("LANGSMITH_TRACING", "false")
 os.environ["SELFWIRE_CONFIG_HOME"] = tempfile.mkdtemp(prefix="selfwire-config-")  # a user of its own for the tests
+os.environ.pop("SELFWIRE_MODEL", None)  # tests that name no model ask the offline one
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch's threads would wait for each other
 
 from selfwire.core import plugins, text

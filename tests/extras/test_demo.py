@@ -1,4 +1,4 @@
-"""The sizes of `make demo`."""
+"""The model and the sizes of `make demo`."""
 
 import math
 
@@ -15,3 +15,7 @@ def test_a_second_gain_of_an_eighth_of_the_tasks_can_be_proved_with_the_gate_tas
     tasks = int(sizes["--gate-size"])
     evidence = compute_log_evidence(paid, bound=1.25, times=tasks / len(paid), weights=rule.weights)
     assert evidence >= -math.log(rule.error)
+
+
+def test_the_demo_asks_the_offline_model_whatever_the_environment_names() -> None:
+    assert dict(zip(ARGUMENTS[2::2], ARGUMENTS[3::2], strict=True))["--model"] == "offline"

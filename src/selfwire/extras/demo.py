@@ -11,7 +11,7 @@ from selfwire.extras.pages.page import write_report
 from selfwire.runs.record import list_run_names
 
 ARGUMENTS = (
-    "evolve", "hiva", "--benchmark", "plancraft", "--name", "plancraft-demo",
+    "evolve", "hiva", "--benchmark", "plancraft", "--name", "plancraft-demo", "--model", "offline",
     "--iterations", "10", "--batch", "10", "--gate-tasks", "30",
     "--train", "100", "--gate-size", "300", "--test", "150",
 )  # fmt: skip

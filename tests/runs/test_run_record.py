@@ -37,6 +37,8 @@ def test_a_run_among_many_is_listed_with_its_start_and_read_without_a_look_at_th
     assert record.get_run_folder(tmp_path, "r") == folder
     assert record.summarise_run(tmp_path, "r").started == f"{started:%Y-%m-%dT%H:%M:%S}+00:00"
     monkeypatch.undo()
+    monkeypatch.setattr(record, "get_start_time", lambda path: 1e14)
+    assert "run 'r' holds something that selfwire did not write (ValueError: year" in call(tmp_path, "runs").stdout
     for name in ("", ".", "..", "../runs/r", "r" * 300):
         with pytest.raises(ConfigError, match=f"no run {name!r}"):
             record.get_run_folder(tmp_path, name)

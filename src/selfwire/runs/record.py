@@ -87,7 +87,7 @@ class RunSummary(FrozenModel):
     Args:
         summary: its note: command, method, benchmark, model, status, iteration, score, ...; the status of a run whose
             process is gone is `INTERRUPTED`.
-        started: when it began, by the times of its files, in UTC as ISO 8601.
+        started: when it began, by the times of its files, in UTC as ISO 8601; "" for a time beyond the calendar.
         spend: sum of its settled calls, of evolutions inside it too; None if a journal cannot be read.
         open_calls: calls without a recorded answer.
         open_tokens: the most tokens that those can have cost.
@@ -178,9 +178,11 @@ def explain_foreign(run: str) -> Iterator[None]:
 def summarise_run(home: str | Path | None, run: str) -> RunSummary:
     """Summarise a run; `trouble` says why a journal cannot be read."""
     path = get_run_folder(home, run) / JOURNAL
-    listed = RunSummary(run=run, started=datetime.fromtimestamp(get_start_time(path), UTC).isoformat("T", "seconds"))
+    listed = RunSummary(run=run)
     try:
         with explain_foreign(run):
+            started = datetime.fromtimestamp(get_start_time(path), UTC)
+            listed = listed.replace(started=started.isoformat("T", "seconds"))
             held = is_held(path)  # a process that ends now notes so before the status is read
             with JournalReader(path) as journal:
                 summary = check_summary(run, journal.note(SUMMARY))

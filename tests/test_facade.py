@@ -141,7 +141,7 @@ def test_a_run_that_a_budget_ctrl_c_or_code_of_the_user_stops_says_how_it_goes_o
     with pytest.raises(ZeroDivisionError) as own:
         selfwire.evolve("hiva", SUMS, grade, on_event=divide, **SMALL)
     for raised, verb in ((stopped.value, "eval"), (ended.value, "hiva"), (own.value, "hiva")):
-        [note] = raised.__notes__
+        *_, note = raised.__notes__  # LangGraph notes its node first
         assert re.search(rf"the same call with run_name='{verb}-tasks-[\w-]+' goes on,", note)
 
 
@@ -388,6 +388,8 @@ def test_the_gate_that_a_refusal_asks_for_counts_the_tasks_of_groups() -> None:
     tasks = [{**task, "input": f"{task['input']} {turn}", "group": str(n)} for turn in "abcd" for n, task in few]
     with pytest.raises(selfwire.errors.ConfigError, match=r"with 6 task groups.* at least 9, all.*; give 180 or more"):
         selfwire.evolve("hiva", tasks, grade, iterations=10)
+    with pytest.raises(selfwire.errors.ConfigError, match=r"has 24 for itself; give 84 or more"):
+        selfwire.evolve("hiva", tasks, grade, iterations=10, prune=True)
 
 
 def test_a_budget_and_callbacks_reach_the_question() -> None:

@@ -533,7 +533,7 @@ def refuse_hopeless_gate(request: EvolveSpec, gate: Sequence[Task]) -> None:
     """
     settings, rule, pruning = request.evolution, request.evolution.rule, request.evolution.pruning_rule
     groups, pruned = deal_questions(settings, gate)
-    tasks, kept = len(groups), len(pruned)
+    tasks, kept = len(groups), sum(map(len, pruned))
     if settings.iterations and settings.gate != "off" and pruning and not tasks:
         raise ConfigError(
             f"of {count_groups(pruned)} none is left for the rewritings, as the pruning has {kept} for "
@@ -541,7 +541,7 @@ def refuse_hopeless_gate(request: EvolveSpec, gate: Sequence[Task]) -> None:
         )
     if settings.anyway:
         return
-    if pruning and not pruning.can_prove(kept):
+    if pruning and not pruning.can_prove(len(pruned)):
         _refuse_few(pruned, pruning, "or leave --prune out" if settings.iterations else "or {}")
     if rule is None or not settings.iterations or rule.can_prove(tasks):
         return
@@ -559,7 +559,7 @@ def refuse_hopeless_gate(request: EvolveSpec, gate: Sequence[Task]) -> None:
     raise ConfigError(
         f"--gate {rule.gate} cannot accept anything{when} with {count_groups(groups)}: at an error of "
         f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof{when} needs at least "
-        f"{needed}, all of them won; give {_count_tasks(5 * needed + kept, groups)} or more{beside} (--gate-size), "
+        f"{needed}, all of them won; give {_count_tasks(5 * needed, groups) + kept} or more{beside} (--gate-size), "
         f"fewer --iterations, or --gate mean, which takes chance for a gain; {anyway}"
     )
 
@@ -588,7 +588,7 @@ def _refuse_few(
     margin = "a larger --margin" + (f" (with these tasks {larger / 100:g} or more)" if larger < 100 else "")
     told = ", and no number of them is enough; give {}"
     if needed is not None:
-        told = f"; give {_count_tasks(needed + beside, groups)} or more (--gate-size), {instead}"
+        told = f"; give {_count_tasks(needed, groups) + beside} or more (--gate-size), {instead}"
     raise ConfigError(
         f"with {count_groups(groups)} a loss of {rule.margin:g} cannot be ruled out{when}, even if no "
         f"answer changes{told.format(margin)}"

@@ -102,7 +102,16 @@ async def test_a_library_with_a_damaged_entry_is_refused_in_words(tmp_path: Path
 
 @pytest.mark.parametrize(
     "facts",
-    ["x", [1], {"applied": ["x"]}, {"applied": 5}, {"gate": "x"}, {"notes": [1]}, {"spend": {"calls": "x"}}],
+    [
+        "x",
+        [1],
+        {"applied": ["x"]},
+        {"applied": 5},
+        {"gate": "x"},
+        {"notes": [1]},
+        {"spend": {"calls": "x"}},
+        {"score": "1"},
+    ],
 )
 async def test_a_version_with_facts_of_another_form_is_refused_in_words(tmp_path: Path, facts: Any) -> None:
     with open_library(tmp_path) as library:

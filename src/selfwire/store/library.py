@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 from langgraph.store.base import BaseStore, Item, Op, PutOp, Result, SearchItem
 from langgraph.store.memory import InMemoryStore
-from pydantic import Field, TypeAdapter, ValidationError, field_validator
+from pydantic import Field, StrictFloat, TypeAdapter, ValidationError, field_validator
 from typing_extensions import TypedDict
 
 from selfwire.core.errors import ConfigError, LibraryError
@@ -64,7 +64,7 @@ class Facts(TypedDict, total=False):
     notes: Mapping[str, Any] | None
     approval: Mapping[str, Any] | None
     spend: Usage | None
-    score: float | None
+    score: StrictFloat | None
 
 
 _FACTS = TypeAdapter(Facts)

@@ -271,11 +271,15 @@ def test_lists_that_grow_in_functions_that_call_each_other_twice_are_told_of_in_
     assert "may be more than can be followed" in inventory.opaque[0].reason
 
 
+def set_patience(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    for name in ("PATIENCE", "LEAST_PATIENCE"):
+        monkeypatch.setattr(source, name, steps)
+
+
 def test_a_graph_that_is_followed_no_further_is_not_told_as_that_of_another_package(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "PATIENCE", 3)
-    monkeypatch.setattr(source, "LEAST_PATIENCE", 3)
+    set_patience(monkeypatch, 3)
     write("app.py", GRAPH)
     [opaque] = read_program("app:graph").opaque
     assert opaque.reason == "the graph 'graph' may be more than can be followed"
@@ -1543,8 +1547,7 @@ def count_steps(monkeypatch: pytest.MonkeyPatch) -> int:
 def test_an_expression_that_is_followed_no_further_leaves_nothing_behind(
     write: Write, monkeypatch: pytest.MonkeyPatch, lines: str
 ) -> None:
-    monkeypatch.setattr(source, "PATIENCE", 100)
-    monkeypatch.setattr(source, "LEAST_PATIENCE", 100)
+    set_patience(monkeypatch, 100)
     write("app.py", lines + GRAPH.replace("PROMPT", "text"))
     program = read_opened(monkeypatch)
     assert program.ended
@@ -1559,6 +1562,59 @@ def test_the_work_grows_with_the_program_not_with_its_paths(write: Write, monkey
         steps.append(count_steps(monkeypatch))
     assert steps[2] < 5 * steps[1] < 25 * steps[0]
     assert steps[2] < 20_000
+
+
+def test_what_is_found_before_an_expression_is_followed_no_further_stays(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_patience(monkeypatch, 40)
+    lines = ["def pick(kind):", "    if kind == 'first':", "        return 'You help first.'"]
+    lines += [f"    if kind == '{number}':\n        return help{number}(kind)" for number in range(60)]
+    lines += [f"def help{number}(kind):\n    return 'You help as number {number}.'" for number in range(60)]
+    write("app.py", "\n".join([*lines, "PROMPT = pick(input())", GRAPH]))
+    inventory = read_program("app:graph")
+    assert ("You help first.",) in [text.pieces for text in inventory.texts]
+    assert 1 < len(inventory.texts) < 60
+    [opaque] = inventory.opaque
+    assert "may be more than can be followed" in opaque.reason
+    assert "name the module that holds the graph alone" in opaque.way_out
+
+
+def test_a_sum_of_lists_with_more_elements_than_are_followed_is_told_of(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MOST", 4)
+    parts = [[f"You help as number {number}." for number in range(start, start + 3)] for start in (0, 3)]
+    write("app.py", f"PROMPT = ' '.join(text for text in {parts[0]} + {parts[1]})\n{GRAPH}")
+    inventory = read_program("app:graph")
+    assert len(inventory.texts) == 4
+    assert "may be more than can be followed" in inventory.opaque[0].reason
+
+
+def test_functions_that_hand_dicts_to_each_other_in_a_loop_are_followed_in_a_bound_of_steps(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["from pydantic import BaseModel", "class Row(BaseModel):"]
+    lines += [f"    field{number}: dict = {{}}" for number in range(4)]
+    for number in range(40):
+        after, other = (number + 1) % 40, (number * 7 + 3) % 40
+        lines += [
+            f"def merge{number}(row, found):",
+            "    known = {**row.model_dump(), 'field0': found}",
+            "    for key in known:",
+            f"        known[key] = merge{other}(Row(**known), known)",
+            f"    return merge{after}(Row(**known), known.get('field1', found))",
+        ]
+    write("app.py", "\n".join([*lines, "PROMPT = merge0(Row(field1={'a': 'You help.'}), {})['a']", GRAPH]))
+    steps, trace = [], Program.trace
+
+    def count(self: Program, *given: Any) -> Any:
+        steps.append(None)
+        assert len(steps) < 300_000, "an expression is followed anew for each way that leads to it"
+        return trace(self, *given)
+
+    monkeypatch.setattr(Program, "trace", count)
+    assert [node.name for node in read_program("app:graph").nodes] == ["chat"]
 
 
 LEAF = """

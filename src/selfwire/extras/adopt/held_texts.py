@@ -53,6 +53,8 @@ FIELDS = ".model_fields"
 """The attribute that has the fields of a class of pydantic; of a dataclass, it stands for `fields`."""
 METADATA = ".__metadata__"
 """The attribute that has what stands behind the type in `Annotated`."""
+MOST_LOOKED_AT = 100_000
+"""Most places that are looked at for texts whose way to a model is not followed."""
 MOST_KEYS = 4
 """Most keys that are known of what is taken of a value."""
 SHOWN = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Dict, ast.List, ast.Tuple, ast.ClassDef, Instance)
@@ -104,7 +106,10 @@ def note_ended(texts: TextFinder) -> None:
     if ended:
         first = ended[0]
         others = f" and {len(ended) - 1} other expressions" if len(ended) > 1 else ""
-        way_out = "texts that a model gets through them alone are not listed; --confirm shows what is sent"
+        way_out = (
+            "texts that a model gets through them alone may be missing: name the module that holds the graph alone, or "
+            "mark them by `selfwire.text`; --confirm shows what is sent"
+        )
         texts.note(*first[:2], f"{shorten_source(first.node)}{others} may be more than can be followed", way_out)
 
 
@@ -126,6 +131,9 @@ def list_held(
         found, keys = pending.pop()
         node, key = found.node, (found.node, found.at.key, keys)
         if key not in seen:
+            if len(seen) == MOST_LOOKED_AT:
+                texts.program.ended.append(left)
+                return
             seen.add(key)
             pending += [(value, keys) for value in added.get(node, ())]
             pending += open_whole(texts, *found[:2], keys)
@@ -297,7 +305,7 @@ def list_raised(texts: TextFinder, shown: Traced) -> Iterator[Traced]:
     tuples = [made.node.elts for made in known if isinstance(made.node, ast.Tuple)]
     caught = {*map(get_last_name, chain(*tuples) if tuples else [handler.type or ast.Name("Exception")])}
     own = {name for name in caught if not hasattr(builtins, name)}
-    run = {part for code in find_run(texts, program.parents[handler].body) for part in ast.walk(code)}
+    run = program.look(list_run, texts, program.parents[handler])
     if caught & {"AssertionError", "Exception"}:
         yield from (Traced(part.msg, shown.at) for part in run if isinstance(part, ast.Assert) and part.msg)
     for call, names in program.errors:
@@ -305,15 +313,15 @@ def list_raised(texts: TextFinder, shown: Traced) -> Iterator[Traced]:
             yield call
 
 
-def find_run(texts: TextFinder, body: Sequence[ast.stmt]) -> set[ast.AST]:
-    """Find the statements and functions that run in a `try`: what it calls, and what that calls."""
-    places, pending, run = texts.program.places, [*body], set[Any]()
+def list_run(texts: TextFinder, block: Any) -> set[ast.AST]:
+    """List the calls and asserts that run in a `try`: its own, and those of what it calls."""
+    places, pending, run = texts.program.places, [*block.body], set[Any]()
     while pending:
         if (part := pending.pop()) not in run:
             run.add(part)
             for call in (places[node] for node in ast.walk(part) if node in places):
                 pending += list_called(texts, call)
-    return run
+    return {part for code in run for part in ast.walk(code) if isinstance(part, ast.Call | ast.Assert)}
 
 
 def is_validator(name: str) -> bool:

@@ -10,7 +10,6 @@ import json
 import math
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, wraps
 from itertools import cycle, islice, product
@@ -120,7 +119,7 @@ CHOOSING = ("filter", "islice", "sample", "choices")
 MOVING = ("sorted", "reversed", "set", "frozenset", "cycle", *CHOOSING)
 """Functions that give the elements of a collection in other places."""
 PATIENCE = 10_000
-"""Steps after which one expression is followed no further; after each that needed more, the next have fewer."""
+"""Steps after which one expression is followed no further; after each that needed more, the next have half as many."""
 LEAST_PATIENCE = 200
 """Steps that each expression may take; ordinary ones need fewer than a hundred."""
 PLAIN_DECORATORS = {"staticmethod", "classmethod", "cache", "lru_cache"}
@@ -130,8 +129,9 @@ DEEPEST = 60
 Found = TypeVar("Found")
 
 
-class TooManyStepsError(Exception):
-    """An expression that stands for more than can be followed in `PATIENCE` steps."""
+def list_different(program: Any, opener: Any, node: Any, at: Surroundings) -> list[Traced]:
+    """List the different values to which an expression is opened."""
+    return [*{(value.node, value.at.key, value.call): value for value in opener(program, node, at)}.values()][:MOST]
 
 
 def list_taken(made: Any) -> list[ast.expr]:
@@ -143,6 +143,17 @@ def list_taken(made: Any) -> list[ast.expr]:
     return [part.value for part in getattr(made, "elts", ()) if isinstance(part, ast.Starred)]
 
 
+def list_class_assignments(of: ast.ClassDef) -> list[tuple[Any, ast.Attribute, ast.expr]]:
+    """List what the classmethods of a class assign to attributes, each with its method."""
+    assigned = [
+        (method, *pair)
+        for method in filter(is_classmethod, of.body)
+        for part in ast.walk(method)
+        for pair in list_assignments(part)
+    ]
+    return [(method, target, value) for method, target, value in assigned if isinstance(target, ast.Attribute)]
+
+
 def get_moved(call: ast.Call) -> ast.expr | None:
     """Get the collection of `items.reverse()`, `items.sort()` or `shuffle(items)`."""
     if get_last_name(call.func) == "shuffle":
@@ -151,23 +162,16 @@ def get_moved(call: ast.Call) -> ast.expr | None:
 
 
 def end_circles(empty: Found) -> Callable[[Callable[..., Found]], Callable[..., Found]]:
-    """Make a function of a program, an expression and its surroundings return `empty` inside itself.
+    """Make a function of a program, an expression and its surroundings, or the like, return `empty` inside itself.
 
-    A name may be bound to something made of itself, as in `graph = graph.compile()`.
+    A name may be bound to something made of itself, as in `graph = graph.compile()`. What is found is kept.
     """
 
     def guard(find: Callable[..., Found]) -> Callable[..., Found]:
         @wraps(find)
-        def guarded(program: Any, node: Any, at: Surroundings) -> Found:
-            key = (find, node, at.key)
-            if key in program.asked:
-                return empty
-            program.count_step()
-            program.asked.add(key)
-            try:
-                return find(program, node, at)
-            finally:
-                program.asked.discard(key)
+        def guarded(program: Any, *about: Any) -> Found:
+            found: Found = program.find(find, about, (find, *about), program.asked, empty)
+            return found
 
         return guarded
 
@@ -183,12 +187,15 @@ class Program(ProgramFiles):
         live: functions that the graph can reach; None until they are known.
         traced: what expressions stand for, as far as it is known.
         assigned: what methods assign to attributes of `self`, by class and attribute.
-        asked: questions that are being answered; see `end_circles` and `_trace_in_order`.
+        asked: questions that are being answered, by their depth; see `end_circles`.
+        ordered: names and chains that are being traced from the first on; see `_trace_in_order`.
         listed: how often the elements of a collection are being listed.
         popped: collections out of which an element is being taken, with the depth of the expression that takes it.
         active: expressions that are being traced, by their depth.
-        cut: the depth of the outermost expression that was met again inside itself.
-        steps: the steps since the outermost expression that is being traced was asked for.
+        cut: the depths of the expressions that were met again inside themselves, one bit for each.
+        cut_short: keys of what is kept as long as an expression is being followed, by its depth.
+        steps: the steps since the outermost expression that is being followed was asked for.
+        patience: the steps that each may take.
         ended: expressions that stand for more than can be followed.
         rests: the dicts that calls pass for `**rest`; `positional` has the tuples for `*rest`.
         passed: items of dicts that `**` passes, by dict and key, and calls without the function that `partial` takes.
@@ -207,15 +214,17 @@ class Program(ProgramFiles):
         self.below: dict[ast.ClassDef, list[Traced]] | None = None
         self.changed_loads: set[Any] | None = None
         self.live: set[Any] | None = None
-        self.traced: dict[Any, list[Traced]] = {}
+        self.traced: dict[Any, Any] = {}
         self.active: dict[Any, int] = {}
-        self.asked: set[Any] = set()
-        self.listed = Counter[Any]()
+        self.asked: dict[Any, int] = {}
+        self.ordered: set[Any] = set()
+        self.listed: dict[Any, list[int]] = {}
         self.popped: dict[Any, int] = {}
         self.settled: set[ast.expr] = set()
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
-        self.cut = sys.maxsize
-        self.steps = 0
+        self.cut = 0
+        self.cut_short: dict[int, list[Any]] = {}
+        self.steps, self.patience = 0, PATIENCE
         self.ended: list[Traced] = []
         self.rests: dict[Any, ast.Dict] = {}
         self.positional: dict[Any, ast.Tuple] = {}
@@ -230,7 +239,7 @@ class Program(ProgramFiles):
         self.read_strings: Callable[[ast.expr, Surroundings], tuple[str, ...]] = lambda node, at: ()
 
     def look(self, find: Callable[..., Found], *where: Any) -> Found:
-        """Look into files by a function, once for the same arguments."""
+        """Look into files and source by a function, once for the same arguments."""
         if (find, where) not in self.looked_at:
             self.looked_at[find, where] = find(*where)
         found: Found = self.looked_at[find, where]
@@ -303,14 +312,12 @@ class Program(ProgramFiles):
     def _trace_in_order(self, name: str, here: Surroundings, line: float) -> None:
         """Trace what `text = text + more` binds to a name before a line from the first on, as the last is too deep."""
         key = (name, here.key)
-        if key not in self.asked:
-            self.asked.add(key)
-            try:
-                for value in here.names.bound[name]:
-                    if getattr(value, "lineno", math.inf) < line:
-                        self.trace(value, here)
-            finally:
-                self.asked.discard(key)
+        if key not in self.ordered:
+            self.ordered.add(key)
+            for value in here.names.bound[name]:
+                if getattr(value, "lineno", math.inf) < line:
+                    self.trace(value, here)
+            self.ordered.discard(key)
 
     def _find_first_line(self, name: str, at: Surroundings, here: Surroundings, line: float) -> float:
         """Find the line from which on what binds a name matters to code at a line, or to a function behind it."""
@@ -379,9 +386,12 @@ class Program(ProgramFiles):
         """Find what functions add to a collection of their module; for each function that they decorate, if they do."""
         for value in self.additions[name]:
             if value.at.file is top.file:
-                known = [inside for _, inside in self.list_decorations(value.at)] or self._list_calls_of(value.at)
+                known = [inside for _, inside in self.list_decorations(value.at)] or self._list_calls_of(
+                    value.at.owner, value.at
+                )
                 yield from (Traced(value.node, at) for at in known or [value.at] if self.is_reached(value.node, at))
 
+    @end_circles(False)
     def is_skipped(self, test: ast.expr, at: Surroundings) -> bool:
         """Whether a test is false: in all calls of the function around it, if nothing but calls runs that function."""
         owner = at.owner
@@ -390,7 +400,7 @@ class Program(ProgramFiles):
         if {getattr(part, "id", None) for part in ast.walk(test)}.isdisjoint(list_parameters(owner)):
             return False
         calls = self.calls.get(owner.name, ())
-        called, known = [c for c in calls if self.find_called(owner, c.node, c.at)], self._list_calls_of(at)
+        called, known = [c for c in calls if self.find_called(owner, c.node, c.at)], self._list_calls_of(at.owner, at)
         return 0 < len(called) == len(known) and all(self.is_false(test, inside) for inside in known)
 
     def _is_run_by_others(self, at: Surroundings) -> bool:
@@ -404,7 +414,7 @@ class Program(ProgramFiles):
     def is_reached(self, node: ast.AST, at: Surroundings) -> bool:
         """Whether the tests around a node of a function, which may be one that stands in no file, may hold."""
         part = next((part for part in ast.walk(node) if part in self.parents), node)
-        return not any(self.is_skipped(test, at) for test in self.list_around(part, at.owner)[1])
+        return not any(self.is_skipped(test, at) for test in self.look(self.list_around, part, at.owner)[1])
 
     def list_around(self, node: ast.AST, owner: Any) -> tuple[list[ast.For], list[ast.expr]]:
         """List the loops around a node of a function, the outer first, and the tests that hold where it stands."""
@@ -546,58 +556,58 @@ class Program(ProgramFiles):
             together = [function, *(found.node for found in others)]
             for (node, _), depth in self.active.items():
                 if any(self.is_inside(node, part) for part in together):
-                    self.cut = min(self.cut, depth)
+                    self.cut |= 1 << depth
                     return
             yield from others
 
     # tracing
 
     def trace(self, node: Any, at: Surroundings, call: Any = None) -> list[Traced]:
-        """Find the expressions that an expression may stand for.
-
-        What is found is kept, unless a circle of names has cut it short.
-        """
+        """Find the expressions that an expression may stand for."""
         opener = OPENERS.get(type(node))
         if opener is None:
             return [Traced(node, at, call)]
         key = (node, at.key)
-        if key not in self.traced:
-            self.count_step()
-            if len(self.active) > DEEPEST:
-                return []
-            if key in self.active:
-                self.cut = min(self.cut, self.active[key])
-                return []
-            found, is_whole = self._trace_anew(opener, node, at, key)
-            if not is_whole:
-                return [value if value.call is not None else value._replace(call=call) for value in found]
-            self.traced[key] = found
-        kept = self.traced[key]
-        return kept if call is None else [v if v.call is not None else v._replace(call=call) for v in kept]
+        if key not in self.traced and len(self.active) > DEEPEST:
+            return []
+        found = self.find(list_different, (opener, node, at), key, self.active, [])
+        return found if call is None else [v if v.call is not None else v._replace(call=call) for v in found]
 
-    def count_step(self) -> None:
-        """Count a step; raises TooManyStepsError inside an expression that needs more than it may."""
-        self.steps += 1
-        if self.active and self.steps > max(LEAST_PATIENCE, PATIENCE // (1 + len(self.ended)) ** 2):
-            raise TooManyStepsError
+    def find(self, find: Any, about: tuple[Any, ...], key: Any, around: dict[Any, int], empty: Any) -> Any:
+        """Find what a function finds about something; nothing inside itself, and nothing after too many steps.
 
-    def _trace_anew(self, opener: Any, node: Any, at: Surroundings, key: Any) -> tuple[list[Traced], bool]:
-        """Trace an expression; also whether no circle that began before it has cut it short."""
-        depth, before = len(self.active), self.cut
-        self.active[key], self.cut = depth, depth
-        self.steps = self.steps if depth else 0
-        different = dict[Any, Traced]()
-        try:
-            different |= {(value.node, value.at.key, value.call): value for value in opener(self, node, at)}
-        except TooManyStepsError:
-            if depth:
-                raise
-            self.ended.append(Traced(node, at))
-        finally:
-            del self.active[key]
-        is_whole = self.cut >= depth
-        self.cut = before if is_whole else min(before, self.cut)
-        return list(different.values())[:MOST], is_whole
+        What is found is kept. What is cut short, as an expression around it was met again, is kept as long as that
+        expression is followed; later it may be more.
+
+        Args:
+            around: the expressions or the questions that are being followed, with their depths.
+            empty: the answer inside itself.
+        """
+        if key in self.traced:
+            found, cut = self.traced[key]
+            self.cut |= cut
+            return found
+        if key in around:
+            self.cut |= 1 << around[key]
+            return empty
+        depth, before = len(self.active) + len(self.asked), self.cut
+        self.steps = self.steps + 1 if depth else 1
+        if self.steps > self.patience:
+            self.cut |= 1
+            return empty
+        around[key], self.cut = depth, 0
+        found = find(self, *about)
+        del around[key]
+        cut = self.cut & ((1 << depth) - 1)
+        self.traced[key], self.cut = (found, cut), before | cut
+        for other in self.cut_short.pop(depth, ()):
+            del self.traced[other]
+        if cut:
+            self.cut_short.setdefault(cut.bit_length() - 1, []).append(key)
+        elif not depth and self.steps > self.patience:
+            self.ended.append(about[-1] if isinstance(about[-1], Traced) else Traced(*about[-2:]))
+            self.patience = max(LEAST_PATIENCE, self.patience // 2)
+        return found
 
     def _trace_all(self, found: Iterator[Traced]) -> Iterator[Traced]:
         for value in found:
@@ -683,20 +693,26 @@ class Program(ProgramFiles):
     @end_circles(list["Traced | tuple[Traced, ...]"]())
     def _list_elements(self, node: Any, at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
         """List the elements of a collection; none of one that is made of itself, as `parts = [*parts, part]`."""
-        if self.listed[node] > NESTED:  # in a loop inside its own loop
+        around = self.listed.setdefault(node, [])
+        if len(around) > NESTED:  # in a loop inside its own loop
+            self.cut |= sum(1 << depth for depth in around)
             return []
-        self.listed[node] += 1
-        try:
-            return [*self._open_elements(Traced(node, at))]
-        finally:
-            self.listed[node] -= 1
+        around.append(len(self.active) + len(self.asked) - 1)
+        most = max(MOST, len(getattr(node, "elts", ())))
+        found = [*islice(self._open_elements(Traced(node, at)), most + 1)]
+        around.pop()
+        if len(found) > most and all(node is not other.node for other in self.ended):
+            self.ended.append(Traced(node, at))
+        return found[:most]
 
     def _open_elements(self, value: Traced) -> Iterator["Traced | tuple[Traced, ...]"]:
         node, at = value.node, value.at
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
             for part in node.elts:
                 if isinstance(part, ast.Starred):
-                    yield from self._iterate_all([part.value], at) or [Traced(part.value, at)]
+                    inner = self._iterate_all([part.value], at)
+                    yield next(inner, Traced(part.value, at))
+                    yield from inner
                 else:
                     yield Traced(part, at)
         elif isinstance(node, ast.BinOp):
@@ -771,11 +787,11 @@ class Program(ProgramFiles):
             self.passed[part, ""] = ast.copy_location(ast.Call(ast.Name(of.node.name, ast.Load()), part.elts, []), part)
         return Traced(Instance(of.node, self.passed[part, ""], inside), of.at)  # type: ignore[arg-type]
 
-    def _iterate_all(self, nodes: Sequence[ast.expr], at: Surroundings) -> "list[Traced | tuple[Traced, ...]]":
-        found = [(value, part) for node in nodes for value in self.trace(node, at) for part in self.iterate(value)]
-        return [
-            part._replace(call=part.call or value.call) if isinstance(part, Traced) else part for value, part in found
-        ]
+    def _iterate_all(self, nodes: Sequence[ast.expr], at: Surroundings) -> "Iterator[Traced | tuple[Traced, ...]]":
+        for value in (value for node in nodes for value in self.trace(node, at)):
+            for part in self.iterate(value):
+                is_called_so = value.call and isinstance(part, Traced) and not part.call
+                yield part._replace(call=value.call) if is_called_so else part  # type: ignore[union-attr]
 
     def _iterate_call(self, node: ast.Call, at: Surroundings) -> Iterator["Traced | tuple[Traced, ...]"]:
         name, given = get_last_name(node.func), [part for part in node.args if not isinstance(part, ast.Starred)]
@@ -785,7 +801,7 @@ class Program(ProgramFiles):
         elif name in ("split", "__subclasses__") and isinstance(node.func, ast.Attribute):
             yield from self._iterate_split(node, at) if name == "split" else self._list_children(node.func.value, at)
         elif name == "from_iterable":
-            inner = [part for part in self._iterate_all(given[:1], at) if isinstance(part, Traced)]
+            inner = (part for part in self._iterate_all(given[:1], at) if isinstance(part, Traced))
             yield from (found for part in inner for found in self._iterate_all([part.node], part.at))
         elif name == "repeat":
             yield from (Traced(part, at) for part in given[:1])
@@ -810,7 +826,7 @@ class Program(ProgramFiles):
             yield from self.list_pairs(owner) or (self._list_loaded_pairs(*owner[:2]) if is_loaded else ())
 
     def _iterate_together(self, name: str, given: list[ast.expr], at: Surroundings) -> Iterator[tuple[Any, ...]]:
-        columns = [self._iterate_all([side], at) or self._list_letters(side, at) for side in given]
+        columns = [[*self._iterate_all([side], at)] or self._list_letters(side, at) for side in given]
         if name == "zip":
             yield from self._zip(given, columns, at)
             return
@@ -901,57 +917,62 @@ class Program(ProgramFiles):
                 self.cut_from[made] = Traced(node, at)
                 yield texts[0]._replace(node=made)
 
-    def list_pairs(self, value: Traced) -> list[tuple[Traced, Traced]]:
-        """List the keys and values of a dict that the source shows, those of dicts inside it too."""
-        return self._list_pairs(value.node, value.at)
+    def list_pairs(self, value: Traced, key: Any = None) -> list[tuple[Traced, Traced]]:
+        """List the keys and values of a dict that the source shows, those of dicts inside it too.
+
+        Args:
+            key: the only key that is asked for; others may be listed with it.
+        """
+        return self._list_pairs(key if isinstance(key, str) else None, value.node, value.at)
 
     @end_circles(list[tuple[Traced, Traced]]())
-    def _list_pairs(self, node: Any, at: Surroundings) -> list[tuple[Traced, Traced]]:
-        return [*self._open_pairs(node, at)]
+    def _list_pairs(self, key: str | None, node: Any, at: Surroundings) -> list[tuple[Traced, Traced]]:
+        return [*self._open_pairs(node, at, key)]
 
-    def _open_pairs(self, node: Any, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
+    def _open_pairs(self, node: Any, at: Surroundings, asked: str | None) -> Iterator[tuple[Traced, Traced]]:
         if isinstance(node, ast.Dict):
             for key, part in zip(node.keys, node.values, strict=True):
                 if key is not None:
                     rounds = [at] if node in self.parents else self.list_rounds_around(key, at)
                     yield from ((Traced(key, inner), Traced(part, inner)) for inner in rounds)
                 else:
-                    yield from (pair for inner in self.trace(part, at) for pair in self.list_pairs(inner))
+                    yield from (pair for inner in self.trace(part, at) for pair in self.list_pairs(inner, asked))
         elif isinstance(node, ast.DictComp):
             for inner_at in self.list_rounds(node.generators, at):
                 yield Traced(node.key, inner_at), Traced(node.value, inner_at)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             for side in (node.left, node.right):
-                yield from (pair for inner in self.trace(side, at) for pair in self.list_pairs(inner))
+                yield from (pair for inner in self.trace(side, at) for pair in self.list_pairs(inner, asked))
         elif isinstance(node, ast.Call):
-            yield from self._list_made_pairs(node, at)
+            yield from self._list_made_pairs(node, at, asked)
 
-    def _list_made_pairs(self, node: ast.Call, at: Surroundings) -> Iterator[tuple[Traced, Traced]]:
+    def _list_made_pairs(self, node: ast.Call, at: Surroundings, key: str | None) -> Iterator[tuple[Traced, Traced]]:
         """List the pairs of `zip(keys, values)` and its like, of which a dict is made, or of an object's fields."""
         if get_last_name(node.func) in ("zip", "enumerate"):
             yield from (pair for pair in self._iterate_call(node, at) if len(pair) == 2)
         owner = node.args[0] if node.args else getattr(node.func, "value", None)
         if get_last_name(node.func) in AS_DICT and owner is not None:
             for found in self.trace(owner, at):
-                yield from self._list_field_pairs(found)
+                yield from self._list_field_pairs(found, key)
 
-    def _list_field_pairs(self, value: Traced) -> Iterator[tuple[Traced, Traced]]:
-        """List the names and values of the fields of an object."""
-        for part in value.node.of.body if isinstance(value.node, Instance) else ():
-            if is_field(part):
-                name = part.target.id  # type: ignore[attr-defined]
-                yield from ((Traced(ast.Constant(name), value.at), found) for found in self.get_member(value, name))
+    def _list_field_pairs(self, value: Traced, key: str | None) -> Iterator[tuple[Traced, Traced]]:
+        """List the names and values of the fields of an object, or of one field."""
+        fields = filter(is_field, value.node.of.body if isinstance(value.node, Instance) else ())
+        for name in (part.target.id for part in fields):  # type: ignore[attr-defined]
+            if key in (None, name):
+                named = Traced(self.look(ast.Constant, name), value.at)
+                yield from ((named, found) for found in self.get_member(value, name))
 
     def list_rounds(self, loops: Sequence[Any], at: Surroundings) -> list[Surroundings]:
         """Find the surroundings inside loops for each of their rounds, where the source shows them."""
         rounds = [at]
         for loop in loops:
-            rounds = [inner for outer in rounds for inner in self._list_loop_rounds(loop, outer)][:MOST]
+            rounds = [*islice((inner for outer in rounds for inner in self._list_loop_rounds(loop, outer)), MOST)]
         return rounds
 
     def list_rounds_around(self, node: ast.expr, at: Surroundings) -> list[Surroundings]:
         """List the surroundings of an expression for each round of the loops around it."""
-        loops = self.list_around(node, at.owner)[0]
+        loops = self.look(self.list_around, node, at.owner)[0]
         names = {part.id for loop in loops for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
         return [at] if names & at.given.keys() else self.list_rounds(loops, at)
 
@@ -975,10 +996,11 @@ class Program(ProgramFiles):
         if self._is_empty(loop.iter, at):
             return []
         found = self._iterate_all([loop.iter], at)
-        given = [dict(self._list_targets(loop.target, part)) for part in found]
-        rounds = [Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given]
+        given = (dict(self._list_targets(loop.target, part)) for part in found)
+        rounds = (Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given)
         tests = getattr(loop, "ifs", ())
-        return [inner for inner in rounds if not any(self.is_false(test, inner) for test in tests)] or [at]
+        known = (inner for inner in rounds if not any(self.is_false(test, inner) for test in tests))
+        return [*islice(known, MOST)] or [at]
 
     @end_circles(False)
     def _is_empty(self, node: ast.expr, at: Surroundings) -> bool:
@@ -1328,6 +1350,13 @@ class Program(ProgramFiles):
 
     def get_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find what an attribute of a traced value is bound to."""
+        yield from self._list_bound_to(name, base)
+
+    @end_circles(list[Traced]())
+    def _list_bound_to(self, name: str, base: Traced) -> list[Traced]:
+        return [*self._open_member_of(base, name)]
+
+    def _open_member_of(self, base: Traced, name: str) -> Iterator[Traced]:
         around, node = base.at.outer, base.node
         if isinstance(base.at.owner, ast.ClassDef) and around is not None and isinstance(node, ast.expr):
             of = Traced(base.at.owner, around)
@@ -1553,11 +1582,9 @@ class Program(ProgramFiles):
     def _list_class_assigned(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find what classmethods assign to an attribute of the class, such as the only object of it."""
         inside = self.enter(base.node, base.at)
-        for method in filter(is_classmethod, base.node.body):
-            given = give_first(method, base)
-            for target, value in (pair for part in ast.walk(method) for pair in list_assignments(part)):
-                if isinstance(target, ast.Attribute) and target.attr == name and get_last_name(target.value) in given:
-                    yield Traced(value, Surroundings(inside.file, method, inside, given))
+        for method, target, value in self.look(list_class_assignments, base.node):
+            if target.attr == name and get_last_name(target.value) in (given := give_first(method, base)):
+                yield Traced(value, Surroundings(inside.file, method, inside, given))
 
     def _get_instance_member(self, base: Traced, name: str) -> Iterator[Traced]:
         instance: Instance = base.node
@@ -1661,11 +1688,12 @@ class Program(ProgramFiles):
         if decorated:
             return [inside for inside in decorated if self.is_reached(node, inside)]
         is_added = node not in self.parents
-        return (self._list_calls_of(where) if is_added and not inner else []) or [where]
+        return (self._list_calls_of(method, where) if is_added and not inner else []) or [where]
 
-    def _list_calls_of(self, at: Surroundings) -> list[Surroundings]:
+    @end_circles(list[Surroundings]())
+    def _list_calls_of(self, function: Any, at: Surroundings) -> list[Surroundings]:
         """List the surroundings inside a function for each call of it; none if no call passes anything."""
-        function, outer = at.owner, at.outer
+        outer = at.outer
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or outer is None or at.given:
             return []
         is_method, found = isinstance(outer.owner, ast.ClassDef) and not is_static(function), list[Surroundings]()
@@ -1904,7 +1932,7 @@ class Program(ProgramFiles):
             return
         if isinstance(node, ast.ClassDef):
             yield from self._list_members(base) if key is None else self._get_class_member(base, str(key))
-        known = [pair for pair in self.list_pairs(base) if key is None or self._is_key(pair[0], key)]
+        known = [pair for pair in self.list_pairs(base, key) if key is None or self._is_key(pair[0], key)]
         own = {part for part in getattr(node, "keys", ()) if isinstance(part, ast.Constant)}  # the last counts
         last = [number for number, pair in enumerate(known) if isinstance(node, ast.BinOp) or pair[0].node in own]
         yield from (value for _, value in known[last[-1] if last and key is not None else 0 :])
@@ -1930,13 +1958,11 @@ class Program(ProgramFiles):
         while isinstance(chain[-1], ast.Call) and isinstance(chain[-1].func, ast.Attribute):
             chain.append(chain[-1].func.value)
         key = ("chain", chain[-1], at.key)
-        if len(chain) > MANY and key not in self.asked:
-            self.asked.add(key)
-            try:
-                for call in reversed(chain[1:]):
-                    self.trace(call, at)
-            finally:
-                self.asked.discard(key)
+        if len(chain) > MANY and key not in self.ordered:
+            self.ordered.add(key)
+            for call in reversed(chain[1:]):
+                self.trace(call, at)
+            self.ordered.discard(key)
 
     def _trace_call(self, node: ast.Call, at: Surroundings) -> Iterator[Traced]:
         self._trace_chain(node, at)
@@ -2087,7 +2113,7 @@ class Program(ProgramFiles):
             return [value for value in self._get_from_dict(node, at) if value.node is not node]
         around = [self.popped[found.node] for found in owners if found.node in self.popped]
         if around:  # what is taken out of a stack goes into what is put back
-            self.cut = min(self.cut, *around)
+            self.cut |= sum(1 << depth for depth in {*around})
             return []
         own = dict.fromkeys((found.node for found in owners), self.active.get((node, at.key), 0))
         self.popped |= own

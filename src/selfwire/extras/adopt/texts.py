@@ -1270,7 +1270,11 @@ def is_within(namespace: Sequence[ast.expr], prefix: Sequence[ast.expr]) -> bool
     return all(not is_text(part) or not is_text(begin) or part.value == begin.value for part, begin in pairs)
 
 
-def find_cut_file(program: Program, node: Any, at: Surroundings, depth: int = 0) -> tuple[Traced, Path] | None:
+NO_FILE: tuple[Traced, Path] | None = None
+
+
+@end_circles(NO_FILE)
+def find_cut_file(program: Program, node: Any, at: Surroundings) -> tuple[Traced, Path] | None:
     """Find the file of the program of which a value is a part, with the call that reads it; None if there is none."""
     if isinstance(node, ast.Call):
         read = prompt_files.find_read(program, node, at) or prompt_files.find_opened(program, Traced(node, at))
@@ -1280,7 +1284,7 @@ def find_cut_file(program: Program, node: Any, at: Surroundings, depth: int = 0)
     else:
         parts = [node.source if isinstance(node, Element) else getattr(node, "value", None)]
     inner = (found for part in parts if isinstance(part, ast.expr) for found in program.trace(part, at))
-    deeper = (find_cut_file(program, found.node, found.at, depth + 1) for found in inner if depth < DEEPEST_CUT)
+    deeper = (find_cut_file(program, found.node, found.at) for found in inner)
     return next((found for found in deeper if found is not None), None)
 
 

@@ -1606,7 +1606,7 @@ def test_functions_that_hand_dicts_to_each_other_in_a_loop_are_followed_in_a_bou
             f"    return merge{after}(Row(**known), known.get('field1', found))",
         ]
     write("app.py", "\n".join([*lines, "PROMPT = merge0(Row(field1={'a': 'You help.'}), {})['a']", GRAPH]))
-    steps, trace = [], Program.trace
+    steps, trace = list[None](), Program.trace
 
     def count(self: Program, *given: Any) -> Any:
         steps.append(None)

@@ -375,7 +375,7 @@ def test_a_call_that_is_never_answered_costs_its_task(home: Path, server: WireSe
     more = "quiet = StateGraph(MessagesState).add_node(say).add_edge(START, 'say')"
     Path("quiet_app.py").write_text("\n".join([APP, source, more]), encoding="utf-8")
     server.always = silent(60.0)
-    limits = ("--concurrency", "2", "--budget-calls", "1", "--tasks", "2", "--timeout", "0.2")
+    limits = ("--concurrency", "1", "--budget-calls", "1", "--tasks", "2", "--timeout", "0.2")
     found = evaluate(home, "quiet_app.py:quiet", *limits, code=FAILED)
     assert json.loads(found.stdout)["systems"][1]["errors"] == len(server.asked) == 2
     assert "no answer within 1 seconds, which is 5 times --timeout (openai:mine failed)" in found.output

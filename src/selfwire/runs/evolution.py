@@ -723,7 +723,7 @@ async def read_result(run: OpenEvolution, final: EvolutionState, *, baselines: b
         systems = [before, after]
         history = await run.library.history(run.config.name)
         notes = [version.facts.get("notes", {}) for version in history.versions if version.run == run.run]
-        agreed = sum(note.get("agreed", 0) for note in notes) + before.agreed + after.agreed
+        agreed = sum(note.get("agreed", 0) for note in notes) + before.agreed + after.agreed  # right on its own answers
         critic = agreed, sum(note.get("judged", 0) for note in notes) + before.judged + after.judged
         if baselines:
             async with track_status(run):

@@ -276,11 +276,10 @@ def read_front(
             with explain_foreign(run), JournalReader(get_run_folder(home, run) / JOURNAL) as journal:
                 phases = [*read_phases(journal, Trajectory, without="rollout")]
         collect_entries(phases, versions, names, entries, f" of {run}" if len(like) > 1 else "")
-    unknown = {run: versions.values() for run, versions in by_run.items() if run not in requests}
     notes += [
         f"versions of {run} are not measured: that run is no evolution, or has been removed"
-        for run, versions in unknown.items()
-        if not all(entries[version.fingerprint].runs for version in versions)
+        for run, versions in by_run.items()
+        if run not in requests and not all(entries[version.fingerprint].runs for version in versions.values())
     ]
     return compute_front(entries.values(), price), tuple(notes)
 

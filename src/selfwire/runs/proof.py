@@ -165,6 +165,7 @@ def describe_visible_gains(requests: Sequence[EvaluateSpec], seeds: int) -> Iter
     Raises:
         ConfigError: a seed has too few tasks.
     """
+    # each system with a single answer, and all but the voter with votes
     comparisons = sum(2 * (len(request.entries) - 1) - 1 for request in requests)
     for request in requests:
         tasks = {

@@ -24,7 +24,7 @@ from selfwire.extras.adopt.kinds import SAME_MODEL, find_kinds, find_strings
 from selfwire.extras.adopt.names import Import, SourceFile, Surroundings, Traced, list_outer
 from selfwire.extras.adopt.reader import allow_depth, read_graphs
 from selfwire.extras.adopt.source import Program
-from selfwire.extras.adopt.syntax import get_keywords, list_positional, show_path
+from selfwire.extras.adopt.syntax import get_keywords, get_line_offset, list_positional, show_path
 from selfwire.extras.adopt.texts import quote_text
 from selfwire.graphs.insertions import (
     BOTH,
@@ -679,8 +679,8 @@ def _is_named(node: ast.expr, name: str) -> bool:
 
 def _get_offset(text: str, line: int, column: int) -> int:
     """The offset of a place of Python's parser: a line from 1, and a column in bytes."""
-    lines = text.split("\n")  # a form feed ends no line
-    return sum(len(before) + 1 for before in lines[: line - 1]) + len(lines[line - 1].encode()[:column].decode())
+    begin = get_line_offset(text, line)
+    return begin + len(text[begin : begin + column].encode()[:column].decode())
 
 
 def _split_call(

@@ -26,7 +26,7 @@ from selfwire.extras.adopt.inventory import ProgramText
 from selfwire.extras.adopt.layer import list_places, split_description
 from selfwire.extras.adopt.model_patch import list_model_edits
 from selfwire.extras.adopt.prompt_files import TABLES, escape_toml, read_cell, write_cell
-from selfwire.extras.adopt.syntax import parse_expression
+from selfwire.extras.adopt.syntax import get_line_offset, parse_expression
 from selfwire.extras.adopt.texts import (
     ESCAPES,
     HOLES,
@@ -288,13 +288,8 @@ def _count_same(first: str, second: str) -> int:
 
 def _find_span(old: str, token: TokenInfo) -> tuple[int, int]:
     """Find where a token of `(old)` stands in `old`."""
-    begin, end = (_get_offset(old, row, column) - (row == 1) for row, column in (token.start, token.end))
+    begin, end = (get_line_offset(old, row) + column - (row == 1) for row, column in (token.start, token.end))
     return begin, end
-
-
-def _get_offset(text: str, line: int, column: int) -> int:
-    """The offset of a line from 1 and a column in characters; only "\n" ends a line, as in Python's parser."""
-    return sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column
 
 
 def _wrap(text: str) -> list[str]:
@@ -451,9 +446,10 @@ def _read(file: Path | str) -> str:
 
 
 def _locate(source: str, place: ProgramText) -> tuple[int, int]:
-    begin, end = ((place.line, place.column), (place.end_line, place.end_column))
-    end = end if place.end_column else (place.end_line + 1, 0)
-    return _get_offset(source, *begin), _get_offset(source, *end)
+    begin = get_line_offset(source, place.line) + place.column
+    if not place.end_column:  # it ends with its last line
+        return begin, get_line_offset(source, place.end_line + 1)
+    return begin, get_line_offset(source, place.end_line) + place.end_column
 
 
 def _diff(file: Path, edits: Iterable[SourceEdit]) -> str:

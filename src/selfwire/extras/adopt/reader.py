@@ -40,8 +40,8 @@ EXECUTING = ("execute", "executemany", "executescript", "read_sql", "exec", "eva
 SHORTEST = 3
 """Letters of a compared text from which on its place inside other texts is noted."""
 
-
 OF_A_CLASS = "write graph = {}(...).FIELD, or .METHOD(), in a file of the program, and name that graph"
+"""The way out where objects of a class make a graph."""
 FRAMES = 4_000
 """Frames of Python that reading may take: a name that is bound anew a hundred times takes some 400."""
 

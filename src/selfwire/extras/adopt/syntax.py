@@ -200,6 +200,11 @@ def read_own_assignments(owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.e
     return found
 
 
+def get_line_offset(text: str, line: int) -> int:
+    """Get the offset of a line, from 1; only a line feed ends a line, as in Python's parser."""
+    return sum(len(before) + 1 for before in text.split("\n")[: line - 1])
+
+
 def list_additions(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Find the collections that a statement or a call adds to, and what it adds, as a collection."""
     for target, value in _list_direct_additions(node):

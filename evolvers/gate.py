@@ -76,15 +76,15 @@ class GateDecision(FrozenModel):
 
     accepted: bool
     why: str
-    difference: float | None
-    compared: int = Field(ge=0)
-    left_out: int = Field(ge=0)
+    difference: float | None = None
+    compared: int = Field(default=0, ge=0)
+    left_out: int = Field(default=0, ge=0)
     by_errors: bool = Field(default=False, exclude=True)
     evidence: float | None = None
     error: float | None = None
     draft: bool = False
     keeps_draft: bool = False
-    patience_used: int = Field(ge=0)
+    patience_used: int = Field(default=0, ge=0)
     try_pruning: bool = False
     unchanged: Literal["", "no change", "unusable reply"] = ""
 
@@ -164,9 +164,7 @@ def decide(
     left_out = len(incumbent_scores) - len(pairs)
     if not pairs:
         why = f"no task could be compared: all {left_out} ended as an error"
-        return GateDecision(
-            accepted=False, why=why, difference=None, compared=0, left_out=left_out, patience_used=patience_used
-        )
+        return GateDecision(accepted=False, why=why, left_out=left_out, patience_used=patience_used)
     difference, extra = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
     accepted, why, used = _rule(difference, extra, patience_used, margin, patience)
     return GateDecision(
@@ -326,16 +324,8 @@ def decide_by_evidence(
     ]
     left_out = len(incumbent_scores) - len(rows)
     if not rows:
-        none = GateDecision(
-            accepted=False,
-            why=f"no task could be compared: all {left_out} ended as an error",
-            difference=None,
-            compared=0,
-            left_out=left_out,
-            error=rule.error,
-            patience_used=0,
-        )
-        return None if left else none
+        why = f"no task could be compared: all {left_out} ended as an error"
+        return None if left else GateDecision(accepted=False, why=why, left_out=left_out, error=rule.error)
     found, finished = _weigh(rows, rule, left, left_out), [row for row in rows if row[2] is not None]
     if found is None or found.accepted or len(finished) == len(rows):
         return found
@@ -391,7 +381,6 @@ def _weigh(
         evidence=evidence,
         error=rule.error,
         draft=not accepted and not dearer and difference >= -TIE and not rule.simpler,
-        patience_used=0,
     )
 
 
@@ -412,7 +401,7 @@ def keep_draft(
         incumbent, draft, candidate: N scores in [0, 1], task by task; None for an error. Without a draft it has none.
     """
     rows = [row for row in zip(incumbent, draft or incumbent, candidate, strict=True) if None not in row]
-    found = GateDecision(accepted=False, why="", difference=None, compared=0, left_out=0, patience_used=0)
+    found = GateDecision(accepted=False, why="")
     if not rows:
         return found.replace(why=f"no train task could be compared: all {len(incumbent)} ended as an error")
     first, second, third = (sum(score or 0.0 for score in side) / len(rows) for side in zip(*rows, strict=True))

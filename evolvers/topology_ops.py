@@ -33,12 +33,7 @@ def make_fresh_id(team: Team, text: str) -> Id:
     """An id of a text's first meaningful words, with a number where the id is taken."""
     words = re.findall(r"[a-z0-9]+", text.lower())
     meaningful = [word[:14] for word in words if word not in _FILLERS][:ID_WORDS]
-    stem = "-".join(meaningful) or "agent"
-    taken = team.agents_by_id.keys() | team.topology.agents.keys()
-    number = 1
-    while (name := stem if number == 1 else f"{stem}-{number}") in taken:
-        number += 1
-    return name
+    return find_free_name("-".join(meaningful) or "agent", team.agents_by_id.keys() | team.topology.agents.keys())
 
 
 def find_free_name(name: str, taken: Collection[str]) -> str:

@@ -480,7 +480,7 @@ class EvolutionLoop:
                 update = await self._conclude(verdict, self._choose_method(state).keep_memory(incumbent, candidate))
                 return {**update, "draft": await self._put(candidate)}
         elif "pruned_from" not in state and (self.config.gate == "off" or not self.method.sees_labels):
-            verdict = _accept_without_gate("the gate is off", state["equals"])
+            verdict = GateDecision(accepted=True, why="the gate is off", patience_used=state["equals"])
             if self.method.fits(candidate):
                 tasks = self.gate_batch(state["iteration"])
                 after = await self._run(candidate, tasks, self._gate_scope(state, "candidate"))
@@ -625,14 +625,14 @@ class EvolutionLoop:
         sides = {"before": self.seed_team, "after": await self.load_team(state["incumbent"])}
         for label, team in sides.items():
             scope = self._scope("test", 0, of=label)
-            earlier = await self._load_graded(scope)
+            earlier = await load_graded(self.journal, scope)
             if label == "after" and self._answers_alike(team, self.seed_team):
-                tested = await self._load_graded(self._scope("test", 0, of="before"))
-                copied = {task: done.replace(workflow=team.fingerprint) for task, done in tested.items()}
+                tested = await load_graded(self.journal, self._scope("test", 0, of="before"))
+                copied = [done.replace(workflow=team.fingerprint) for done in tested]
                 if not earlier and len(copied) == len(self.splits.test):
                     event = {"side": label, "done": len(copied), "total": len(copied), "copied": True}
-                    self._report("test", 0, score=compute_mean_score([*copied.values()]), **event)
-                earlier = {**copied, **earlier}
+                    self._report("test", 0, score=compute_mean_score(copied), **event)
+                earlier = [*copied, *earlier]
             found = await self._run(team, self.splits.test, scope, earlier=earlier, before=before)
             before = before or found
             report[label] = {
@@ -711,10 +711,10 @@ class EvolutionLoop:
         before, between, after = list[Trajectory](), list[Trajectory](), list[Trajectory]()
         scopes = [self._scope("draft", state["iteration"], of=side) for side in ("incumbent", "draft", "candidate")]
         for tasks in (first, (*first, *further)):
-            before = await self._continue(incumbent, tasks, scopes[0], before)
-            after = await self._continue(candidate, tasks, scopes[2], after, before)
+            before = await self._run(incumbent, tasks, scopes[0], earlier=before)
+            after = await self._run(candidate, tasks, scopes[2], earlier=after, before=before)
             if draft is not incumbent:
-                between = await self._continue(draft, tasks, scopes[1], between, before)
+                between = await self._run(draft, tasks, scopes[1], earlier=between, before=before)
             for side in (before, between, after):
                 refuse_too_many_errors(side, self.rollout_context, "draft")
             decided = keep_draft(*map(_list_scores, (before, between, after)))
@@ -747,7 +747,7 @@ class EvolutionLoop:
             rule = rule.replace(saves="dollars")
         before, after = list[Trajectory](), list[Trajectory]()
         why = f"no gate tasks are left that could prove a gain at an error of {rule.error:.2g}; raise --gate-size"
-        verdict = None if groups else _accept_without_gate(why, 0).replace(accepted=False, error=rule.error)
+        verdict = None if groups else GateDecision(accepted=False, why=why, error=rule.error)
         seen, again = groups[:0], False
         while verdict is None or (verdict.by_errors and not again):
             if again := verdict is not None:
@@ -755,8 +755,9 @@ class EvolutionLoop:
             else:
                 seen = groups[: len(seen) + self.config.gate_tasks]
             tasks = [task for group in seen for task in group]
-            before = await self._continue(incumbent, tasks, self._gate_scope(state, "incumbent"), before)
-            after = await self._continue(candidate, tasks, self._gate_scope(state, "candidate"), after, before)
+            old, new = (self._gate_scope(state, side) for side in ("incumbent", "candidate"))
+            before = await self._run(incumbent, tasks, old, earlier=before)
+            after = await self._run(candidate, tasks, new, earlier=after, before=before)
             scores, costs = _list_pairs(before, after)
             sizes, left = [*map(len, seen)], len(groups) - len(seen)
             verdict = decide_by_evidence(*scores, *costs, rule, left=left, sizes=sizes)
@@ -765,17 +766,6 @@ class EvolutionLoop:
             why = f"{verdict.why}; {errors}: a later iteration, or a further run, may prove it"
             verdict = verdict.replace(why=why)
         return before, after, _count_raised(verdict.replace(patience_used=state["equals"]), after)
-
-    async def _continue(
-        self,
-        team: Team,
-        tasks: Sequence[Task],
-        scope: Scope,
-        earlier: Sequence[Trajectory],
-        before: Sequence[Trajectory] = (),
-    ) -> list[Trajectory]:
-        known = {done.question.id: done for done in earlier}
-        return await self._run(team, tasks, scope, earlier=known, before=before)
 
     async def _decide_by_proof(
         self, incumbent: Team, draft: Team, candidate: Team, state: EvolutionState
@@ -896,17 +886,18 @@ class EvolutionLoop:
         scope: Scope,
         *,
         explores: bool = False,
-        earlier: Mapping[str, Trajectory] = FrozenMap(),
+        earlier: Sequence[Trajectory] = (),
         before: Sequence[Trajectory] = (),
     ) -> list[Trajectory]:
         """Run and grade tasks; return their trajectories in the order of the tasks.
 
         Args:
             explores: whether the method learns from them, and so may run a question several times.
-            earlier: finished trajectories by task; these tasks are not run again.
+            earlier: finished trajectories, of a task the last one; these tasks are not run again.
             before: runs of the team that this one is compared with.
         """
-        done, side, ctx = list(earlier.values()), scope.run.partition("/")[2], self.ctx.where(scope)
+        known, side, ctx = {run.question.id: run for run in earlier}, scope.run.partition("/")[2], self.ctx.where(scope)
+        done = list(known.values())
         rollout_fn = self.method.ask_samples if explores else self.method.ask
         ran = frozenset(trajectory.question.id for trajectory in before if trajectory.error is None)
         samples = self.method.samples if explores else 1
@@ -919,12 +910,9 @@ class EvolutionLoop:
             self._report(scope.phase, scope.iteration, **event, **_sum_errors(done))
 
         try:
-            return await collect_rollouts(rollout_context, rollout_fn, team, tasks, ctx, progress, earlier)
+            return await collect_rollouts(rollout_context, rollout_fn, team, tasks, ctx, progress, known)
         finally:
             await self.journal.put_note(ELAPSED, self.ledger.spent.seconds)  # for a budget after a kill
-
-    async def _load_graded(self, scope: Scope) -> dict[str, Trajectory]:
-        return {done.question.id: done for done in await load_graded(self.journal, scope)}
 
     def _report(self, phase: str, iteration: int, **event: Any) -> None:
         spend = self.ledger.spent.model_dump(mode="json")
@@ -1020,10 +1008,6 @@ def _iterate_shuffled(size: int, scope: Scope) -> Iterator[int]:
         yield from (int(index) for index in scope.at(iteration=epoch).random("order").permutation(size))
 
 
-def _accept_without_gate(why: str, equals: int) -> GateDecision:
-    return GateDecision(accepted=True, why=why, difference=None, compared=0, left_out=0, patience_used=equals)
-
-
 def _keep_unchanged(evolved: Mapping[str, Any], equals: int) -> GateDecision:
     """Decide to keep a team whose agents, tools and topology the method has not changed."""
     declined = [*evolved["refused"], *evolved["notes"].get("declined", ())]
@@ -1038,8 +1022,8 @@ def _keep_unchanged(evolved: Mapping[str, Any], equals: int) -> GateDecision:
     if unsolved == 0:
         grounds = ["all tasks of this iteration were solved"]
     why = "; ".join(("agents, tools and topology are as they were", *grounds))
-    decision = _accept_without_gate(why, equals)
-    return decision.replace(unchanged="unusable reply" if reasons else "no change")
+    unchanged: Literal["no change", "unusable reply"] = "unusable reply" if reasons else "no change"
+    return GateDecision(accepted=True, why=why, patience_used=equals, unchanged=unchanged)
 
 
 def _add_rejected(

@@ -13,7 +13,6 @@ knows a question and never a task. The router learns from graded runs by one upd
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -86,7 +85,6 @@ from selfwire.graphs.method import (
     RouterPlan,
     RouterTraining,
     Variant,
-    explore_samples,
 )
 from selfwire.graphs.serve import make_server
 from selfwire.graphs.team import TeamContext, run_team
@@ -436,17 +434,8 @@ class Evomas(Method[EvomasConfig]):
 
     @property
     def samples(self) -> int:
-        """Episodes of a train question."""
+        """Episodes of a train question, which differ by what is drawn."""
         return self.config.samples
-
-    async def explore(self, team: Team, question: Question, ctx: Ctx[EvomasConfig]) -> Sequence[Trajectory]:
-        """Run `samples` times; the runs differ by what is drawn."""
-
-        async def run(place: Scope) -> Trajectory:
-            return await self.answer(team, question, replace(ctx, scope=place))
-
-        blank = Trajectory(question=question, workflow=team.fingerprint)
-        return await explore_samples(run, blank, self.samples, scope=ctx.scope)
 
     async def propose(self, team: Team, runs: Sequence[Trajectory], ctx: Ctx[EvomasConfig]) -> EvolveResult:
         """Train the router on one batch by REINFORCE; agents and topology stay.

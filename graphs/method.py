@@ -466,8 +466,13 @@ class Method(Generic[Config]):
         return 1
 
     async def explore(self, team: Team, question: Question, ctx: Ctx[Config]) -> Sequence[Trajectory]:
-        """Put a train question to the team, as a group of samples or, by default, once; raises as `answer`."""
-        return [await self.ask(team, question, ctx)]
+        """Put a train question to the team, `samples` times side by side; raises as `answer`."""
+        if self.samples == 1:
+            return [await self.ask(team, question, ctx)]
+        blank = Trajectory(question=question, workflow=team.fingerprint)
+        return await explore_samples(
+            lambda place: self.ask(team, question, ctx.where(place)), blank, self.samples, scope=ctx.scope
+        )
 
     async def ask(self, team: Team, question: Question, ctx: Ctx[Config]) -> Trajectory:
         """Call `answer`, which an author may have written, and check that a trajectory comes back.

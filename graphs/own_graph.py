@@ -723,14 +723,8 @@ class OwnGraph(Method[OwnGraphConfig]):
 
     async def explore(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Sequence[Trajectory]:
         """Ask the graph once, or as often as a group of HERA's or of the router's has runs; raises as `answer`."""
-        if self.config.method == "router":
-            return await self._explore_routes(team, question, ctx)
-        if self.hera is None:
-            return [await self.answer(team, question, ctx)]
-        blank = self._make_blank(team, question, ctx)
-        return await explore_samples(
-            lambda place: self.answer(team, question, ctx.where(place)), blank, self.samples, scope=ctx.scope
-        )
+        explore = self._explore_routes if self.config.method == "router" else super().explore
+        return await explore(team, question, ctx)
 
     async def _explore_routes(self, team: Team, question: Question, ctx: Ctx[OwnGraphConfig]) -> Sequence[Trajectory]:
         """Ask the whole graph, and then with each successor of its nodes alone, in an order that is drawn."""

@@ -1,6 +1,6 @@
 """The textual loss, its gradient at the aggregator, and the backward pass (Sec. 3.1-3.3, Alg. 1, App. D.4)."""
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from selfwire.core.errors import ModelError, ReplyError, get_error_cost
 from selfwire.core.scope import Scope
@@ -209,8 +209,7 @@ async def propagate_gradients(
         open_nodes = [n for n in level if n in steps and n not in gradients]
         ready = {n: said for n in open_nodes if (said := _get_received(steps[n], gradients))}
         found = await gather_all(
-            _settle(_localise(trajectory, steps[n], team, said, meta_model, toolbox, scope))
-            for n, said in ready.items()
+            _localise(trajectory, steps[n], team, said, meta_model, toolbox, scope) for n, said in ready.items()
         )
         spent += (usage for _, usage in found)
         for gradient, _ in found:
@@ -225,14 +224,6 @@ def _get_received(step: Step, gradients: dict[Id, Gradient]) -> list[Gradient]:
     return [gradients[m.target] for m in step.sent if m.target in gradients]
 
 
-async def _settle(asked: Awaitable[tuple[Gradient, Usage]]) -> tuple[Gradient | ModelError | None, Usage]:
-    """The gradient, None where no valid reply came, or the model's error; with the cost in each case."""
-    try:
-        return await asked
-    except ModelError as error:
-        return None if isinstance(error, ReplyError) else error, get_error_cost(error)
-
-
 async def _localise(
     trajectory: Trajectory,
     step: Step,
@@ -241,11 +232,14 @@ async def _localise(
     meta_model: PromptedModel,
     toolbox: Mapping[str, Described],
     scope: Scope,
-) -> tuple[Gradient, Usage]:
-    """The gradient at one node; praise of an agent concerns neither its prompt nor its tools (D18)."""
+) -> tuple[Gradient | ModelError | None, Usage]:
+    """The gradient at one node, None where no valid reply came, or the model's error; with the cost in each case.
+
+    Praise of an agent concerns neither its prompt nor its tools (D18).
+    """
     agent = team.agent_at(step.node)
     said = "\n".join(f"[{g.node}] {words}" for g in received if (words := g.overall.strip() or g.text.strip()))
-    asked, usage = await meta_model.ask(
+    asked, usage = await meta_model.try_ask(
         AgentGradient,
         "agent_gradient",
         scope=_make_scope(scope, trajectory, "backward").at(node=step.node),
@@ -258,6 +252,8 @@ async def _localise(
         feedback=render_feedback(trajectory),
         successor_feedback=said,
     )
+    if isinstance(asked, ModelError):
+        return None if isinstance(asked, ReplyError) else asked, usage
     concerns = asked.concerns
     if asked.sentiment == "positive":
         concerns = "topology" if concerns in ("topology", "both") else "none"

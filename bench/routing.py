@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench.measuring import Row, measure_by_turns
+from selfwire.evolvers.router.batch import Vectors, make_batch
 from selfwire.evolvers.router.config import SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
-from selfwire.evolvers.router.heads import Vectors, make_batch
 from selfwire.evolvers.router.reinforce import advantages, compute_returns, get_decisions
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from selfwire.core.chat import ChatMessage
 from selfwire.core.protocols import Model
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.topology import Topology, make_topology
 from selfwire.graphs.team import TeamContext, route_to_all, run_team
 from selfwire.nodes.agent import make_agent_runner
 
@@ -75,12 +75,7 @@ def make_layered_topology(layers: Sequence[int]) -> Topology:
         for i, source in enumerate(before if len(before) > 1 else before * len(after))
         for step in (0, 1)
     }
-    return Topology(
-        nodes=tuple(Node(id=name, agent=name) for layer in names for name in layer),
-        edges=tuple(Edge(source=source, target=target) for source, target in edges),
-        entry=names[0][0],
-        sink=names[-1][0],
-    )
+    return make_topology({name: name for layer in names for name in layer}, edges, names[0][0], names[-1][0])
 
 
 class HandBuiltState(TypedDict):

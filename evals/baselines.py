@@ -21,7 +21,7 @@ from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
-from selfwire.core.topology import Edge, Node, Topology, make_chain
+from selfwire.core.topology import make_chain, make_topology
 from selfwire.core.trajectory import CUT, Message, Step, Trajectory, mark_equal_messages
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel
@@ -296,13 +296,7 @@ def _led(name: str, config: TeamConfig, *, peers: bool) -> Team:
 def _workflow(
     name: str, agents: Sequence[Agent], nodes: Nodes, edges: Iterable[tuple[str, str]], entry: str, sink: str
 ) -> Team:
-    topology = Topology(
-        nodes=tuple(Node(id=node, agent=agent) for node, agent in nodes),
-        edges=tuple(Edge(source=source, target=target) for source, target in edges),
-        entry=entry,
-        sink=sink,
-    )
-    return Team(method=name, agents=tuple(agents), topology=topology)
+    return Team(method=name, agents=tuple(agents), topology=make_topology(dict(nodes), edges, entry, sink))
 
 
 def _worker(name: str, *, kind: str = "worker", **values: object) -> Agent:
@@ -364,7 +358,7 @@ class SingleAgent(Baseline[VotingConfig]):
         """Make the team of a single agent, with the tools if it uses any."""
         prompt, held = load_prompt(self.prompt_name), tuple(tools) if self.uses_tools else ()
         agent = Agent(id="single", role="works alone", prompt=prompt, tools=held)
-        topology = Topology(nodes=(Node(id="single", agent="single"),), entry="single", sink="single")
+        topology = make_chain("single")
         return Team(method=self.name, agents=(agent,), topology=topology)
 
     async def answer(self, team: Team, question: Question, ctx: Ctx[VotingConfig]) -> Trajectory:

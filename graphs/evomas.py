@@ -59,8 +59,8 @@ from selfwire.evolvers.evomas.stages import (
 from selfwire.evolvers.evomas.state import TaskState, compute_next_state, to_rows
 from selfwire.evolvers.router.config import PAPER_HEAD, ROUTER
 from selfwire.evolvers.router.decisions import Masks, count_decisions, to_router_episode
-from selfwire.evolvers.router.heads import get_sampling, refuse_unusable
 from selfwire.evolvers.router.reinforce import update_router
+from selfwire.evolvers.router.weights import get_sampling, refuse_unusable
 from selfwire.evolvers.trajectory_text import describe_held_tools, render_agents
 from selfwire.graphs.build import make_build
 from selfwire.graphs.machine import (

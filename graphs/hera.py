@@ -41,11 +41,18 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap
-from selfwire.evolvers import credit
-from selfwire.evolvers.credit import Blame, Failure, add_failure, choose_blames, get_buffers, make_failure, with_buffers
+from selfwire.evolvers.hera import failures, mutation
 from selfwire.evolvers.hera import library as insight_library
-from selfwire.evolvers.hera import mutation
 from selfwire.evolvers.hera.config import HeraConfig
+from selfwire.evolvers.hera.failures import (
+    Blame,
+    Failure,
+    add_failure,
+    choose_blames,
+    get_buffers,
+    make_failure,
+    with_buffers,
+)
 from selfwire.evolvers.hera.figures import draw_learning, draw_run, note_groups
 from selfwire.evolvers.hera.groups import Group, count_uses, make_groups, rank_trajectories
 from selfwire.evolvers.hera.initial_team import (
@@ -126,7 +133,7 @@ from selfwire.nodes.agent import make_agent_runner
 
 REPLAY_TEMPERATURE = 0.0  # so that the prompt makes the difference
 CONTROL = "original"  # names the replay with the unchanged prompt, beside the axes
-LEARNED = (insight_library.MEMORY, credit.MEMORY, mutation.MEMORY)
+LEARNED = (insight_library.MEMORY, failures.MEMORY, mutation.MEMORY)
 """Names in a team's memory; what they hold is true whatever prompts are kept."""
 
 

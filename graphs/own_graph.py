@@ -18,7 +18,7 @@ from contextlib import ExitStack, aclosing, closing, suppress
 from copy import copy
 from functools import cached_property
 from inspect import Parameter, iscoroutine, signature, unwrap
-from itertools import chain, count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -52,7 +52,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.text import excerpt, mask_keys
-from selfwire.core.topology import Edge, Node, Topology, find_reachable
+from selfwire.core.topology import Edge, Node, Topology, find_reachable, make_topology
 from selfwire.core.trajectory import OFFERED, RAISED, Message, Step, ToolUse, Trajectory
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
 from selfwire.core.values import (
@@ -206,7 +206,7 @@ def give_graph(graph: Any) -> str:
         if known is graph:
             return name
     own = re.sub(r"\W+", "-", graph.get_name() if isinstance(graph, Runnable) else type(graph).__name__).strip("-")
-    name = next(name for name in chain([own], (f"{own}-{number}" for number in count(2))) if name not in GRAPHS)
+    name = find_free_name(own, GRAPHS)
     GRAPHS[name] = graph
     return name
 
@@ -519,12 +519,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         return Team(
             method=self.target,
             agents=(*agents, Agent(id=AGENT, role="Returns the answer.", prompt=self.target)),
-            topology=Topology(
-                nodes=tuple(Node(id=name, agent=name) for name in (*prompts, AGENT)),
-                edges=tuple(Edge(source=source, target=target) for source, target in edges),
-                entry=entry,
-                sink=AGENT,
-            ),
+            topology=make_topology({name: name for name in (*prompts, AGENT)}, edges, entry, AGENT),
             memory={ASKED: self.config.asking.model_dump(mode="json", include={"input", "answer"})},
         )
 
@@ -617,7 +612,7 @@ class OwnGraph(Method[OwnGraphConfig]):
     def check_learned(self, team: Team, embedder: str) -> None:
         """Check that the router's weights, if there are any and runs will use them, can be used; raises as `Method`."""
         if self.config.method == "router" or list_routes(team):
-            from selfwire.evolvers.router.heads import refuse_unusable  # imports numpy
+            from selfwire.evolvers.router.weights import refuse_unusable  # imports numpy
 
             refuse_unusable(team, RouterConfig(transfer=True), embedder)
 

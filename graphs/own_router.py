@@ -32,8 +32,8 @@ from selfwire.evolvers.router.decisions import (
     read_decisions,
     to_router_episode,
 )
-from selfwire.evolvers.router.heads import HEADS, with_weights
 from selfwire.evolvers.router.reinforce import update_router
+from selfwire.evolvers.router.weights import load_head, with_weights
 from selfwire.graphs.insertions import ROUTED, Choose, RoutedFork, list_routes
 from selfwire.graphs.method import EvolveResult
 from selfwire.graphs.router import SHOWN, SINGLE, describe_state
@@ -70,7 +70,7 @@ async def make_chooser(
     Raises:
         ConfigError, LibraryError: the weights cannot be used or have not been loaded.
     """
-    head = await HEADS.head(pool, CONFIG.head, embedder, transfer=True)
+    head = await load_head(pool, CONFIG.head, embedder, transfer=True)
     chooser, made = LearnedChooser(head, CONFIG.sampling, embedder), list[Decision]()
 
     async def choose(route: RoutedFork, state: Any) -> str:

@@ -35,22 +35,20 @@ from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint, is_id
+from selfwire.evolvers.router.batch import Vectors, embed_pool, embed_texts, pad_rows, row_texts
 from selfwire.evolvers.router.choosers import PURPOSE, LearnedChooser, draw_layers, to_layered_workflow
 from selfwire.evolvers.router.config import HeadConfig, RouterConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow, to_router_episode
-from selfwire.evolvers.router.heads import (
-    HEADS,
-    Vectors,
-    embed_pool,
-    embed_texts,
-    load_weights,
-    pad_rows,
-    row_texts,
-    with_weights,
-)
 from selfwire.evolvers.router.probing import probe_router
 from selfwire.evolvers.router.reinforce import Update, update_router
-from selfwire.evolvers.router.weights import read_weights, refuse_other_pool, write_atomically
+from selfwire.evolvers.router.weights import (
+    load_head,
+    load_weights,
+    read_weights,
+    refuse_other_pool,
+    with_weights,
+    write_atomically,
+)
 from selfwire.graphs.build import load_embedder_beside
 from selfwire.graphs.machine import Ctx, new_question
 from selfwire.graphs.rollouts import RolloutContext, RolloutFn, collect_rollouts
@@ -108,7 +106,7 @@ async def make_learned_router(
     Raises:
         ConfigError, LibraryError: the weights cannot be used or have not been loaded.
     """
-    head = await HEADS.head(team, untrained, embedder, transfer=True)
+    head = await load_head(team, untrained, embedder, transfer=True)
     rows = [text for agent in team.agents for text in to_state_rows(question, agent, "")]
     vectors = await embed_texts(row_texts(rows, head.config), embedder)
     agents = dict(zip(team.agents_by_id, await embed_pool(team.agents, embedder), strict=True))
@@ -559,7 +557,7 @@ class LearnedRouter(RewardedRouter):
 
     async def _draw(self, rows: tuple[str, ...], scope: Scope) -> LayeredWorkflow:
         team = self.workflow
-        head = await HEADS.head(team, self.config.head, self.embedder, transfer=True)
+        head = await load_head(team, self.config.head, self.embedder, transfer=True)
         chooser = LearnedChooser(head, self.config.sampling, self.embedder)
         return await chooser(rows, team.agents, scope=scope)
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
-from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
+from selfwire.core.topology import Topology, TopologyLimits, make_topology
 from selfwire.core.trajectory import Message
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id
@@ -66,14 +66,9 @@ class DytopoRound(FrozenModel):
 
     def to_topology(self, domain: Domain) -> Topology:
         """The graph of the round as a topology; the first answerer is entry and sink."""
-        answerer, size = domain.answerers[0], len(self.graph.order)
-        return Topology(
-            nodes=tuple(Node(id=agent, agent=agent) for agent in self.graph.order),
-            edges=tuple(Edge(source=edge.source, target=edge.target) for edge in self.graph.edges),
-            entry=answerer,
-            sink=answerer,
-            caps=TopologyLimits(nodes=size, successors=size),
-        )
+        answerer, agents = domain.answerers[0], {agent: agent for agent in self.graph.order}
+        edges, caps = self.graph.edges, TopologyLimits(nodes=len(agents), successors=len(agents))
+        return make_topology(agents, ((edge.source, edge.target) for edge in edges), answerer, answerer, caps)
 
     def to_mermaid(self) -> str:
         """The graph of the round as Mermaid."""

@@ -7,7 +7,7 @@ The two ends call no model: the first passes the full state on, the last joins t
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 
 from selfwire.core.agent import COMPUTING_TOOLS, Agent
 from selfwire.core.errors import ConfigError
@@ -16,7 +16,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.text import mark_earlier
-from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.topology import Topology, make_topology
 from selfwire.core.trajectory import Message, Step, ToolUse, mark_equal_messages
 from selfwire.core.values import fingerprint, is_id
 from selfwire.evolvers.evomas.config import EvomasConfig
@@ -24,7 +24,7 @@ from selfwire.evolvers.evomas.pool import EARLY_EXIT, to_layers
 from selfwire.evolvers.evomas.state import WHOLE_TASK, TaskState, format_state
 from selfwire.evolvers.router.choosers import FixedChooser, LearnedChooser, RandomChooser
 from selfwire.evolvers.router.decisions import LayerChooser
-from selfwire.evolvers.router.heads import HEADS, get_sampling
+from selfwire.evolvers.router.weights import get_sampling, load_head
 
 STATE, OUTCOME = "task_state", "outcome"
 SO_FAR = "the work so far"
@@ -55,7 +55,7 @@ async def make_chooser(team: Team, config: EvomasConfig, embedder: Embedder) -> 
             raise ConfigError(f"the plan names {', '.join(unknown)}; the pool has {', '.join(team.agents_by_id)}")
         return FixedChooser(plan)
     trained = config.adapter == "learned"
-    head = await HEADS.head(team, config.head, embedder, trained=trained, transfer=config.transfer)
+    head = await load_head(team, config.head, embedder, trained=trained, transfer=config.transfer)
     return LearnedChooser(head, get_sampling(team, config.routing), embedder)
 
 
@@ -70,18 +70,10 @@ def make_layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
     """
     if taken := sorted({agent for layer in layers for agent in layer} & ENDS.keys()):
         raise ConfigError(f"{' and '.join(taken)} is what an end of every stage is called; give the agent another id")
-    levels = [[node_id(number, agent) for agent in layer] for number, layer in enumerate(layers, 1)]
-    agents = [agent for layer in layers for agent in layer]
-    nodes = [node for level in levels for node in level]
-    rows = [[STATE], *levels, [OUTCOME]]
-    ids = zip([STATE, *nodes, OUTCOME], [STATE, *agents, OUTCOME], strict=True)
-    pairs = ((source, target) for above, below in pairwise(rows) for source in above for target in below)
-    return Topology(
-        nodes=tuple(Node(id=node, agent=agent) for node, agent in ids),
-        edges=tuple(Edge(source=source, target=target) for source, target in pairs),
-        entry=STATE,
-        sink=OUTCOME,
-    )
+    levels = [{node_id(number, agent): agent for agent in layer} for number, layer in enumerate(layers, 1)]
+    rows = [{STATE: STATE}, *levels, {OUTCOME: OUTCOME}]
+    agents = {node: agent for row in rows for node, agent in row.items()}
+    return make_topology(agents, (edge for pair in pairwise(rows) for edge in product(*pair)), STATE, OUTCOME)
 
 
 def make_whole_topology(pool: Team, layers: int) -> Topology:

@@ -1,10 +1,11 @@
 """Group-relative comparison of the trajectories of one question (Sec. 3.1, Alg. 2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
+from selfwire.evolvers.hera.library import UsageCounts, count_successes
 from selfwire.evolvers.trajectory_text import count_agent_tokens, get_score
 
 GroupKind = Literal["mixed", "zero", "other"]
@@ -58,12 +59,9 @@ def _group(question: str, indices: Sequence[int], trajectories: Sequence[Traject
     return Group(question=question, order=order, outcome=classify_group(scores, success_at), failed=failed)
 
 
-def count_uses(trajectories: Sequence[Trajectory], success_at: float) -> Mapping[str, tuple[int, int]]:
+def count_uses(trajectories: Sequence[Trajectory], success_at: float) -> UsageCounts:
     """(uses, successes) of every insight that graded rollouts were shown, by its id."""
-    counted: dict[str, tuple[int, int]] = {}
-    for trajectory in trajectories:
-        if (score := get_score(trajectory)) is not None:
-            for shown in trajectory.notes.get("insights", ()):
-                n, s = counted.get(shown["id"], (0, 0))
-                counted[shown["id"]] = n + 1, s + (score >= success_at)
-    return counted
+    scored = ((done, score) for done in trajectories if (score := get_score(done)) is not None)
+    return count_successes(
+        ((shown["id"], score) for done, score in scored for shown in done.notes.get("insights", ())), success_at
+    )

@@ -211,6 +211,15 @@ def update_utilities(library: ExperienceLibrary, shown: Mapping[str, tuple[int, 
     return tuple(insight.with_uses(*shown[insight.id]) if insight.id in shown else insight for insight in library)
 
 
+def count_successes(shown: Iterable[tuple[str, float]], success_at: float) -> UsageCounts:
+    """(uses, successes) by id, from the ids of insights that were shown, each with the score of the run."""
+    counted = dict[str, tuple[int, int]]()
+    for insight, score in shown:
+        uses, successes = counted.get(insight, (0, 0))
+        counted[insight] = uses + 1, successes + (score >= success_at)
+    return counted
+
+
 def load_import_counts(team: Team, origin: str) -> UsageCounts:
     """Counts of what the team has imported from another library."""
     taken = team.memory.get(IMPORTS, {}).get(origin, {})

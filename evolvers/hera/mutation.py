@@ -13,7 +13,7 @@ from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, is_id
-from selfwire.evolvers.credit import Blame
+from selfwire.evolvers.hera.failures import Blame
 from selfwire.evolvers.hera.groups import Group
 from selfwire.evolvers.hera.initial_team import list_able_agents
 from selfwire.evolvers.hera.reflection import get_topology, render_plan
@@ -136,14 +136,6 @@ def insert_agent(topology: Topology, agent: str, newcomer: str) -> Topology:
     )
 
 
-def propose_joining(candidate: MutatedTopology, score: float) -> Rewiring | None:
-    """The rewiring that takes a newcomer that has helped into the pool (D8)."""
-    if candidate.newcomer is None:
-        return None
-    why = f"{candidate.why}; a group that had scored nothing came to {score:.2f} with it"
-    return Rewiring(AddAgent(candidate.newcomer), why=why, operation=JOIN, by="mutate_topology")
-
-
 class TriedMutation(FrozenModel):
     """A mutation that was tried, and the index of its trajectory in the batch."""
 
@@ -164,16 +156,18 @@ def join_pool(
     Returns:
         The pool, and the rewirings that were applied and refused.
     """
-    scored = [(mutation.candidate, get_score(done[mutation.place]) or 0.0) for mutation in tried]
-    joining = [propose_joining(candidate, score) for candidate, score in scored if score >= success_at]
-    return apply_wanted(team, [rewiring for rewiring in joining if rewiring])
+    wanted = list[Rewiring]()
+    for candidate, score in ((each.candidate, get_score(done[each.place]) or 0.0) for each in tried):
+        if candidate.newcomer is not None and score >= success_at:
+            why = f"{candidate.why}; a group that had scored nothing came to {score:.2f} with it"
+            wanted.append(Rewiring(AddAgent(candidate.newcomer), why=why, operation=JOIN, by="mutate_topology"))
+    return apply_wanted(team, wanted)
 
 
 def apply_wanted(team: Team, wanted: Sequence[Rewiring]) -> tuple[Team, list[Rewiring], Sequence[RefusedRewiring]]:
     """Apply the legal ones of the wanted rewirings; returns the team, the applied and the refused ones."""
     now, refused = team.apply_legal(wanted)
-    out = {refusal.rewiring for refusal in refused}
-    return now, [rewiring for rewiring in wanted if rewiring not in out], refused
+    return now, [] if now is team else [*now.lineage.rewirings], refused
 
 
 def get_mutated(team: Team) -> tuple[str, ...]:

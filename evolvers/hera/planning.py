@@ -16,7 +16,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.text import excerpt
-from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.topology import Edge, Topology, make_topology
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.evolvers.hera.initial_team import list_able_agents, make_default_topology, render_pool
@@ -219,16 +219,9 @@ def _topology(steps: Sequence[StepDraft], team: Team, repairs: list[str]) -> Top
     first, last = default.agents[default.entry], default.agents[default.sink]
     answering = {last, *(agent.id for agent in team.agents if agent.kind == "aggregator")}
     steps = connect_ends(sort_steps(steps, repairs), first, last, answering, repairs)
-    nodes: list[str] = []
+    agents = dict[str, str]()
     for step in steps:
-        nodes.append(find_free_name(step.agent, nodes))
-    return Topology(
-        nodes=tuple(Node(id=node, agent=step.agent) for node, step in zip(nodes, steps, strict=True)),
-        edges=tuple(
-            Edge(source=nodes[source], target=nodes[index])
-            for index, step in enumerate(steps)
-            for source in sorted(step.after)
-        ),
-        entry=nodes[0],
-        sink=nodes[-1],
-    )
+        agents[find_free_name(step.agent, agents)] = step.agent
+    nodes = [*agents]
+    edges = ((nodes[source], nodes[index]) for index, step in enumerate(steps) for source in sorted(step.after))
+    return make_topology(agents, edges, nodes[0], nodes[-1])

@@ -11,9 +11,9 @@ from selfwire.core.text import mark_earlier
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
-from selfwire.evolvers.credit import Blame, Failure, render_answer, render_failures, resolve_blame
 from selfwire.evolvers.hera.config import Axis, PromptConfig
-from selfwire.evolvers.hera.library import Insight, UsageCounts
+from selfwire.evolvers.hera.failures import Blame, Failure, render_answer, render_failures, resolve_blame
+from selfwire.evolvers.hera.library import Insight, UsageCounts, count_successes
 from selfwire.evolvers.hera.reflection import get_topology
 from selfwire.evolvers.hera.rules import Prompt, PromptChange, apply_prompt_diff, to_plain_line
 from selfwire.evolvers.hera.schemas import Contrast, FailedAgent, PromptDiff, PromptVariant
@@ -89,13 +89,8 @@ class Rope(FrozenModel):
 
 def count_recalls(ropes: Sequence[Rope], success_at: float) -> UsageCounts:
     """(uses, successes) of every insight that variants were worded by, over their graded replays, by its id."""
-    counted: dict[str, tuple[int, int]] = {}
-    for rope in ropes:
-        scores = [score for score in rope.scores if score is not None]
-        for insight in rope.insights:
-            n, s = counted.get(insight, (0, 0))
-            counted[insight] = n + len(scores), s + sum(score >= success_at for score in scores)
-    return counted
+    scored = ((rope, score) for rope in ropes for score in rope.scores if score is not None)
+    return count_successes(((insight, score) for rope, score in scored for insight in rope.insights), success_at)
 
 
 async def blame_agent(

@@ -20,6 +20,7 @@ from selfwire.evolvers.hiva.knowledge import (
     TaskConcepts,
     WeightSample,
     fit_score_weights,
+    fit_weights,
 )
 
 SYNERGY_BOUNDS = (1.0, 2.0)
@@ -325,8 +326,6 @@ class HivaMemory(FrozenModel):
 
     def refit(self, evidence: Iterable[WeightSample]) -> "HivaMemory":
         """The memory with weights refitted to held-out tasks, where these are enough (D14, D20)."""
-        from selfwire.evolvers.hiva.knowledge import fit_weights  # imports numpy
-
         kept = (*self.evidence, *(sample.replace(batch=self.iteration) for sample in evidence))[-HISTORY:]
         fit = fit_weights(kept, self.weights)
         return self.replace(evidence=kept, weights=fit.weights if fit else self.weights)

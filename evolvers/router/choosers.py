@@ -11,16 +11,9 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.values import Id
+from selfwire.evolvers.router.batch import Vectors, compute_contexts, embed_pool, embed_texts, pad_rows, row_texts
 from selfwire.evolvers.router.config import EXIT_START, HeadConfig, SamplingConfig
 from selfwire.evolvers.router.decisions import EXIT_KIND, LayeredWorkflow, Masks, candidates
-from selfwire.evolvers.router.heads import (
-    Vectors,
-    compute_contexts,
-    embed_pool,
-    embed_texts,
-    pad_rows,
-    row_texts,
-)
 
 if TYPE_CHECKING:
     from selfwire.evolvers.router.head import RoutingHead

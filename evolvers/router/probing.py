@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from selfwire.core.protocols import Embedder
 from selfwire.core.team import Team
 from selfwire.core.values import FrozenModel, Id
+from selfwire.evolvers.router.batch import Batch, embed_pool, embed_texts, make_batch, row_texts
 from selfwire.evolvers.router.config import RouterConfig
 from selfwire.evolvers.router.decisions import Decision
-from selfwire.evolvers.router.heads import Batch, Heads, embed_pool, embed_texts, get_sampling, make_batch, row_texts
+from selfwire.evolvers.router.weights import get_sampling, load_head
 
 if TYPE_CHECKING:
     from selfwire.evolvers.router.head import RoutingHead
@@ -48,7 +49,7 @@ async def probe_router(
         ConfigError, LibraryError: the weights cannot be used or have not been loaded.
         ValueError: there is no decision, or one names an agent that is not in the pool.
     """
-    head = await Heads().head(team, config.head, embedder, transfer=config.transfer)
+    head = await load_head(team, config.head, embedder, transfer=config.transfer)
     agents = dict(zip(team.agents_by_id, await embed_pool(team.agents, embedder), strict=True))
     texts = [text for decision in decisions for text in row_texts(decision.rows, head.config)]
     batch = make_batch(decisions, agents, await embed_texts(texts, embedder), head.config)

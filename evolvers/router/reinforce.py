@@ -18,20 +18,19 @@ from selfwire.core.agent import Agent
 from selfwire.core.protocols import Embedder
 from selfwire.core.team import Team
 from selfwire.core.values import FrozenModel, Id, fingerprint
+from selfwire.evolvers.router.batch import Batch, Vectors, embed_pool, embed_texts, make_batch, row_texts
 from selfwire.evolvers.router.config import RouterConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, agent_text, candidates, pool_fingerprint
-from selfwire.evolvers.router.heads import (
-    Batch,
-    Vectors,
-    embed_pool,
-    embed_texts,
+from selfwire.evolvers.router.weights import (
+    MOMENTS,
+    NAMES,
+    Weights,
+    WeightsMetadata,
     get_sampling,
     load_weights,
-    make_batch,
-    row_texts,
+    refuse_other_pool,
     with_weights,
 )
-from selfwire.evolvers.router.weights import MOMENTS, NAMES, Weights, WeightsMetadata, refuse_other_pool
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,8 +1,10 @@
-"""A head as bytes: safetensors with its config, optimiser state and the pool that it was trained for.
+"""A head as bytes, and the router of a workflow, whose memory refers to them.
 
+The bytes are safetensors, with the head's config, its optimiser's state and the pool that it was trained for.
 Loading runs no code, and shapes, names and numbers are checked. Equal weights have equal bytes.
 """
 
+import asyncio
 import contextlib
 import json
 import os
@@ -17,10 +19,13 @@ import numpy.typing as npt
 from pydantic import Field, ValidationError
 
 from selfwire.core.agent import Agent
-from selfwire.core.errors import ConfigError
-from selfwire.core.values import FrozenModel, Id, fingerprint, to_canonical_json
-from selfwire.evolvers.router.config import HeadConfig, SamplingConfig
+from selfwire.core.errors import ConfigError, format_first_fault, refuse_missing
+from selfwire.core.protocols import Embedder
+from selfwire.core.team import Team
+from selfwire.core.values import FrozenModel, Id, fingerprint, to_canonical_json, to_plain_json
+from selfwire.evolvers.router.config import ROUTER, HeadConfig, RouterConfig, SamplingConfig
 from selfwire.evolvers.router.decisions import agent_text, pool_fingerprint
+from selfwire.store.files import get_blob, put_blob
 
 if TYPE_CHECKING:
     from selfwire.evolvers.router.head import RoutingHead
@@ -198,3 +203,94 @@ def _refuse_misfit(card: WeightsMetadata, tensors: Tensors, where: str) -> None:
     ]
     if bad:
         raise ConfigError(f"weights {where} are corrupt: {', '.join(bad)} missing, too many, misshapen or not finite")
+
+
+_HEADS: dict[tuple[str, str], "tuple[WeightsMetadata | None, RoutingHead]"] = {}
+"""At most eight heads of this process, by their weights; the oldest is dropped first."""
+
+
+async def load_head(
+    team: Team, config: HeadConfig, embedder: Embedder, *, trained: bool = True, transfer: bool = False
+) -> "RoutingHead":
+    """The head of a workflow, built once per weights, in a thread.
+
+    Args:
+        config: of an untrained head.
+        trained: off ignores the weights.
+        transfer: whether weights of another pool may be used.
+
+    Raises:
+        ConfigError, LibraryError: the weights cannot be used or have not been loaded.
+    """
+    entry = team.memory.get(ROUTER) if trained else None
+    key = (str(entry), f"{embedder.name} {config!r}")
+    found = _HEADS.get(key)
+    if found is None:
+        dimensions = (await embedder.embed(["task"])).shape[1]
+        found = _HEADS[key] = await asyncio.to_thread(_build_head, team, dimensions, config, trained)
+        for oldest in list(_HEADS)[:-8]:
+            _HEADS.pop(oldest, None)  # another thread may have removed it
+    card, head = found
+    if card is not None:
+        refuse_other_pool(card, team.agents, embedder.name, transfer=transfer)
+    return head
+
+
+def get_sampling(team: Team, config: RouterConfig) -> SamplingConfig:
+    """The sampling of the config; where it is the default, that of the router's training.
+
+    Raises:
+        ConfigError: the router's entry in the workflow's memory cannot be read.
+    """
+    entry = team.memory.get(ROUTER)
+    if not config.learned or config.sampling != SamplingConfig() or not isinstance(entry, Mapping):
+        return config.sampling
+    try:
+        return SamplingConfig.model_validate(to_plain_json(entry.get("sampling", {})))
+    except ValidationError as error:
+        why = format_first_fault(error)
+        raise ConfigError(f"the router of workflow {team.fingerprint} has an unreadable sampling: {why}") from None
+
+
+def load_weights(team: Team) -> Weights | None:
+    """The weights that a workflow's memory refers to; None without any.
+
+    Raises:
+        ConfigError, LibraryError: they are corrupt or have not been loaded.
+    """
+    entry = team.memory.get(ROUTER)
+    if entry is None:
+        return None
+    reference = entry.get("weights") if isinstance(entry, Mapping) else None
+    if not isinstance(reference, str):
+        raise ConfigError(f"workflow {team.fingerprint} has a router without weights: {entry!r:.80}; train again")
+    return unpack_weights(get_blob(reference), f"{reference[:19]}... of workflow {team.fingerprint}")
+
+
+def refuse_unusable(team: Team, config: RouterConfig, embedder: str) -> None:
+    """Check that a pool's weights, if it has any and runs will use them, can route it; imports no torch.
+
+    Raises:
+        ConfigError, LibraryError: torch is not installed, or the weights are corrupt, of another pool or embedder, or
+            have not been loaded.
+    """
+    if not config.learned:
+        return
+    refuse_missing("torch", "the trained router")
+    weights = load_weights(team)
+    if weights is not None:
+        refuse_other_pool(weights.card, team.agents, embedder, transfer=config.transfer)
+
+
+def with_weights(team: Team, weights: Weights) -> Team:
+    """The workflow with these weights; this process keeps their bytes until it is saved."""
+    return team.with_memory(**{ROUTER: make_router_entry(weights.card, put_blob(weights.packed))})
+
+
+def _build_head(
+    team: Team, dimensions: int, config: HeadConfig, trained: bool
+) -> tuple[WeightsMetadata | None, "RoutingHead"]:
+    from selfwire.evolvers.router.head import RoutingHead
+
+    weights = load_weights(team) if trained else None
+    return (weights.card, weights.make_head()) if weights else (None, RoutingHead(dimensions, config))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from selfwire.core.agent import COMPUTING_TOOLS, Agent
 from selfwire.core.chat import Prompts
 from selfwire.core.team import Team
-from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
+from selfwire.core.topology import TopologyLimits, make_topology
 from selfwire.core.values import Id
 from selfwire.evolvers.tacomas.config import TacomasConfig
 
@@ -75,11 +75,11 @@ def make_initial_team(prompts: Prompts, *, tools: Sequence[Id] = (), config: Tac
             )
             for name, role in ROLES.items()
         ),
-        topology=Topology(
-            nodes=tuple(Node(id=name, agent=name) for name in ROLES),
-            edges=tuple(Edge(source=source, target=target) for source, target in EDGES),
-            entry="planner",
-            sink=SINK,
-            caps=TopologyLimits(nodes=max(config.slow.nodes, len(ROLES))),
+        topology=make_topology(
+            {name: name for name in ROLES},
+            EDGES,
+            "planner",
+            SINK,
+            TopologyLimits(nodes=max(config.slow.nodes, len(ROLES))),
         ),
     )

@@ -14,8 +14,8 @@ from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.kabb import has_learned_router
 from selfwire.evolvers.router.head import RoutingHead
-from selfwire.evolvers.router.heads import with_weights
 from selfwire.evolvers.router.reinforce import Learner, get_weights
+from selfwire.evolvers.router.weights import with_weights
 from selfwire.graphs.method import make_method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.store.files import write_team

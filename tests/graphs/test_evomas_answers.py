@@ -16,8 +16,8 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.router.config import SamplingConfig
 from selfwire.evolvers.router.head import RoutingHead
-from selfwire.evolvers.router.heads import with_weights
 from selfwire.evolvers.router.reinforce import Learner, get_weights
+from selfwire.evolvers.router.weights import with_weights
 from selfwire.graphs import evomas
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.models.embeddings import HashingEmbedder

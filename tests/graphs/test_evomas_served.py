@@ -18,8 +18,8 @@ from selfwire.evolvers.evomas.evaluator import verify_outcome
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.router.config import TrainConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
-from selfwire.evolvers.router.heads import with_weights
 from selfwire.evolvers.router.reinforce import update_router
+from selfwire.evolvers.router.weights import with_weights
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import evomas
 from selfwire.graphs.evomas import Evomas

@@ -18,8 +18,7 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.layers import make_chooser
 from selfwire.evolvers.evomas.pool import add_pool_agent
 from selfwire.evolvers.router.config import ROUTER, SamplingConfig
-from selfwire.evolvers.router.heads import get_sampling, load_weights
-from selfwire.evolvers.router.weights import read_weights
+from selfwire.evolvers.router.weights import get_sampling, load_weights, read_weights
 from selfwire.graphs.machine import Ctx
 from selfwire.models.sync import run_sync
 from selfwire.store import files

@@ -17,8 +17,8 @@ from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget
 from selfwire.core.values import to_plain_json
-from selfwire.evolvers.credit import get_buffers
 from selfwire.evolvers.hera.config import HeraConfig
+from selfwire.evolvers.hera.failures import get_buffers
 from selfwire.evolvers.hera.initial_team import ONE_PLAN, REMOVED, render_pool
 from selfwire.evolvers.hera.library import get_library, with_library
 from selfwire.evolvers.hera.mutation import get_mutated

@@ -1,7 +1,7 @@
 """Evolutions whose scores are drawn by chance: how many accept a change that does nothing, drafts included."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -11,7 +11,6 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import FrozenMap
 from selfwire.evolvers.gate import name_outcome
 from selfwire.graphs.evolve import EvolutionLoop, EvolutionState
 from tests.graphs.test_evolution import SEED, Scripted, context, tasks
@@ -39,7 +38,7 @@ class Drawing(EvolutionLoop):
         scope: Scope,
         *,
         explores: bool = False,
-        earlier: Mapping[str, Trajectory] = FrozenMap(),
+        earlier: Sequence[Trajectory] = (),
         before: Sequence[Trajectory] = (),
     ) -> list[Trajectory]:
         def run(task: Task) -> Trajectory:
@@ -47,7 +46,8 @@ class Drawing(EvolutionLoop):
             done = Trajectory(question=task.question, workflow=team.fingerprint)
             return done.with_feedback(Feedback(score=score, solved=score > 0.5, text=""))
 
-        return [earlier.get(task.id) or run(task) for task in tasks]
+        known = {done.question.id: done for done in earlier}
+        return [known.get(task.id) or run(task) for task in tasks]
 
 
 async def list_outcomes(draw: Draw, seed: int, iterations: int = 6) -> list[str]:

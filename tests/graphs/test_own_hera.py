@@ -15,7 +15,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
-from selfwire.evolvers.credit import Blame
+from selfwire.evolvers.hera.failures import Blame
 from selfwire.evolvers.hera.library import get_library
 from selfwire.evolvers.hera.rope import Rope, count_recalls
 from selfwire.evolvers.hera.rules import Prompt

@@ -14,7 +14,7 @@ from selfwire.evolvers.evomas.figures import format_stage
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.router.decisions import to_router_episode
 from selfwire.evolvers.tacomas.config import TacomasConfig
-from selfwire.evolvers.tacomas.report import format_end, format_round
+from selfwire.evolvers.tacomas.figures import format_end, format_round
 from selfwire.evolvers.tacomas.rounds import TacomasRound
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import tacomas

@@ -8,8 +8,8 @@ from selfwire.core.errors import LibraryError
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evolvers.evomas.pool import make_initial_team
 from selfwire.evolvers.router.head import RoutingHead
-from selfwire.evolvers.router.heads import load_weights, with_weights
 from selfwire.evolvers.router.reinforce import Learner, get_weights
+from selfwire.evolvers.router.weights import load_weights, with_weights
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.runs.spec import EvolveSpec, Sizes

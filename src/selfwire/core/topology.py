@@ -308,11 +308,24 @@ def make_layers(*layers: Sequence[str], caps: TopologyLimits = TopologyLimits())
     Args:
         layers: the first begins with the entry, and the last ends with the sink.
     """
+    agents = {agent: agent for layer in layers for agent in layer}
+    edges = (edge for pair in pairwise(layers) for edge in product(*pair))
+    return make_topology(agents, edges, layers[0][0], layers[-1][-1], caps)
+
+
+def make_topology(
+    agents: Mapping[str, str],
+    edges: Iterable[tuple[str, str]],
+    entry: str,
+    sink: str,
+    caps: TopologyLimits = TopologyLimits(),
+) -> Topology:
+    """Make a topology of the agents by node, and of the edges as pairs of nodes."""
     return Topology(
-        nodes=tuple(Node(id=agent, agent=agent) for layer in layers for agent in layer),
-        edges=tuple(Edge(source=a, target=b) for pair in pairwise(layers) for a, b in product(*pair)),
-        entry=layers[0][0],
-        sink=layers[-1][-1],
+        nodes=tuple(Node(id=node, agent=agent) for node, agent in agents.items()),
+        edges=tuple(Edge(source=source, target=target) for source, target in edges),
+        entry=entry,
+        sink=sink,
         caps=caps,
     )
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from selfwire.core.agent import Agent
+from selfwire.evolvers.router.batch import Vectors
 from selfwire.evolvers.router.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
 from selfwire.evolvers.router.head import RoutingHead
-from selfwire.evolvers.router.heads import Vectors
 
 D = 8
 POOL = tuple(Agent(id=name, role=f"{name} things", prompt="Work.") for name in ("sort", "weigh", "paint"))

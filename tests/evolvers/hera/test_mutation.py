@@ -8,13 +8,14 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Edge, Node, Topology, make_chain
 from selfwire.core.values import FrozenMap
-from selfwire.evolvers.credit import Blame
+from selfwire.evolvers.hera.failures import Blame
 from selfwire.evolvers.hera.mutation import (
     REMEMBERED,
     MutatedTopology,
+    TriedMutation,
     get_mutated,
     insert_agent,
-    propose_joining,
+    join_pool,
     propose_mutations,
     replace_agent,
     with_mutated,
@@ -165,11 +166,10 @@ async def test_d21_a_full_pool_gets_no_newcomer_and_a_taken_name_gets_a_number()
 
 async def test_d8_a_newcomer_that_has_helped_joins_the_pool() -> None:
     replace, insert = await tried(said())
-    assert propose_joining(replace, 1.0) is None
-    rewiring = propose_joining(insert, 1.0)
-    assert rewiring is not None
-    now = pool().apply(rewiring)
+    tries = [TriedMutation(place=place, candidate=candidate) for place, candidate in enumerate((replace, insert))]
+    now, [rewiring], _ = join_pool(pool(), tries, [ran(score=1.0), ran(score=1.0)], 0.6)
     assert "date_finder" in now.agents_by_id
+    assert join_pool(pool(), tries, [ran(score=1.0), ran(score=0.0)], 0.6) == (pool(), [], ())
     assert now.topology == pool().topology
     assert "came to 1.00" in rewiring.why
 

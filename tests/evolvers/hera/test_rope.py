@@ -11,7 +11,8 @@ from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.evolvers.credit import (
+from selfwire.evolvers.hera.config import PromptConfig
+from selfwire.evolvers.hera.failures import (
     Blame,
     Failure,
     add_failure,
@@ -21,7 +22,6 @@ from selfwire.evolvers.credit import (
     render_failures,
     with_buffers,
 )
-from selfwire.evolvers.hera.config import PromptConfig
 from selfwire.evolvers.hera.rope import (
     PromptLesson,
     VariedPrompt,

@@ -16,11 +16,11 @@ from selfwire.core.team import Team
 from selfwire.core.topology import make_chain
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.layers import make_chooser
+from selfwire.evolvers.router.batch import compute_contexts, embed_pool, embed_texts, make_batch, row_texts
 from selfwire.evolvers.router.choosers import FixedChooser, LearnedChooser, RandomChooser, draw_layers, log_probability
 from selfwire.evolvers.router.config import EXIT_START, PAPER_HEAD, HeadConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.router.decisions import Decision, LayerChooser, Masks
 from selfwire.evolvers.router.head import RoutingHead, entropy, get_device, sequence_log_probability
-from selfwire.evolvers.router.heads import compute_contexts, embed_pool, embed_texts, make_batch, row_texts
 from selfwire.evolvers.router.reinforce import Learner
 from selfwire.models.embeddings import HashingEmbedder
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from selfwire.evolvers.router.batch import make_batch, pad_rows
 from selfwire.evolvers.router.choosers import Exit, draw_layers
 from selfwire.evolvers.router.config import SamplingConfig, TrainConfig, paper_training
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow
 from selfwire.evolvers.router.head import RoutingHead
-from selfwire.evolvers.router.heads import make_batch, pad_rows
 from selfwire.evolvers.router.reinforce import (
     Learner,
     advantages,

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from selfwire.core.errors import refuse_missing
 from selfwire.core.protocols import Embedder
 from selfwire.core.values import FrozenModel
+from selfwire.evolvers.router.batch import Vectors, pad_rows, row_texts
 from selfwire.evolvers.router.choosers import DrawnLayers, draw_layers, draw_layers_by_chance
 from selfwire.evolvers.router.config import PAPER_HEAD, HeadConfig, TrainConfig, paper_training
 from selfwire.evolvers.router.decisions import Decision, Episode, LayeredWorkflow, agent_text
-from selfwire.evolvers.router.heads import Vectors, pad_rows, row_texts
 from selfwire.extras.lab.worlds.catalogue import World
 from selfwire.extras.lab.worlds.evomas.relay_tasks import (
     HELPERS,

@@ -1,4 +1,4 @@
-"""Which agent caused a failure (HERA, Sec. 3.4.1), and each agent's last failures."""
+"""Failures: the agent that caused each, and the last ones of every agent (Sec. 3.4.1)."""
 
 from collections.abc import Mapping, Sequence
 

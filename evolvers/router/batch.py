@@ -1,33 +1,17 @@
-"""The router in a workflow's memory, its head and what the head reads; torch is imported when a head is built."""
+"""The input of a routing head: embedded rows of states and agents, and decisions padded to one batch."""
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ValidationError
 
 from selfwire.core.agent import Agent
-from selfwire.core.errors import ConfigError, format_first_fault, refuse_missing
 from selfwire.core.protocols import Embedder
-from selfwire.core.team import Team
-from selfwire.core.values import Id, to_plain_json
-from selfwire.evolvers.router.config import ROUTER, HeadConfig, RouterConfig, SamplingConfig
+from selfwire.core.values import Id
+from selfwire.evolvers.router.config import HeadConfig
 from selfwire.evolvers.router.decisions import Decision, agent_text
-from selfwire.evolvers.router.weights import (
-    Weights,
-    WeightsMetadata,
-    make_router_entry,
-    refuse_other_pool,
-    unpack_weights,
-)
-from selfwire.store.files import get_blob, put_blob
-
-if TYPE_CHECKING:
-    from selfwire.evolvers.router.head import RoutingHead
-
 
 WORDS = 256
 """Most token rows of a state, those of the active subtask first."""
@@ -149,106 +133,3 @@ def _padded_orders(
             if not ended:
                 order[index, number, : len(layer)] = [places[name] for name in layer]
     return order, exited
-
-
-class Heads:
-    """At most eight routing heads by their weights; the oldest is dropped first."""
-
-    def __init__(self) -> None:
-        self._heads: dict[tuple[str, str], tuple[WeightsMetadata | None, RoutingHead]] = {}
-
-    async def head(
-        self,
-        team: Team,
-        config: HeadConfig,
-        embedder: Embedder,
-        *,
-        trained: bool = True,
-        transfer: bool = False,
-    ) -> "RoutingHead":
-        """The head of a workflow, built once per weights, in a thread.
-
-        Args:
-            config: of an untrained head.
-            trained: off ignores the weights.
-            transfer: whether weights of another pool may be used.
-
-        Raises:
-            ConfigError, LibraryError: the weights cannot be used or have not been loaded.
-        """
-        entry = team.memory.get(ROUTER) if trained else None
-        key = (str(entry), f"{embedder.name} {config!r}")
-        found = self._heads.get(key)
-        if found is None:
-            dimensions = (await embedder.embed(["task"])).shape[1]
-            found = self._heads[key] = await asyncio.to_thread(_build_head, team, dimensions, config, trained)
-            for oldest in list(self._heads)[:-8]:
-                self._heads.pop(oldest, None)  # another thread may have removed it
-        card, head = found
-        if card is not None:
-            refuse_other_pool(card, team.agents, embedder.name, transfer=transfer)
-        return head
-
-
-HEADS = Heads()
-"""The heads of this process."""
-
-
-def get_sampling(team: Team, config: RouterConfig) -> SamplingConfig:
-    """The sampling of the config; where it is the default, that of the router's training.
-
-    Raises:
-        ConfigError: the router's entry in the workflow's memory cannot be read.
-    """
-    entry = team.memory.get(ROUTER)
-    if not config.learned or config.sampling != SamplingConfig() or not isinstance(entry, Mapping):
-        return config.sampling
-    try:
-        return SamplingConfig.model_validate(to_plain_json(entry.get("sampling", {})))
-    except ValidationError as error:
-        why = format_first_fault(error)
-        raise ConfigError(f"the router of workflow {team.fingerprint} has an unreadable sampling: {why}") from None
-
-
-def load_weights(team: Team) -> Weights | None:
-    """The weights that a workflow's memory refers to; None without any.
-
-    Raises:
-        ConfigError, LibraryError: they are corrupt or have not been loaded.
-    """
-    entry = team.memory.get(ROUTER)
-    if entry is None:
-        return None
-    reference = entry.get("weights") if isinstance(entry, Mapping) else None
-    if not isinstance(reference, str):
-        raise ConfigError(f"workflow {team.fingerprint} has a router without weights: {entry!r:.80}; train again")
-    return unpack_weights(get_blob(reference), f"{reference[:19]}... of workflow {team.fingerprint}")
-
-
-def refuse_unusable(team: Team, config: RouterConfig, embedder: str) -> None:
-    """Check that a pool's weights, if it has any and runs will use them, can route it; imports no torch.
-
-    Raises:
-        ConfigError, LibraryError: torch is not installed, or the weights are corrupt, of another pool or embedder, or
-            have not been loaded.
-    """
-    if not config.learned:
-        return
-    refuse_missing("torch", "the trained router")
-    weights = load_weights(team)
-    if weights is not None:
-        refuse_other_pool(weights.card, team.agents, embedder, transfer=config.transfer)
-
-
-def with_weights(team: Team, weights: Weights) -> Team:
-    """The workflow with these weights; this process keeps their bytes until it is saved."""
-    return team.with_memory(**{ROUTER: make_router_entry(weights.card, put_blob(weights.packed))})
-
-
-def _build_head(
-    team: Team, dimensions: int, config: HeadConfig, trained: bool
-) -> tuple[WeightsMetadata | None, "RoutingHead"]:
-    from selfwire.evolvers.router.head import RoutingHead
-
-    weights = load_weights(team) if trained else None
-    return (weights.card, weights.make_head()) if weights else (None, RoutingHead(dimensions, config))

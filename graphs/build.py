@@ -15,12 +15,13 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Checkpointer
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import is_graph
 from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.team import Team
 from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenMap, FrozenModel, is_id
 from selfwire.graphs.machine import AnswerGrader, Compiled, Ctx, Graph, RunContext, RunStart
-from selfwire.graphs.method import Method
+from selfwire.graphs.method import Method, add_method, find_method, make_method
 from selfwire.models.budget import Ledger, parse_budget
 from selfwire.models.embeddings import load_embedder
 from selfwire.models.metered_chat import MeteredModel
@@ -378,9 +379,6 @@ def compile_graph(
     Raises:
         ConfigError: there is no such method, or an option cannot be used.
     """
-    from selfwire.core.plugins import is_graph
-    from selfwire.graphs.method import add_method, find_method, make_method
-
     if not isinstance(method, str | None):
         add_method(method)
         options = {"config": method.config, **options}

@@ -34,6 +34,7 @@ from selfwire.core.trajectory import OFFERED, Trajectory
 from selfwire.core.usage import Objective, Usage, sum_usages
 from selfwire.core.values import FrozenMap, FrozenModel, Id, fingerprint, format_count
 from selfwire.evolvers.copies import TaskTexts, find_copies, list_own_texts
+from selfwire.evolvers.frozen import describe_frozen, drop_frozen, find_frozen_change
 from selfwire.evolvers.gate import (
     OUTCOMES,
     EvidenceRule,
@@ -399,11 +400,7 @@ class EvolutionLoop:
         """Text for critics and rewriters beside their prompts: the user's wish, and what is frozen."""
         wish = self.config.guide.strip()
         told = [f"What the owner of the team asks of every change: {wish}"] if wish else []
-        if self.config.freeze:
-            from selfwire.evolvers.frozen import describe_frozen  # no other evolution needs it
-
-            told.append(describe_frozen(self.config.freeze))
-        return "\n\n".join(told)
+        return "\n\n".join(filter(None, [*told, describe_frozen(self.config.freeze)]))
 
     @cached_property
     def train_texts(self) -> TaskTexts:
@@ -414,18 +411,12 @@ class EvolutionLoop:
         """Refuse the edits that change what is frozen; what the team has learned is then as after a rejection."""
         if not self.config.freeze:
             return evolved
-        from selfwire.evolvers.frozen import drop_frozen  # no other evolution needs it
-
         kept, refused = drop_frozen(team, evolved.applied, self.config.freeze, self.seed_team)
         if kept == evolved.applied and not self._changes_frozen(evolved.workflow):
             return evolved
         return self._keep(method, kept, refused, team, evolved)
 
     def _changes_frozen(self, team: Team) -> bool:
-        if not self.config.freeze:
-            return False
-        from selfwire.evolvers.frozen import find_frozen_change
-
         return bool(find_frozen_change(self.seed_team, team, self.config.freeze))
 
     def _refuse_copies(self, method: Method[Any], team: Team, evolved: EvolveResult) -> EvolveResult:

@@ -200,10 +200,4 @@ def _refuse_unknown_choices(context: object, served: Compiled) -> None:
 
 def make_server(method_type: type[Method[Any]]) -> Callable[[RunnableConfig, ServerRuntime[Any]], Awaitable[Compiled]]:
     """Make the function `graph` of a method's module, which `langgraph dev` calls for every drawing, schema and run."""
-    service = Service(method_type)
-
-    async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Compiled:
-        """The graph around the current team, for `langgraph dev`; see `Service.graph`."""
-        return await service.graph(config, runtime)
-
-    return graph
+    return Service(method_type).graph

@@ -64,7 +64,7 @@ from selfwire.evolvers.tacomas.rounds import (
     with_judgement,
     with_slow_update,
 )
-from selfwire.evolvers.tacomas.work import get_members, name_nodes
+from selfwire.evolvers.tacomas.work import name_nodes
 from selfwire.graphs.build import make_build
 from selfwire.graphs.machine import (
     END,
@@ -156,7 +156,7 @@ async def init_graph(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
         workflow=team,
         tools=sorted(list_offered_tools(team, ctx)),
         checklist=items,
-        weights=make_uniform_weights(agent.id for agent in get_members(team)),
+        weights=make_uniform_weights(agent.id for agent in team.members),
         usage=usage,
     )
 
@@ -181,7 +181,7 @@ async def round(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
 async def judge(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
     """s_t and c_v, and which round is the best so far."""
     config, done, (*before, last) = ctx.options, state.so_far.done, state.rounds
-    at, roles = ctx.scope.at(visit=last.number), [(agent.id, agent.role) for agent in get_members(state.workflow)]
+    at, roles = ctx.scope.at(visit=last.number), [(agent.id, agent.role) for agent in state.workflow.members]
     found, scores, fault, usage = Judgement(), tuple[Contribution, ...](), None, Usage()
     try:
         if done.answer is not None:
@@ -229,7 +229,7 @@ async def birth_death(state: TacomasState, ctx: Ctx[TacomasConfig]) -> Update:
     )
     arriving = [m for m in state.carried if m.target in delta.workflow.topology.agents]
     lost = [m for m in state.carried if m not in arriving]
-    living = [agent.id for agent in get_members(delta.workflow)]
+    living = [agent.id for agent in delta.workflow.members]
     changed = state.update(
         workflow=delta.workflow,
         weights=inherit_weights(state.weights, living),

@@ -175,6 +175,14 @@ def test_a_file_is_read_and_a_benchmark_goes_by_its_name(home: Path, tmp_path: P
         selfwire.evaluate("hiva", "archive", grade)
 
 
+def test_a_call_that_goes_on_says_again_that_there_are_few_tasks(tmp_path: Path) -> None:
+    file = tmp_path / "sums.jsonl"
+    file.write_text("".join(f"{json.dumps(task)}\n" for task in SUMS[:4]))
+    for _ in range(2):
+        found = selfwire.evaluate("single", file, "contains", run_name="few")
+        assert any("there are fewer tasks than usual: --tasks 4 (not 100)" in notice for notice in found.notices)
+
+
 def test_a_run_goes_on_with_the_same_tools(tmp_path: Path) -> None:
     def area(side: int) -> int:
         """Area of a square."""

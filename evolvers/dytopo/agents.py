@@ -23,7 +23,6 @@ from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import MANAGER, Domain, DytopoMemory, get_workers
 from selfwire.evolvers.dytopo.halting import MARK, Rounds, choose_answer, find_objection, show_answer
 from selfwire.evolvers.dytopo.induction import Descriptors
-from selfwire.evolvers.dytopo.initial_team import get_members
 from selfwire.evolvers.dytopo.schemas import Call, Halting, Turn, turn_schema
 from selfwire.evolvers.dytopo.turns import ManagerTurn, WorkerTurn
 from selfwire.evolvers.trajectory_text import find_name
@@ -122,7 +121,7 @@ class DytopoAgents:
         sections = {
             "task": given.question.input.strip(),
             "goal": given.new_goal,
-            "team": render_roster([member for member in get_members(given.workflow) if member.id != worker]),
+            "team": render_roster([member for member in given.workflow.members if member.id != worker]),
             "needs": "\n".join(f"{'You' if member == worker else member}: {n}" for member, n in given.needs.items()),
             "answer": show_answer(domain, answer),
             "memory": render_memory(given.memories.get(worker, ()), answer),

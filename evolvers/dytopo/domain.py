@@ -74,4 +74,4 @@ class DytopoMemory(FrozenModel):
 
 def get_workers(team: Team) -> tuple[Id, ...]:
     """The agents that have a node, sorted by id; this agent order breaks every tie."""
-    return tuple(sorted(set(team.topology.agents.values())))
+    return tuple(agent.id for agent in team.members)

@@ -8,7 +8,7 @@ from selfwire.core.chat import Prompts
 from selfwire.core.team import Team
 from selfwire.core.topology import Node, Topology
 from selfwire.core.values import Id
-from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, DytopoMemory, get_workers
+from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, DytopoMemory
 
 DOMAINS: Mapping[str, Domain] = {
     "code": Domain(name="code", answerers=("Developer",), checkers=("Tester",), form="code"),
@@ -105,8 +105,3 @@ def make_team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Team:
         ),
         memory={MEMORY: DytopoMemory(domain=domain).model_dump(mode="json")},
     )
-
-
-def get_members(team: Team) -> tuple[Agent, ...]:
-    """The workers in agent order."""
-    return tuple(team.agents_by_id[name] for name in get_workers(team))

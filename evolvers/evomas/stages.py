@@ -148,14 +148,13 @@ def collect_findings(stages: Sequence[Stage]) -> tuple[Finding, ...]:
 
 
 def get_written_answer(stages: Sequence[Stage]) -> str | None:
-    """The answer of the last evaluator, if it has read all work; None without one."""
-    return (stages[-1].answer or None) if stages and has_read_all_work(stages) else None
+    """The answer of the last evaluator, if it has read all work; None without one.
 
-
-def has_read_all_work(stages: Sequence[Stage]) -> bool:
-    """Whether the last evaluator has read all work: what passed, the last try at its subtask, and the outcome."""
+    It has read what passed, the last try at its subtask, and the outcome.
+    """
     tries = [stage for stage in stages[:-1] if stage.outcome and not (stage.assessment and stage.assessment.reward)]
-    return len(tries) < 2 and all(stage.goal == stages[-1].goal for stage in tries)
+    has_read_all = len(tries) < 2 and all(stage.goal == stages[-1].goal for stage in tries)
+    return (stages[-1].answer or None) if stages and has_read_all else None
 
 
 def to_episode(stages: Sequence[Stage]) -> Episode | None:

@@ -14,7 +14,7 @@ from selfwire.evolvers.tacomas.lessons import get_lessons, render_lessons
 from selfwire.evolvers.tacomas.rounds import RunSoFar, TacomasRound, render_goal
 from selfwire.evolvers.tacomas.schemas import BirthDeathPair, SlowUpdate
 from selfwire.evolvers.tacomas.slow import Delta, RefusedChange, enforce_budgets
-from selfwire.evolvers.tacomas.work import Notes, cut_task, get_members, render_agent, render_graph, render_work
+from selfwire.evolvers.tacomas.work import Notes, cut_task, render_agent, render_graph, render_work
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +70,7 @@ def draw_births(update: SlowUpdate, team: Team, tools: Sequence[Id], random: "np
 
     A newborn does what a member that is drawn does, with as many tools as proposed; edges and words stay.
     """
-    members, sink = get_members(team), team.agent_at(team.topology.sink).id
+    members, sink = team.members, team.agent_at(team.topology.sink).id
     mortal = [agent.id for agent in members if agent.id != sink]
 
     def redraw(pair: BirthDeathPair) -> BirthDeathPair:
@@ -102,7 +102,7 @@ def render_agents(team: Team, rounds: Sequence[TacomasRound], config: TacomasCon
     history = [{found.agent: found.score for found in done.contributions} for done in rounds]
     marked = find_death_candidates(history, interval=config.interval, below=config.slow.death_below)
     blocks = []
-    for agent in get_members(team):
+    for agent in team.members:
         scores = ", ".join(f"{scores[agent.id]:g}" for scores in history if agent.id in scores) or "not scored"
         recent = [found for done in rounds[-config.interval :] for found in done.contributions]
         remarks = " / ".join(found.reason for found in recent if found.agent == agent.id and found.reason)

@@ -69,12 +69,6 @@ def cut_task(task: str, about: str) -> str:
     return "\n\n".join([first, excerpt("\n\n".join(others), room, f"{first} {last} {about}"), last])
 
 
-def get_members(team: Team) -> tuple[Agent, ...]:
-    """The agents that have a place in the team."""
-    placed = set(team.topology.agents.values())
-    return tuple(agent for agent in team.agents if agent.id in placed)
-
-
 def name_nodes(team: Team) -> dict[Id, str]:
     """Node id to its name for the meta-model: its agent's, where the agent has no other node."""
     agents = list(team.topology.agents.values())

@@ -24,13 +24,18 @@ from selfwire.core.task import Question, Task
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
+from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.extras.contestants.aflow.method import Aflow
+from selfwire.extras.offline.model import OfflineChat
 from selfwire.extras.pages.page import write_report
 from selfwire.graphs import method
 from selfwire.graphs.build import build_graph
 from selfwire.graphs.dytopo import Dytopo
 from selfwire.graphs.hiva import Hiva
+from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import EvolveResult, Method
+from selfwire.models.embeddings import HashingEmbedder
+from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import find_team
 from selfwire.store.library import open_library
@@ -115,6 +120,24 @@ def test_an_instance_is_evolved_run_and_evaluated_without_an_entry_point(package
     assert "edge" in wait_for(process)[0]
     with open_library(tmp_path / "home") as library:
         assert run_sync(library.load("thin")).method == "sparsify"
+
+
+class Thrice(Dytopo):
+    """Asks a train question three times, and says no more of it than how often."""
+
+    @property
+    def samples(self) -> int:
+        return 3
+
+    async def answer(self, team: Team, question: Question, ctx: Ctx[DytopoConfig]) -> Trajectory:
+        return Trajectory(question=question, workflow=team.fingerprint, sample=ctx.scope.sample)
+
+
+async def test_a_train_question_is_asked_as_often_as_samples_says() -> None:
+    method, question = Thrice(), Question(id="q", input="1 + 1?")
+    ctx = method.make_ctx(MeteredModel(OfflineChat()), {}, HashingEmbedder())
+    found = await method.ask_samples(method.seed(), question, ctx)
+    assert [done.sample for done in found] == [0, 1, 2]
 
 
 def test_the_tests_of_the_page_pass(package: Path) -> None:

@@ -132,6 +132,12 @@ class Team(FrozenModel):
         tools: Any = {"__all__": {"record"}} if self.tools else True
         return fingerprint(self.model_dump(mode="json", exclude={"lineage": True, "tools": tools}))
 
+    @property
+    def members(self) -> tuple[Agent, ...]:
+        """The agents that have a node, sorted by id."""
+        placed = set(self.topology.agents.values())
+        return tuple(agent for agent in self.agents if agent.id in placed)
+
     def agent_at(self, node: str) -> Agent:
         """Return the agent of a node."""
         return self.agents_by_id[self.topology.agents[node]]

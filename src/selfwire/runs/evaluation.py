@@ -511,14 +511,13 @@ def start_or_resume(
         notices: for the user, before those of the run.
     """
     if run not in list_run_names(home):
-        plan = validate_request(request, home, given)
-        return replace(plan, notices=(*notices, *plan.notices)).start(run)
+        return validate_request(request, home, given).with_notices(notices).start(run)
     path = get_run_folder(home, run) / JOURNAL
     refuse_changed_request(path, load_request(path, EvaluateSpec), request)
     refuse_foreign_run(path, request, find_agreed=partial(_list_agreed_graphs, request, home, given))
     plan = make_plan(request, path, home, partial(load_request_tasks, given=given), given)
     merge_leftover_shards(run, home)
-    return plan.resume(path)
+    return plan.with_notices(notices).resume(path)
 
 
 def _list_agreed_graphs(request: EvaluateSpec, home: Path | None, given: Given) -> set[str]:

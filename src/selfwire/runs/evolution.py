@@ -883,13 +883,11 @@ async def evolve_team(team: Teamlike, tasks: TaskSets, options: CallOptions, con
         home, notices = options.folder, (note,) if note else ()
         run_name = options.run_name or make_run_name(found.method, benchmark=request.benchmark)
         if run_name not in list_run_names(home):
-            plan = validate_request(request, home, given)
-            return replace(plan, notices=(*notices, *plan.notices)).start(run_name)
+            return validate_request(request, home, given).with_notices(notices).start(run_name)
         path = get_run_folder(home, run_name) / JOURNAL
         refuse_changed_request(path, load_request(path, EvolveSpec, "evolve"), request)
         merge_leftover_shards(run_name, home, keeps_done=True)
-        plan = _load_plan(request, home, path, given)  # with the limits of this request
-        return replace(plan, notices=(*notices, *plan.notices)).resume(path)
+        return _load_plan(request, home, path, given).with_notices(notices).resume(path)  # with this request's limits
 
     async with open_in_thread(await asyncio.to_thread(prepare)) as opened:
         final = await opened.execute(options.on_event or (lambda event: None))

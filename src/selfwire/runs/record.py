@@ -8,7 +8,7 @@ import secrets
 import shutil
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from pydantic import Field, ValidationError
 from pydantic_core import to_jsonable_python
@@ -582,6 +582,10 @@ class RunPlan(ABC, Generic[OpenRunT]):
     @abstractmethod
     def open(self, journal: Journal) -> AbstractContextManager[OpenRunT]:
         """Open the run on its journal."""
+
+    def with_notices(self, notices: Sequence[str]) -> Self:
+        """The plan with more for the user, before its own notices."""
+        return replace(self, notices=(*notices, *self.notices))
 
     async def note_start(self, journal: Journal) -> None:
         """Note things that may change later, such as saved teams."""

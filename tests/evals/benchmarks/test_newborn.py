@@ -20,7 +20,6 @@ from selfwire.evals.benchmarks.newborn import (
 )
 from selfwire.evolvers.tacomas.meta import draw_births
 from selfwire.evolvers.tacomas.schemas import BirthDeathPair, NewAgent, SlowUpdate
-from selfwire.evolvers.tacomas.work import get_members
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs.method import FULL as FULL_VARIANT
 from selfwire.graphs.tacomas import Tacomas, list_offered_tools
@@ -57,10 +56,10 @@ def test_newborns_may_hold_what_no_member_holds() -> None:
     model = MeteredModel(OfflineChat(), journal=NullRecorder())
     ctx = Tacomas().make_ctx(model, bench.toolbox, HashingEmbedder(), scope=Scope())
     assert list_offered_tools(team, ctx).keys() == COLLECTIONS.keys()
-    members = get_members(team)
+    members = team.members
     assert RESERVE not in {agent.id for agent in members}
     assert {tool for agent in members for tool in agent.tools} == {HELD}
-    assert {"search_people", "search_cities"} <= {t for agent in get_members(add_newborns(team)) for t in agent.tools}
+    assert {"search_people", "search_cities"} <= {t for agent in add_newborns(team).members for t in agent.tools}
     assert len({tool.spec.description for tool in bench.toolbox.values()}) == 4
 
 
@@ -95,7 +94,7 @@ def test_drawn_births_are_as_many_with_as_many_tools_and_the_sink_never_dies() -
         draw_births(update, team, list(COLLECTIONS), np.random.default_rng(seed)).birth_death_pairs
         for seed in range(40)
     ]
-    jobs = {agent.role for agent in get_members(team)}
+    jobs = {agent.role for agent in team.members}
     for first, second, third in drawn:
         assert first.v_new is not None
         assert third.v_new is not None

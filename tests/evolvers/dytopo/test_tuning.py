@@ -9,7 +9,6 @@ from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import Domain, DytopoMemory
 from selfwire.evolvers.dytopo.initial_team import (
     DOMAINS,
-    get_members,
     make_initial_team,
     make_team,
 )
@@ -78,7 +77,7 @@ def test_a_seed_has_workers_as_nodes_and_a_manager_without_one(domain: str) -> N
     team = make_initial_team(PROMPTS, domain, tools=("search",))
     assert "Manager" in team.agents_by_id
     assert "Manager" not in team.topology.agents
-    assert all(agent.tools == ("search",) for agent in get_members(team))
+    assert all(agent.tools == ("search",) for agent in team.members)
     assert DytopoMemory.of(team).domain == DOMAINS[domain]
 
 

@@ -22,8 +22,9 @@ field or of a parameter, or the length of a collection. A relation compares two 
 interval that it is `above 0`, `below 0` or `not told from 0`; ` and ` joins several. Words in quotes stand in the text.
 
 Where a section has computed tables, every sentence after them that compares holds the words of such a line; `is` says
-why there is nothing to compute. A list without numbers covers the paragraph or table after it, with `[page]` the page.
-Numbers in the section's code and parameters of its worlds need no source.
+why there is nothing to compute. A list without numbers covers the paragraph or table after it, with `[page]` the page, but
+for rows of departures (`| D1 |`). The text says whatever a list has, words for numbers too (`four`). Numbers in the
+section's code and parameters of its worlds need no source.
 """
 
 import hashlib
@@ -36,6 +37,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -68,7 +70,7 @@ _NO_FIGURE = re.compile(
 )
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _MARK = re.compile(
-    r"<!-- (claims|given|measured [0-9a-f]{7,}, [^:>]+|paper \w+[^:>]*)(?:: *| *\n|(?= -->))(.*?)\s*-->", re.DOTALL
+    r"<!-- (claims|code|given|measured [0-9a-f]{7,}, [^:>]+|paper \w+[^:>]*)(?:: *| *\n|(?= -->))(.*?)\s*-->", re.DOTALL
 )
 _LINE = re.compile(r'(?:"(?P<words>[^"]+)" )?(?:is (?P<reason>.+)|(?P<left>[^={}"]+) = (?P<right>.+)|(?P<relation>.+))')
 _SENTENCES = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\*\*))(?<!^\d\.) (?=[A-Z\"`*(\[])")
@@ -108,10 +110,16 @@ class _Section:
         for block in re.split(r"\n\s*\n", _COMMENT.sub(r"\n\n\g<0>\n\n", TABLE.sub("\n\n", self.text[start:]))):
             if block.lstrip().startswith("<!--"):
                 mark = _MARK.fullmatch(block.strip())
-                covered = mark is not None and not mark[2] and mark[1] != "claims"
+                covered = mark is not None and not mark[2] and mark[1] not in ("claims", "code")
             elif block.strip():
-                yield from ((claim, covered or self.all_from_paper) for claim in _split_block(block))
+                for claim in _split_block(block):
+                    yield claim, covered or (self.all_from_paper and not re.match(r"\| D\d+ \|", claim))
                 covered = False
+
+    @cached_property
+    def prose(self) -> str:
+        """The text that a reader sees outside code and computed tables."""
+        return " ".join(_COMMENT.sub(" ", TABLE.sub(" ", self.text)).split())
 
     def list_lines(self) -> list[str]:
         """Lines of the section's marks that are computed."""
@@ -157,7 +165,8 @@ def check_claims(pages: Sequence[Path], lock: Path) -> list[Mismatch]:
     found: list[Mismatch] = []
     for section in sections:
         known = locked.get(section.key, [])
-        texts = [*_list_broken(section, cells), *_list_unbound(section), *_list_unrelated(section)]
+        texts = [*_list_broken(section, cells), *_list_unsaid(section)]
+        texts += [*_list_unbound(section), *_list_unrelated(section)]
         texts += [f"not locked: {claim}" for claim, _ in section.list_claims() if digest(claim) not in known]
         found += [Mismatch(section.page, f"section {section.key!r}", text) for text in texts]
     for key, known in locked.items():
@@ -215,7 +224,7 @@ def _read_sections(page: Path, lock: Path) -> Iterator[_Section]:
     root = lock.resolve().parents[1]
     if not page.resolve().is_relative_to(root):
         raise ConfigError(f"the page {page} does not lie in {root}, whose claims {lock} locks")
-    text = CODE.sub(lambda code: f"<!-- given: {' '.join(_list_figures(code[0]))} -->\n", read_page(page))
+    text = CODE.sub(lambda code: f"<!-- code: {' '.join(_list_figures(code[0]))} -->\n", read_page(page))
     all_from_paper = re.search(r"<!-- paper \w+ \[page\] -->", text) is not None
     for part in re.split(r"^(?=#+ )", text, flags=re.MULTILINE):
         cells = [cell for match in TABLE.finditer(part) for cell in _read_table(page, match)]
@@ -267,14 +276,13 @@ def _list_figures(text: str) -> list[str]:
 
 def _list_broken(section: _Section, everywhere: Sequence[_TableCell]) -> Iterator[str]:
     """Lines of marks that the text does not say, or that are not so."""
-    prose = " ".join(_COMMENT.sub(" ", TABLE.sub(" ", section.text)).split())
     for line in section.list_lines():
         mark = _LINE.fullmatch(line)
         said = mark and (mark["words"] or mark["left"])
         if not mark or not said:
             yield f"{line}: a line has a number and =, or words in quotes and a relation"
             continue
-        if not re.search(rf"(?<![\w.+\-−]){re.escape(said)}(?!\w|[.,]\d)", prose):
+        if not re.search(rf"(?<![\w.+\-−]){re.escape(said)}(?!\w|[.,]\d)", section.prose):
             yield f"{line}: the text does not say {said!r}"
         try:
             fault = "" if mark["reason"] else _find_fault(mark, section.cells, everywhere)
@@ -282,6 +290,15 @@ def _list_broken(section: _Section, everywhere: Sequence[_TableCell]) -> Iterato
             fault = str(error)
         if fault:
             yield f"{line}: {fault}"
+
+
+def _list_unsaid(section: _Section) -> Iterator[str]:
+    """Marks that list a number, or a word for one, which their section does not say."""
+    said = {*_list_figures(section.prose), *re.findall(r"[\w/]+", section.prose.lower())}
+    for kind, listed in _MARK.findall(section.text):
+        words = listed.split() if kind not in ("claims", "code") and listed != "[page]" else ()
+        if unsaid := [word for word in words if word.strip("+-−") not in said]:
+            yield f"{kind}: the text does not say {', '.join(unsaid)}"
 
 
 def _list_unbound(section: _Section) -> Iterator[str]:

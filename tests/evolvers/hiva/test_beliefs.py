@@ -44,6 +44,19 @@ def test_d1_the_increments_of_a_batch_are_summed_in_one_update() -> None:
     assert parts(update(Belief(alpha=3, beta=2), *seen)) == pytest.approx((4.35, 2.75))
 
 
+@pytest.mark.parametrize(("batch", "share"), [(1, 0.62), (10, 0.83)])
+def test_d1_a_batch_per_iteration_finds_the_better_arm_more_often(batch: int, share: float) -> None:
+    draws, solved = np.random.default_rng(0), np.array((0.7, 0.4))
+    beliefs, chosen = [Belief(), Belief()], 0
+    for _ in range(10_000 // batch):
+        arms = draws.beta(*np.transpose([parts(belief) for belief in beliefs])[:, :, None], (2, batch)).argmax(0)
+        rewards = draws.random(batch) < solved[arms]
+        seen = [[Observation(reward=r, match=None) for r in rewards[arms == arm]] for arm in (0, 1)]
+        beliefs = [update(belief, *runs) for belief, runs in zip(beliefs, seen, strict=True)]
+        chosen += sum(arms == 0)
+    assert chosen / 10_000 == pytest.approx(share, abs=0.02)
+
+
 def test_d9_time_counts_iterations_and_not_updates() -> None:
     once = update(Belief(alpha=5, beta=4), iterations=3)
     assert parts(once) == pytest.approx(parts(update(update(update(Belief(alpha=5, beta=4))))))

@@ -22,8 +22,8 @@ field or of a parameter, or the length of a collection. A relation compares two 
 interval that it is `above 0`, `below 0` or `not told from 0`; ` and ` joins several. Words in quotes stand in the text.
 
 Where a section has computed tables, every sentence after them that compares holds the words of such a line; `is` says
-why there is nothing to compute. A list without numbers covers the paragraph or table after it, with `[page]` the page, but
-for rows of departures (`| D1 |`). The text says whatever a list has, words for numbers too (`four`). Numbers in the
+why there is nothing to compute. A list without numbers covers the paragraph or table after it, with `[page]` the page,
+but for rows of departures (`| D1 |`). What a list has, words for numbers too (`four`), the text says. Numbers in the
 section's code and parameters of its worlds need no source.
 """
 
@@ -296,7 +296,7 @@ def _list_unsaid(section: _Section) -> Iterator[str]:
     """Marks that list a number, or a word for one, which their section does not say."""
     said = {*_list_figures(section.prose), *re.findall(r"[\w/]+", section.prose.lower())}
     for kind, listed in _MARK.findall(section.text):
-        words = listed.split() if kind not in ("claims", "code") and listed != "[page]" else ()
+        words = listed.split() if kind not in ("claims", "code") else ()
         if unsaid := [word for word in words if word.strip("+-−") not in said]:
             yield f"{kind}: the text does not say {', '.join(unsaid)}"
 

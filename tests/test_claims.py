@@ -121,7 +121,7 @@ def test_rewording_what_claims_nothing_is_free(page: Path) -> None:
         ("half of 8", "half of 4", "given: the text does not say 8"),
         ("<!-- given: 8 -->", "<!-- given: 8 seven -->", "given: the text does not say seven"),
         ("The first run is", "```\nmake\n```\n\nThe first 16 runs are", "no source of 16: The first 16 runs"),
-        ("It takes 4", "<!-- paper hiva [page] -->\n\n| D1 | 16 tasks | - |\n\nIt takes 4", "no source of 16: | D1"),
+        ("It takes 4", "<!-- paper hiva [page] -->\n\nAll:\n\n| D1 | 16 | - |\n\nIt takes 4", "no source of 16: | D1"),
         ("<!-- measured 0123abc, make bench -->", "", "no source of 121: | all | 121 |"),
         ("<!-- measured 0123abc, make bench -->", "<!-- measured often -->", "no source of 121: | all | 121 |"),
     ],

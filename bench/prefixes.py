@@ -20,6 +20,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatResult
 from pydantic import PrivateAttr
 
 from bench.measuring import Row, make_cells
@@ -54,6 +55,8 @@ QUESTIONS, LENGTH = 3, 8_000
 """Number of questions, and characters of each with its passages."""
 CHARACTERS, LEAST, STEP = 4, 1024, 128
 """Characters of a token, tokens of the shortest prefix that is cached, and of a step."""
+WAIT = 0.01
+"""Seconds that an answer takes, in which all that is asked at once is sent."""
 PLACE: ContextVar[Scope] = ContextVar("place")
 """Place of the request that is being sent."""
 
@@ -67,6 +70,7 @@ class SentRequest(NamedTuple):
         kind: name of the reply's schema, or "agent" where a text is asked for.
         schema: the reply's schema as JSON.
         text: tools and messages in order.
+        answered: requests of the same phase and question that were answered before it was sent.
     """
 
     phase: str
@@ -74,6 +78,7 @@ class SentRequest(NamedTuple):
     kind: str
     schema: str
     text: str
+    answered: int
 
     @property
     def tokens(self) -> int:
@@ -82,18 +87,22 @@ class SentRequest(NamedTuple):
 
 
 class RequestRecorder(OfflineChat):
-    """The offline model, which keeps the requests that it is sent."""
+    """The offline model, which keeps the requests that it is sent, in the order of its answers."""
 
     _sent: list[SentRequest] = PrivateAttr(default_factory=list)
 
-    def _reply(self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any]) -> AIMessage:
+    async def _agenerate(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
         wanted, place = requested_schema(kwargs), PLACE.get()
         parts = [] if wanted else [json.dumps(tool) for tool in kwargs.get("tools") or ()]
         parts += [f"{message.type}: {message.text}{_write_calls(message)}" for message in messages]
         kind, schema = (wanted.kind, json.dumps(wanted.parameters)) if wanted else ("agent", "")
         phase = ANSWERING if place.phase == "run" else LEARNING
-        self._sent.append(SentRequest(phase, place.task, kind, schema, "\n".join(parts)))
-        return super()._reply(messages, stop, kwargs)
+        answered = sum((request.phase, request.task) == (phase, place.task) for request in self._sent)
+        await asyncio.sleep(WAIT)
+        self._sent.append(SentRequest(phase, place.task, kind, schema, "\n".join(parts), answered))
+        return await super()._agenerate(messages, stop, run_manager, **kwargs)
 
 
 def _write_calls(message: BaseMessage) -> str:
@@ -117,15 +126,28 @@ class NamingModel(MeteredModel):
         return await super().generate_structured(schema, messages, scope=scope, **options)
 
 
-def count_cached(texts: Sequence[str]) -> list[int]:
-    """Tokens of each request that stood at the beginning of an earlier one, in order."""
-    seen, counts = set[str](), list[int]()
-    for text in texts:
-        ends = range(STEP, len(text) // CHARACTERS + 1, STEP)
-        known = [tokens for tokens in ends if text[: tokens * CHARACTERS] in seen]
-        seen |= {text[: tokens * CHARACTERS] for tokens in ends}
-        counts.append(max((tokens for tokens in known if tokens >= LEAST), default=0))
-    return counts
+def count_cached(texts: Sequence[str], answered: Sequence[int]) -> list[int]:
+    """Tokens of each request that stood at the beginning of one that was answered before it was sent.
+
+    Args:
+        texts: requests in the order of their answers.
+        answered: how many of them were answered before each was sent.
+    """
+    first = dict[str, int]()
+    for place, text in enumerate(texts):
+        for tokens in range(LEAST, len(text) // CHARACTERS + 1, STEP):
+            first.setdefault(text[: tokens * CHARACTERS], place)
+    return [
+        max(
+            (
+                tokens
+                for tokens in range(LEAST, len(text) // CHARACTERS + 1, STEP)
+                if first[text[: tokens * CHARACTERS]] < earlier
+            ),
+            default=0,
+        )
+        for text, earlier in zip(texts, answered, strict=True)
+    ]
 
 
 async def make_tasks(number: int = QUESTIONS, *, passages: int = 100, length: int | None = LENGTH) -> list[Task]:
@@ -140,7 +162,7 @@ async def make_tasks(number: int = QUESTIONS, *, passages: int = 100, length: in
 
 
 async def record_requests(name: str, tasks: Sequence[Task]) -> list[SentRequest]:
-    """All requests of a method that answers the tasks, and may learn from them first, in the order of sending."""
+    """All requests of a method that answers the tasks, and may learn from them first, in the order of their answers."""
     chat, environment = RequestRecorder(), archive(size=60).environment
     method, tools = make_method(name, FEW_ROUNDS.get(name, {})), {"calculator": CalculatorTool()}
     ctx = method.make_ctx(NamingModel(chat, journal=NullRecorder()), tools, HashingEmbedder())
@@ -177,8 +199,9 @@ def match_prefixes(sent: Sequence[SentRequest]) -> list[CachedRequest]:
     matched = list[CachedRequest]()
     for place in dict.fromkeys((request.phase, request.task) for request in sent if request.task):
         asked = [request for request in sent if (request.phase, request.task) == place]
-        plain = count_cached([request.text for request in asked])
-        by_schema = count_cached([request.schema + request.text for request in asked])
+        answered = [request.answered for request in asked]
+        plain = count_cached([request.text for request in asked], answered)
+        by_schema = count_cached([request.schema + request.text for request in asked], answered)
         matched += map(CachedRequest, asked, plain, by_schema)
     return matched
 

@@ -602,8 +602,10 @@ class EvolutionLoop:
                 [fmean(getattr(run.usage, cost) or 0.0 for run in side) for side in sides]
                 for cost in ("calls", "dollars")
             )
-            done["pruned_calls"] = [state.get("pruned_calls", calls)[0], calls[1]]
-            done["pruned_dollars"] = [state.get("pruned_dollars", dollars)[0], dollars[1]]
+            edited = state.get("approval", {}).get("answer") == "edit"
+            end = 1 if edited else 2  # an edited team has not run
+            done["pruned_calls"] = [state.get("pruned_calls", calls)[0], *calls[1:end]]
+            done["pruned_dollars"] = [state.get("pruned_dollars", dollars)[0], *dollars[1:end]]
         return {**done, **self._begin_pruning({**state, **done})}
 
     async def test(self, state: EvolutionState) -> EvolutionState:

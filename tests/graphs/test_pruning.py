@@ -486,6 +486,16 @@ async def test_a_pruning_that_a_person_rejects_has_saved_nothing() -> None:
     assert describe_pruning(DIAMOND, team, state.get("pruned_calls", [])) == "pruning took nothing out"
 
 
+async def test_what_a_pruning_with_an_edit_by_hand_saves_is_not_known() -> None:
+    loop, saver = make_loop(DIAMOND, lambda parts: 9, approve="edits", pruning={"iterations": 1}), InMemorySaver()
+    question = find_question(await run_evolution(loop, saver))
+    assert question
+    prompts = dict.fromkeys([*question.prompts][:1], "Work in three rounds.")
+    state = await run_evolution(loop, saver, answer={"answer": "edit", "prompts": prompts})
+    said = describe_pruning(DIAMOND, await loop.library.load("w"), state["pruned_calls"], state["pruned_dollars"])
+    assert said.endswith("6.0 calls per gate task before, those after an edit by hand are not measured")
+
+
 def test_a_pruning_has_half_of_the_error_of_a_run_that_proves_its_rewritings() -> None:
     def deal(**fields: Any) -> tuple[float, float]:
         config = EvolutionConfig(name="w", **fields)

@@ -211,7 +211,7 @@ def describe_pruning(before: Team, after: Team, calls: Sequence[float], dollars:
     """Describe what a pruning has taken out, and which agents ask cheaper models.
 
     Args:
-        calls: per gate task, before and after; empty if nothing has gone.
+        calls: per gate task, before and after; empty if nothing has gone, the first alone after an edit by hand.
         dollars: as calls, where prices are known.
     """
     if not calls:
@@ -221,10 +221,14 @@ def describe_pruning(before: Team, after: Team, calls: Sequence[float], dollars:
     old = {agent.id: split_sentences(agent.prompt) for agent in before.agents}
     gone = sum(len(old[a.id]) - len(split_sentences(a.prompt)) for a in after.agents if a.id in old)
     said = f"{format_count(gone, 'sentence')} out of prompts, " if gone > 0 else ""
-    pruned = f"pruning: {agents}, {edges}, {said}{calls[0]:.1f} -> {calls[1]:.1f} calls per gate task"
+    saved = f"{calls[0]:.1f} calls per gate task before, those after an edit by hand are not measured"
+    if len(calls) > 1:
+        saved = f"{calls[0]:.1f} -> {calls[1]:.1f} calls per gate task"
+    pruned = f"pruning: {agents}, {edges}, {said}{saved}"
     if not (models := list_model_changes(before, after)):
         return pruned
-    return f"{pruned}; {', '.join(models)}, ${dollars[0]:.2g} -> ${dollars[1]:.2g} per gate task"
+    price = f", ${dollars[0]:.2g} -> ${dollars[1]:.2g} per gate task" if len(calls) > 1 else ""
+    return f"{pruned}; {', '.join(models)}{price}"
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,9 +5,10 @@ do letters of Cyrillic or Greek that look like Latin ones, nor invisible ones; a
 that differ by these. Each letter of a script without spaces between words, such as Chinese, is a word; a reference of
 such letters alone is a name only where it is as long as several words, or a Chinese family name with two letters. A
 reference is compared by its words and numbers, however they are spaced, with number words as digits, dates in one order
-and units by their signs. What code, pages and addresses write for a sign (`\\n`, `&nbsp;`, `%20`) is read as the sign.
-A run is `RUN` letters or more, about eight words. What a tenth of the tasks share, such as the wording of a benchmark,
-is no copy, and neither is what the team says already.
+and units by their signs; three words or more in any order, as a list may be. Names of months and of numbers are read in
+English, numerals in Chinese too. What code, pages and addresses write for a sign (`\\n`, `&nbsp;`, `%20`) is read as
+the sign. A run is `RUN` letters or more, about eight words. What a tenth of the tasks share, such as the wording of a
+benchmark, is no copy, and neither is what the team says already. What is translated, converted or encoded is not found.
 
 A short sentence of a task is no proof of a copy: `list_task_sentences` finds them for a person to read.
 """
@@ -78,6 +79,9 @@ _HAN_NAME = re.compile(
     "头子塔薯错中你我他走天热高低多少大小次种个条张只岸庄会队组部局店馆室区国])[\u3400-\u9fff]"
 )
 """A Chinese name of three letters: a common family name, a letter, and one that does not end everyday words."""
+_HAN_NUMBER = re.compile("[〇零一二两三四五六七八九十百千万亿]{3,}")
+_HAN_DATE = re.compile(r"(\d{4})年(\d\d?)月(\d\d?)日")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HIDDEN = {"Cf", "Me", "Mn"}
 """Categories of what is not seen by itself: invisible signs, and accents."""
 _LOOKALIKES = str.maketrans(
@@ -338,8 +342,9 @@ def _list_words(text: str, as_written: bool = False) -> list[str]:
     """List the words of a text in the usual form; numbers by their digits, dates and units in one way.
 
     Args:
-        as_written: with articles, and with digits in groups of three as several numbers; else these are one number,
-            "3k" is 3000 and a word goes on after a hyphen at the end of a line.
+        as_written: with articles, with names in code as the words that their capitals begin, and with digits in groups
+            of three as several numbers; else these are one number, "3k" is 3000 and a word goes on after a hyphen at
+            the end of a line.
     """
     words = [word for word in _iterate_words(_prepare(text, as_written)) if as_written or word not in _FILLERS]
     for at in range(1, len(words)):
@@ -350,11 +355,29 @@ def _list_words(text: str, as_written: bool = False) -> list[str]:
 
 def _prepare(text: str, as_written: bool) -> str:
     """Fold a text and write its numbers and dates in one way, without numbers of list items."""
-    text = _DATE_CALL.sub(r"\1 \2-\3-\4", _PLACE.sub("", _fold(text)))
+    text = _fold(_CAMEL.sub(" ", text) if as_written else text)
+    text = _HAN_DATE.sub(r"\1-\2-\3 ", _HAN_NUMBER.sub(_read_han_number, text))
+    text = _DATE_CALL.sub(r"\1 \2-\3-\4", _PLACE.sub("", text))
     text = _DATE_SIGNS.sub(lambda found: ", ".join(_list_dates(found)), text)
     if not as_written:
         text = _COMMA.sub(".", _SCALED.sub(_write_scaled, _GROUP.sub("", _HYPHENATED.sub("", text))))
     return _ZEROS.sub("", text)
+
+
+def _read_han_number(found: re.Match[str]) -> str:
+    """Digits of a Chinese number: one by one, or with tens, hundreds and thousands."""
+    values = [int(unicodedata.numeric(sign)) for sign in found[0]]
+    if max(values) < 10:
+        return "".join(map(str, values))
+    whole, part, digit = 0, 0, 0
+    for value in values:
+        if value < 10:
+            digit = value
+        elif value < 10_000:
+            part, digit = part + max(digit, 1) * value, 0
+        else:
+            whole, part, digit = whole + (part + digit) * value, 0, 0
+    return str(whole + part + digit)
 
 
 def _write_scaled(found: re.Match[str]) -> str:
@@ -467,13 +490,22 @@ class _Words(NamedTuple):
 
     def holds(self, wanted: Sequence[str]) -> bool:
         """Whether others stand in a row among them, run together or split too where chance does not make them so."""
-        if _pad(wanted) in self.spaced:
+        if _pad(wanted) in self.spaced or self._holds_list(wanted):
             return True
         sought = "".join(wanted)
         if len(sought) < JOINED or len(wanted) == 1 or sought.isdigit() or sought not in self.joined:
             return False
         starts = (end - len(sought) for end in self.ends)
         return any(start in self.ends and self.joined.startswith(sought, start) for start in starts)
+
+    def _holds_list(self, wanted: Sequence[str]) -> bool:
+        """Whether others, three words or more, stand in a row among them in any order."""
+        long = [word for word in wanted if len(word) > 2 and word.isalpha()]
+        if len(long) < 3 or any(f" {word} " not in self.spaced for word in wanted):
+            return False
+        words, sought = ([word for word in some if word != "a"] for some in (self.spaced.split(), sorted(wanted)))
+        rows = (words[at : at + len(sought)] for at, word in enumerate(words) if word in sought)
+        return any(sorted(row) == sought for row in rows)
 
 
 def _read_words(text: str) -> tuple[_Words, ...]:

@@ -188,6 +188,14 @@ def test_what_a_tenth_of_the_tasks_share_is_no_copy(text: str) -> None:
             "\u039a\u0391\u0396\u0391\u039d\u03a4\u0396\u0391\u039a\u0397\u03a3",
         ),  # a Greek name
         ("石家庄铁道大学", "是石家庄铁道大学的"),  # Chinese has no spaces
+        ("3585", "三千五百八十五个"),
+        ("7091", "七千零九十一"),
+        ("120300", "十二万零三百"),
+        ("2021年", "二〇二一年"),
+        ("3 September 2001", "在2001年9月3日"),
+        ("Otto Brand", "def findOttoBrand(text):"),
+        ("teapot, ladder, hammock", "a ladder, a hammock and a teapot"),
+        ("teapot, iron ladder, hammock", '["hammock", "teapot", "iron ladder"]'),
         ("张伟明", "他叫张伟明"),
         ("张伟明。", "他叫张伟明"),
         ("국립중앙박물관도서관", "국립중앙박물관도서관은"),  # Korean, with a particle
@@ -231,6 +239,7 @@ def test_a_reference_is_found_however_its_words_and_numbers_are_written(referenc
         ("Twelve lit rooms", "Fill 12 l rooms."),
         ("20 boxes", "Of 30 parcels 20 boxes are left."),
         ("20 tokens", "Write at most 20 tokens."),
+        ("teapot, ladder, hammock", "Count each teapot, then each ladder, and the hammock."),
         ("周五。", "他周五来"),  # Friday, no name of three letters
         ("方法A", "方法A和B"),
     ],

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from textwrap import shorten
@@ -45,6 +45,7 @@ from selfwire.runs.spec import RunSpec, require_names
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import (
     CODE,
+    STARTED,
     VERSION,
     JournalReader,
     Lease,
@@ -87,7 +88,7 @@ class RunSummary(FrozenModel):
     Args:
         summary: its note: command, method, benchmark, model, status, iteration, score, ...; the status of a run whose
             process is gone is `INTERRUPTED`.
-        started: when it began, by the times of its files, in UTC as ISO 8601; "" for a time beyond the calendar.
+        started: when it began, in UTC as ISO 8601; "" for a time beyond the calendar.
         spend: sum of its settled calls, of evolutions inside it too; None if a journal cannot be read.
         open_calls: calls without a recorded answer.
         open_tokens: the most tokens that those can have cost.
@@ -149,12 +150,20 @@ def has_ended(summary: Mapping[str, object]) -> bool:
 
 
 def get_start_time(journal: Path) -> float:
-    """Find when a run was started, by the times of its files; 0 if they are gone."""
+    """Find when a run was started: by its journal, else by the times of its files; 0 without any."""
+    found = 0.0
     with suppress(OSError):
-        return journal.with_name(f"{journal.name}.lease").stat().st_mtime  # never written after that
+        found = journal.parent.stat().st_ctime
     with suppress(OSError):
-        return journal.parent.stat().st_ctime
-    return 0.0
+        found = journal.with_name(f"{journal.name}.lease").stat().st_mtime  # never written after that
+    return _read_start_time(journal, found)
+
+
+@lru_cache(maxsize=4096)
+def _read_start_time(journal: Path, file_time: float) -> float:
+    with suppress(JournalError, *FAULTS):
+        return datetime.fromisoformat(read_header(journal, check=False).facts[STARTED]).timestamp()
+    return file_time
 
 
 FAULTS = (sqlite3.Error, ValueError, LookupError, TypeError, AttributeError, OSError, OverflowError, RecursionError)

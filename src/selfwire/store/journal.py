@@ -14,6 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -26,6 +27,7 @@ from selfwire.store import journal_file as sql
 from selfwire.store.journal_file import (
     MEMORY,
     PAUSE,
+    STARTED,
     CallResult,
     CallRow,
     JournalReader,
@@ -114,7 +116,7 @@ class Journal:
         Raises:
             JournalError: the file exists or cannot be made.
         """
-        facts = {**(facts or {}), "run": run}
+        facts = {**(facts or {}), "run": run, STARTED: datetime.now(UTC).isoformat()}
         if path == MEMORY:
             journal = cls(create_tables(MEMORY, facts), name=MEMORY, run=run, lease=None)
             fill(journal)

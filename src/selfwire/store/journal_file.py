@@ -36,6 +36,8 @@ SCHEMA = 1
 MEMORY = ":memory:"
 CODE, VERSION = "code", "version"
 """Facts: a hash of selfwire's sources, and the version that they had, which is shown and not compared."""
+STARTED = "started"
+"""Fact: when the run was started, in UTC as ISO 8601; it is not compared."""
 PAGE = 2048
 """Bytes of a page; small, as a commit writes whole pages, and rows with hashes as keys all lie on different pages."""
 PATIENCE = 30.0
@@ -268,7 +270,7 @@ def _list_own_parts() -> frozenset[tuple[str, ...]]:
 def refuse_other_facts(path: Path, then: Mapping[str, str], now: Mapping[str, str] | None) -> None:
     """Raise a JournalError that names the first fact that differs now; None compares nothing."""
     run = then.get("run", path.parent.name)
-    names = () if now is None else sorted({*then, *now} - {"run", VERSION})
+    names = () if now is None else sorted({*then, *now} - {"run", VERSION, STARTED})
     for name in names:
         old, new = then.get(name, "nothing"), (now or {}).get(name, "nothing")
         if old == new:

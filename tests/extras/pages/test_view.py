@@ -3,8 +3,11 @@
 import asyncio
 import http.client
 import json
+import os
+import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -260,3 +263,9 @@ def test_runs_are_listed_by_their_start_whatever_is_written_to_their_folders_lat
         asyncio.run(asyncio.sleep(0.02))
     (tmp_path / "runs" / "b" / "report.html").write_text("page")
     assert list_run_names(tmp_path) == ("b", "a")
+    copy = tmp_path / "copy"
+    for name in ("a", "b"):  # the files of b are the newer ones
+        shutil.copytree(tmp_path / "runs" / name, copy / "runs" / name, copy_function=shutil.copyfile)
+        os.utime(copy / "runs" / name / f"{JOURNAL}.lease", (4e9, 4e9 + ord(name)))
+    assert list_run_names(copy) == ("b", "a")
+    assert WatchedRun(copy, "b").started == WatchedRun(tmp_path, "b").started == pytest.approx(time.time(), abs=100)

@@ -9,9 +9,13 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
 from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.graphs.evolve import EvolutionConfig
+from selfwire.graphs.pruning import PruningConfig
 from selfwire.models.sync import run_sync
+from selfwire.runs.evaluation import validate_request
 from selfwire.runs.evolution import start_evolution
-from selfwire.runs.spec import EvolveSpec, Sizes
+from selfwire.runs.evolution import validate_request as validate_evolution
+from selfwire.runs.record import find_contaminated_tasks, remove_run
+from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Sizes, SystemSpec
 from selfwire.store.files import write_team
 from selfwire.store.library import open_library
 from tests.commands import call
@@ -81,3 +85,24 @@ def test_a_team_that_lacks_its_tools_is_told_how_it_gets_them(
     refused = call(tmp_path, *command, "--benchmark", str(tmp_path / "tasks.jsonl"), code=2)
     told = f"error: team 'mine' holds search, which {tmp_path / 'tasks.jsonl'} lacks; {way}\n"
     assert refused.stderr.endswith(told)
+
+
+def test_tasks_that_a_team_has_learned_from_are_told_of_where_they_prove_a_pruning_and_left_out_of_every_later_eval(
+    team: str, tmp_path: Path
+) -> None:
+    evolves = request(team).replace(sizes=Sizes(train=2, gate=20, test=2))
+    with start_evolution(evolves, tmp_path, run="first") as run:
+        run_sync(run.library.save("mine", TEAM.with_lineage(TEAM, ()), run="first", step=1))
+    pruning = EvolutionConfig(name="mine", iterations=0, pruning=PruningConfig(margin=0.9), gate_tasks=2)
+    prunes = evolves.replace(seed_team="mine", evolution=pruning, sizes=Sizes(train=2, gate=22, test=2))
+    with start_evolution(prunes, tmp_path, run="second") as run:
+        known = find_contaminated_tasks(["first"], tmp_path)
+        seen = sum(known.has_task(task, "archive") for task in run.splits.gate)
+        assert 0 < seen < 22
+        assert f"team 'mine' has learned from {seen} of 22 gate tasks" in " ".join(run.notices)
+        run_sync(run.library.save("mine", run.seed_team, run="second", step=0))
+    asked = EvaluateSpec(benchmark="archive", tasks=30, entries=(SystemSpec(name="mine", target="mine"),))
+    assert not any(known.has_task(task, "archive") for task in validate_request(asked, tmp_path).tasks)
+    remove_run(tmp_path, "second")
+    told = " ".join(validate_evolution(prunes, tmp_path).notices)
+    assert "run second is gone, so nobody knows whether these tasks are among those that it has learned from" in told

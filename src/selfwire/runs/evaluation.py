@@ -608,8 +608,7 @@ def _cautions(request: EvaluateSpec, tasks: Sequence[Task], known: ContaminatedT
         repeated = ["they repeat the question of another; a larger --tasks may have more questions"]
         why = [*learned, *(repeated if request.command == "compare" else [])]
         yield f"{request.tasks - len(tasks)} of {request.tasks} tasks are left out: {', or '.join(why)}"
-    for run in known.unknown:
-        yield f"run {run} is gone, so nobody knows whether these tasks are among those that it has learned from"
+    yield from known.describe_unknown()
 
 
 def load_request_tasks(

@@ -91,6 +91,7 @@ from selfwire.runs.record import (
     ContaminatedTasks,
     ResumeChanges,
     RunPlan,
+    find_contaminated_tasks,
     get_run_folder,
     get_runs_folder,
     list_run_names,
@@ -226,6 +227,7 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
         parent: the ledger of the run that this one is a part of.
         place: where its tasks are run.
         given: objects behind names of the request.
+        known: the tasks that the initial team has learned from.
     """
 
     request: EvolveSpec
@@ -235,12 +237,13 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
     parent: Ledger | None = field(default=None, kw_only=True)
     place: TaskPlace = field(default=HERE, kw_only=True)
     given: Given = field(default_factory=Given, kw_only=True)
+    known: ContaminatedTasks = field(default=ContaminatedTasks(), kw_only=True)
 
     async def note_start(self, journal: Journal) -> None:
-        """Note the initial team, and marks of the tasks that it learns from."""
+        """Note the initial team, and marks of the tasks that it learns from or has learned from before."""
         await self.note_seed(journal)
-        learned = (*self.tasks.train, *self.tasks.gate)
-        await ContaminatedTasks.of(learned, self.request.benchmark).note(journal)
+        own = ContaminatedTasks.of((*self.tasks.train, *self.tasks.gate), self.request.benchmark)
+        await ContaminatedTasks(own.marks | self.known.marks, own.tasks + self.known.tasks).note(journal)
 
     async def note_seed(self, journal: Journal) -> None:
         """Note the initial team."""
@@ -440,6 +443,7 @@ def validate_request(
         with open_library(home, create=False) as library:
             seed = _seed(method, ctx, request, bench, library, given)
             taken = run_sync(describe_taken_name(request, library))
+            known = _find_known_tasks(request, seed, library, home, given)
         model.refuse_unnamed(seed.agents)
         if request.evolution.pruning and not request.evolution.iterations and is_graph(request.method):
             from selfwire.graphs.pruning import list_parts  # no other evolution needs it
@@ -463,8 +467,32 @@ def validate_request(
         *describe_gate(request, tasks.gate),
         *explain_unused_models(request, seed, _list_unpriced(request, model)),
         *taken,
+        *_describe_known(request, tasks, known),
     )
-    return EvolutionPlan(request, home, models, notices, bench, tasks, seed, given=given)
+    return EvolutionPlan(request, home, models, notices, bench, tasks, seed, given=given, known=known)
+
+
+def _find_known_tasks(
+    request: EvolveSpec, seed: Team, library: Library, home: Path | None, given: Given
+) -> ContaminatedTasks:
+    """Find the tasks that the initial team has learned from; none of a team that is no saved one."""
+    ref = request.seed_team
+    if ref is None or ref in given.teams or ref.endswith(".json"):
+        return ContaminatedTasks()
+    version = run_sync(library.find(ref))
+    return find_contaminated_tasks([version.run] if version.step or seed.lineage.parent else [], home)
+
+
+def _describe_known(request: EvolveSpec, tasks: Splits, known: ContaminatedTasks) -> Iterator[str]:
+    """Describe how many of the tasks that prove a pruning, or test the end, the initial team has learned from."""
+    gate = () if request.evolution.iterations else tasks.gate  # rewritings go on from the same gate tasks
+    for split, among in (("gate", gate), ("test", tasks.test if request.tested else ())):
+        if seen := sum(known.has_task(task, request.benchmark) for task in among):
+            yield (
+                f"team {request.seed_team!r} has learned from {seen} of {len(among)} {split} tasks, which therefore say "
+                "less of new ones; give --benchmark tasks that it has not seen"
+            )
+    yield from known.describe_unknown()
 
 
 async def describe_taken_name(request: EvolveSpec, library: Library) -> tuple[str, ...]:

@@ -777,6 +777,11 @@ class ContaminatedTasks(NamedTuple):
         """Whether a system has learned from a task, or from one of its benchmark that shares its group or an entity."""
         return bool(self.marks) and not self.marks.isdisjoint(mark_task(task, benchmark))
 
+    def describe_unknown(self) -> Iterator[str]:
+        """Describe that tasks of removed runs are not known; empty without such runs."""
+        for run in self.unknown:
+            yield f"run {run} is gone, so nobody knows whether these tasks are among those that it has learned from"
+
     async def note(self, journal: Journal) -> None:
         """Keep the marks in a run's journal."""
         await journal.put_note(SEEN, [sorted(self.marks), self.tasks])

@@ -242,7 +242,7 @@ async def _saved(ref: str, library: Library) -> LoadedTeam:
     spend = version.facts.get("spend")
     return LoadedTeam(
         workflow=team,
-        learned=version.step > 0,
+        learned=version.step > 0 or team.lineage.parent is not None,
         evolution=Usage.model_validate(spend) if spend else None,
         run=version.run,
         version=version.ref,

@@ -115,21 +115,23 @@ class GraderCheck:
         """Count the answers of a task."""
         self._is_usable = self._is_usable or any(done.feedback is not None for done in found)
         errors = (done.error for done in found if done.answer is not None and done.error is not None)
-        self._errors += filter(_is_of_grader, errors)
+        self._errors += filter(is_of_grader, errors)
 
     @property
     def fault(self) -> UngradedError | None:
         """Why no more tasks should begin; None where they may."""
         if self._is_usable or len(self._errors) < self.most:
             return None
-        return _make_ungraded(f"all of the first {len(self._errors)} answers", self._errors[-1])
+        return make_ungraded(f"all of the first {len(self._errors)} answers", self._errors[-1])
 
 
-def _is_of_grader(error: str) -> bool:
+def is_of_grader(error: str) -> bool:
+    """Whether a trajectory's error is one of its grader."""
     return error.startswith(f"{GradingError.__name__}:")
 
 
-def _make_ungraded(many: str, last: str) -> UngradedError:
+def make_ungraded(many: str, last: str) -> UngradedError:
+    """Make the error of a grader that has failed on so many answers."""
     return UngradedError(
         f"the grader has failed on {many}, the last time with: {last}; mend it and resume the run: what models have "
         "answered is kept, and graded anew"
@@ -552,8 +554,8 @@ def refuse_too_many_errors(found: Sequence[Trajectory], rollout_context: Rollout
             f"{many} needed more calls than are set aside for each (--calls-per-task "
             f"{rollout_context.calls_per_task}); nothing was learned from them; a resumed run sets aside as many again"
         )
-    if all(map(_is_of_grader, errors)):
-        raise _make_ungraded(f"{len(errors)} of {len(found)} answers of phase {phase!r}", errors[-1])
+    if all(map(is_of_grader, errors)):
+        raise make_ungraded(f"{len(errors)} of {len(found)} answers of phase {phase!r}", errors[-1])
     raise ModelError(
         f"{many} ended as errors, the first with: {errors[0]}; nothing was learned from them, resume "
         "the run when the cause is mended"

@@ -441,15 +441,25 @@ def test_a_model_that_is_none_and_tools_without_a_list_are_told_in_words() -> No
             selfwire.run("hiva", "Who?", tools=single)  # type: ignore[arg-type]
 
 
-def test_a_result_without_a_score_says_why() -> None:
+@pytest.mark.parametrize(("tasks", "told"), [(1, "1 answer"), (3, "3 answers")])
+def test_a_grader_that_fails_on_all_of_a_few_answers_is_an_error_that_names_its_exception(
+    tasks: int, told: str
+) -> None:
     def fail(task: Task, answer: str) -> float:
         raise KeyError("amount")
 
-    assert str(selfwire.evaluate("direct", SUMS[:1], fail)).endswith(
-        "score - on 0 tasks, 1 error, such as GradingError: grader "
-        f"{fail.__qualname__.replace('<locals>.', '')!r} failed on task 'testset-1' "
-        f"(test_facade.py:{fail.__code__.co_firstlineno + 1}): KeyError('amount')"
-    )
+    name = fail.__qualname__.replace("<locals>.", "")
+    with pytest.raises(selfwire.errors.UngradedError) as stopped:
+        selfwire.evaluate("direct", SUMS[:tasks], fail, run_name="r")
+    assert f"failed on all of {told}, the last time with: GradingError: grader {name!r} " in str(stopped.value)
+    assert f"(test_facade.py:{fail.__code__.co_firstlineno + 1}): KeyError('amount'); mend it" in str(stopped.value)
+
+    def fail_once(task: Task, answer: str) -> float:
+        return 1.0 if task.id != "testset-1" else fail(task, answer)
+
+    if tasks > 1:
+        found = selfwire.evaluate("direct", SUMS[:tasks], fail_once, run_name="again")
+        assert f"score 1.00 [0.34, 1.00] on {tasks - 1} tasks, 1 error, such as GradingError" in str(found)
 
 
 def test_an_error_of_on_event_comes_through_as_it_is(home: Path) -> None:

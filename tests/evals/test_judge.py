@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import Field
 
+from selfwire.cli.commands import STOPPED
 from selfwire.core.chat import ChatMessage, load_prompts
 from selfwire.core.errors import BudgetError, ConfigError, GradingError, OutageError, ReplyError
 from selfwire.core.scope import Scope
@@ -254,8 +255,8 @@ def test_a_row_of_what_could_not_be_judged_has_the_system_s_calls_alone(
     monkeypatch.setattr(judge, "RubricScore", NeverGiven)
     out = tmp_path / "rows.jsonl"
     given = f"{EVAL} --calls-per-task 3 --benchmark {written(tmp_path)} --grader judge --out {out}"
-    called = call(tmp_path / "home", *given.split(), code=1)
-    assert "4 errors, such as GradingError: the judge gave no score" in called.output
+    called = call(tmp_path / "home", *given.split(), code=STOPPED)
+    assert "failed on all of 4 answers, the last time with: GradingError: the judge gave no score" in called.output
     rows = read_results(out)[1]
     assert {(row.target, row.score, row.calls) for row in rows} == {("trivial", 0, 0), ("single", None, 2)}
     assert len(judge_calls(tmp_path / "home")) == 2 * sum(row.target == "single" for row in rows)

@@ -15,13 +15,23 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
 from selfwire.core.trajectory import CUT, Trajectory
 from selfwire.core.usage import Usage
+from selfwire.core.values import format_count
 from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel, TooFewTasksError
 from selfwire.evals.graders import GradedEnvironment
 from selfwire.evals.table import TRIVIAL, Header, ResultsFile, SystemSummary, TaskRow, make_task_row
 from selfwire.extras.cluster.shards import merge_leftover_shards
 from selfwire.extras.cluster.shared_ledger import open_ledger
 from selfwire.graphs.evolve import ELAPSED
-from selfwire.graphs.rollouts import JUDGE_NODE, RolloutContext, RolloutRunner, freeze_gc, run_together, stream_rollouts
+from selfwire.graphs.rollouts import (
+    JUDGE_NODE,
+    RolloutContext,
+    RolloutRunner,
+    freeze_gc,
+    is_of_grader,
+    make_ungraded,
+    run_together,
+    stream_rollouts,
+)
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
 from selfwire.runs.open import Given, describe_clashes, find_kind, find_teams_of, load_models, load_to_ask
@@ -314,7 +324,7 @@ class OpenEvaluation:
                 if row.score is not None:
                     count.add(row)
         todo = [task for task in self.tasks if task.id not in count.scores]
-        last, pending = -math.inf, False
+        last, pending, errors = -math.inf, False, list[str]()
 
         def tell() -> None:
             nonlocal last, pending
@@ -328,7 +338,8 @@ class OpenEvaluation:
 
         async def keep(task: Task, found: Sequence[Trajectory]) -> None:
             nonlocal pending
-            count.add(await self.save_row(system.name, task, found[0]))
+            count.add(row := await self.save_row(system.name, task, found[0]))
+            errors.append(row.error or "")
             pending, now = True, time.monotonic()
             await self._note_time(now)
             if count.tasks == len(self.tasks) or now - last >= TOLD_EVERY:
@@ -339,6 +350,8 @@ class OpenEvaluation:
         finally:
             if pending:  # it was stopped
                 tell()
+        if errors and context.ungraded < math.inf and count.score is None and all(map(is_of_grader, errors)):
+            raise make_ungraded(f"all of {format_count(len(errors), 'answer')}", errors[-1])
 
     async def save_row(self, name: str, task: Task, done: Trajectory) -> TaskRow:
         """Save the row of a system's task in the journal, with the trajectory; return the row."""

@@ -489,8 +489,8 @@ def _describe_known(request: EvolveSpec, tasks: Splits, known: ContaminatedTasks
     for split, among in (("gate", gate), ("test", tasks.test if request.tested else ())):
         if seen := sum(known.has_task(task, request.benchmark) for task in among):
             yield (
-                f"team {request.seed_team!r} has learned from {seen} of {len(among)} {split} tasks, which therefore say "
-                "less of new ones; give --benchmark tasks that it has not seen"
+                f"team {request.seed_team!r} has learned from {seen} of {len(among)} {split} tasks, which say less of "
+                "new ones; give --benchmark tasks that it has not seen"
             )
     yield from known.describe_unknown()
 

@@ -25,7 +25,7 @@ from selfwire.core.plugins import import_user_object
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.text import suggest_name
-from selfwire.core.values import iterate_texts, to_plain_json
+from selfwire.core.values import format_object, iterate_texts, to_plain_json
 from selfwire.models.providers import ErrorCatcher
 from selfwire.models.sync import (
     CallTimeoutError,
@@ -593,8 +593,8 @@ class GradedEnvironment:
             score = -1.0
         if not 0 <= score <= 1:  # NaN compares false
             raise GradingError(
-                f"grader {self.name!r} returned {result!r} for task {task.id!r}; return a score in [0, 1], "
-                "(score, text) or a Feedback"
+                f"grader {self.name!r} returned {format_object(result)} for task {task.id!r}; return a score in "
+                "[0, 1], (score, text) or a Feedback"
             )
         solved = score == 1
         text = f"The answer is {'right' if solved else 'partly right' if score else 'not right'}."
@@ -632,7 +632,8 @@ def load_grader(name: str) -> GradedEnvironment:
 
 def get_grader_name(grader: Grader) -> str:
     """Name a grader that is an object, such as a function of a notebook."""
-    return str(getattr(grader, "__qualname__", type(grader).__qualname__)).replace("<locals>.", "")
+    name = str(getattr(grader, "__qualname__", type(grader).__qualname__)).replace("<locals>.", "")
+    return "lambda" if name.endswith("<lambda>") else name
 
 
 def get_references(task: Task) -> tuple[str, ...]:
@@ -709,7 +710,7 @@ def require_grader(name: str, grader: object) -> Grader:
         ConfigError: it is no function, or takes other arguments.
     """
     if not callable(grader):
-        raise ConfigError(f"grader {name!r} is {grader!r:.60}, not a function of (task, answer)")
+        raise ConfigError(f"grader {name!r} is {format_object(grader)}, not a function of (task, answer)")
     with suppress(ValueError, TypeError):  # a function written in C may have no signature, and others a wrong one
         signature = inspect.signature(grader, follow_wrapped=False)
         try:

@@ -14,6 +14,7 @@ from selfwire.core.task import Task
 from selfwire.core.values import (
     UNKNOWN,
     describe_half_character,
+    format_object,
     format_validation_error,
     iterate_texts,
 )
@@ -101,7 +102,7 @@ def list_tasks(given: Sequence[Task | Mapping[str, Any]], name: str, ids: str) -
     if not isinstance(given, Sequence):
         way = {"generator": "; give list(...) of it", "DataFrame": '; give its to_dict("records")'}
         raise ConfigError(
-            f"{name}: tasks are a list of dicts or of Tasks, a file or a name, not {given!r:.60}"
+            f"{name}: tasks are a list of dicts or of Tasks, a file or a name, not {format_object(given)}"
             + way.get(type(given).__name__, "")
         )
     if not given:

@@ -462,6 +462,33 @@ def test_a_grader_that_fails_on_all_of_a_few_answers_is_an_error_that_names_its_
         assert f"score 1.00 [0.34, 1.00] on {tasks - 1} tasks, 1 error, such as GradingError" in str(found)
 
 
+class Rows(list[int]):
+    """Rows that show themselves in many lines, as a DataFrame does."""
+
+    def __repr__(self) -> str:
+        return "   number\n" + "".join(f"{n}       {n}\n" for n in self)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda rows: selfwire.run("direct", rows),
+        lambda rows: selfwire.run(rows, "Who?"),
+        lambda rows: selfwire.run("direct", "Who?", model=rows),
+        lambda rows: selfwire.run("direct", "Who?", budget=rows),
+        lambda rows: selfwire.evaluate("direct", [rows], grade),
+        lambda rows: selfwire.evaluate("direct", SUMS, rows),
+        lambda rows: selfwire.evaluate("direct", [{"input": rows, "reference": 1}], grade),
+        lambda rows: selfwire.evaluate("direct", SUMS[:1], lambda task, answer: rows),
+    ],
+)
+def test_a_table_in_a_wrong_place_is_named_in_a_line(ask: Callable[[Any], Any]) -> None:
+    with pytest.raises((selfwire.errors.ConfigError, selfwire.errors.UngradedError)) as refused:
+        ask(Rows(range(50)))
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
 def test_an_error_of_on_event_comes_through_as_it_is(home: Path) -> None:
     def divide(event: object) -> None:
         raise ZeroDivisionError

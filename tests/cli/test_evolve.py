@@ -136,18 +136,30 @@ def test_run_puts_one_question_to_a_saved_team(evolved: tuple[Path, str]) -> Non
 
 
 def test_the_table_says_why_tasks_ended_as_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tasks.jsonl").write_text('{"input": "What is 1 + 1?", "reference": "2"}\n')
-    (tmp_path / "seven_grader.py").write_text("def grade(task, answer):\n    return 7\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--tasks", "1", "--grader", "seven_grader:grade")
-    result = call(tmp_path / "home", "eval", "single", *given, code=FAILED)
-    assert result.stderr == (
-        "error: all tasks of single ended as errors; mend the cause; what models have answered is kept, and graded "
-        f"anew; go on with: selfwire eval --resume {run_of(tmp_path / 'home')}\n"
+    (tmp_path / "tasks.jsonl").write_text(
+        "".join(f'{{"input": "What is {n} + 1?", "reference": {n}}}\n' for n in (1, 7))
     )
-    table = " ".join(result.stdout.split())
+    (tmp_path / "seven_grader.py").write_text("def grade(task, answer):\n    return task.reference\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--tasks", "2", "--grader", "seven_grader:grade")
+    table = " ".join(call(tmp_path / "home", "eval", "single", *given).stdout.split())
     assert "single: 1 error, such as GradingError: grader 'seven_grader:grade'" in table
     assert "S = 100" not in table  # offline nothing has a price, and there is no such column
+
+
+def test_where_all_tasks_ended_as_errors_the_last_line_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = "from langchain_core.runnables import RunnableLambda\ngraph = RunnableLambda(lambda question: {}[question])\n"
+    (tmp_path / "broken_app.py").write_text(app)
+    (tmp_path / "tasks.jsonl").write_text('{"input": "What is 1 + 1?", "reference": "2"}\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--tasks", "1", "--grader", "exact")
+    result = call(tmp_path / "home", "eval", "broken_app:graph", *given, code=FAILED)
+    assert result.stderr.endswith(
+        "error: all tasks of broken-app-graph ended as errors; mend the cause; what models have answered is kept, and "
+        f"graded anew; go on with: selfwire eval --resume {run_of(tmp_path / 'home')}\n"
+    )
 
 
 @pytest.mark.parametrize(("command", "target"), [("evolve", ("hiva", *SMALL)), ("eval", ("direct", "--tasks", "2"))])

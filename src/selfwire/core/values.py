@@ -101,7 +101,7 @@ _VALUES.maxstring = _VALUES.maxother = 60
 def format_validation_error(details: ErrorDetails) -> str:
     """Format an error of a ValidationError with field, reason and value, if the field is known and has one."""
     has_value = details["loc"] and details["type"] not in ("missing", UNKNOWN)
-    return format_fault(details) + (f", not {_VALUES.repr(details['input'])}" if has_value else "")
+    return format_fault(details) + (f", not {' '.join(_VALUES.repr(details['input']).split())}" if has_value else "")
 
 
 def format_fault(details: ErrorDetails, whole: str = "") -> str:
@@ -248,6 +248,17 @@ def format_value(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return value if isinstance(value, str) else to_canonical_json(to_plain_json(value))
+
+
+def format_object(value: object) -> str:
+    """Format a value that was not expected in a line: as in Python; of a long one its type, and how it begins."""
+    text = repr(value)
+    fits = len(text) <= LONG and "\n" not in text
+    return text if fits else f"{type(value).__name__} {' '.join(text.split())[:LONG]}..."
+
+
+LONG = 80
+"""Most characters of an unexpected value in a message."""
 
 
 def mask_controls(text: str) -> str:

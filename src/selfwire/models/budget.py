@@ -20,7 +20,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from selfwire.core.errors import BudgetError, ConfigError, TaskBudgetError, format_faults
 from selfwire.core.scope import Scope
 from selfwire.core.usage import GIVE_PRICE, ZERO_USAGE, Budget, Usage, UsageAccumulator
-from selfwire.core.values import FrozenModel, format_validation_error, read_file_text
+from selfwire.core.values import FrozenModel, format_object, format_validation_error, read_file_text
 from selfwire.models.limits import Pool, ResourceAmount
 
 PER_TOKENS = 1_000_000
@@ -36,7 +36,7 @@ def parse_budget(given: Budget | Mapping[str, float] | None) -> Budget:
         found = Budget.model_validate({} if given is None else given)
     except ValidationError as error:
         raise ConfigError(
-            f'budget {given!r} cannot be used: {format_faults(error)}; write it as budget={{"calls": 100}}'
+            f'budget {format_object(given)} cannot be used: {format_faults(error)}; write it as budget={{"calls": 100}}'
         ) from None
     if nothing := found.find_zero():
         raise ConfigError(f"a budget of 0 {nothing} allows no call; give more, or leave {nothing} out for no limit")

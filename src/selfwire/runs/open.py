@@ -23,7 +23,7 @@ from selfwire.core.task import Splits, Task
 from selfwire.core.team import Team
 from selfwire.core.text import suggest_name
 from selfwire.core.usage import Budget
-from selfwire.core.values import FrozenMap, fingerprint
+from selfwire.core.values import FrozenMap, fingerprint, format_object
 from selfwire.evals.baselines import BASELINES
 from selfwire.evals.benchmarks.benchmark import Benchmark, TooFewTasksError, make_disjoint_loader, make_disjoint_splits
 from selfwire.evals.benchmarks.catalogue import TASKS_IN_PYTHON, load_benchmark, make_own_benchmark
@@ -200,7 +200,9 @@ def find_shared_model(models: Iterable[str], other: str | None) -> str:
 def _refuse_other_kinds(wanted: object) -> None:
     if not isinstance(wanted, Team | Method | Runnable | StateGraph | str | Path):
         way_out = f"; give an instance: {wanted.__name__}()" if isclass(wanted) and issubclass(wanted, Method) else ""
-        raise ConfigError(f"a team is a Team, a method, a graph, a name or a file, not {wanted!r}{way_out}")
+        raise ConfigError(
+            f"a team is a Team, a method, a graph, a name or a file, not {format_object(wanted)}{way_out}"
+        )
 
 
 def _list_options(method: Method[Any]) -> dict[str, Any]:
@@ -260,7 +262,8 @@ class CallOptions:
             if isinstance(chosen, str):
                 return chosen
             if not isinstance(chosen, BaseChatModel):
-                raise ConfigError(f'a model is a name such as "openai:gpt-4o-mini" or a chat model, not {chosen!r}')
+                said = format_object(chosen)
+                raise ConfigError(f'a model is a name such as "openai:gpt-4o-mini" or a chat model, not {said}')
             found = get_identity(chosen).name
             given[f"{prefix}{found}"] = chosen
             return found

@@ -24,6 +24,7 @@ from selfwire.core.values import (
     FrozenModel,
     describe_half_character,
     fingerprint,
+    format_object,
     replace_surrogates,
     to_plain_json,
 )
@@ -384,7 +385,7 @@ class OpenQuestion:
         if isinstance(question, Task):
             question = question.question
         if not isinstance(question, str | Question):
-            raise ConfigError(f"a question is a text, a Question or a Task, not {question!r}")
+            raise ConfigError(f"a question is a text, a Question or a Task, not {format_object(question)}")
         if isinstance(question, str):
             if not question.strip():
                 raise ConfigError("the question is empty; write one")

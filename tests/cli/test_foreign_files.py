@@ -913,10 +913,12 @@ def test_a_file_of_tasks_is_data(home: Path, here: Path, wire_server: WireServer
 def test_a_run_under_other_code_names_both_versions(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     call(home, "eval", "single", "--benchmark", "archive", *FEW, "--budget-calls", "2", code=STOPPED)
     [run] = list_run_names(home)
-    then = get_version()
+    then, printed = get_version(), call(home, "version").stdout.strip()
     monkeypatch.setattr("selfwire.runs.record.compute_code_hash", lambda: hashlib.sha256(b"other").hexdigest()[:16])
     monkeypatch.setattr("selfwire.runs.record.get_version", lambda: "9.9.9")
     told = call(home, "eval", "--resume", run, "--budget-calls", "50", code=WRONG).stderr
     assert "goes on only under the code that began it" in told
-    assert f"which was selfwire {then} " in told
+    assert f"which was {printed}, and this is" in told
+    code = printed.removeprefix(f"selfwire {then} (code ").removesuffix(")")
+    assert f"an installation whose `selfwire version` prints code {code}, or start a run by another name" in told
     assert "this is selfwire 9.9.9 " in told

@@ -121,9 +121,9 @@ def _options(
 
 
 def version() -> None:
-    """Print the version."""
+    """Print the version, with the hash of the code."""
     from selfwire.cli.json_output import add_result
-    from selfwire.core.plugins import get_version
+    from selfwire.core.plugins import compute_code_hash, get_version
 
-    add_result(version=get_version())
-    typer.echo(f"selfwire {get_version()}")
+    add_result(version=get_version(), code=compute_code_hash())
+    typer.echo(f"selfwire {get_version()} (code {compute_code_hash()})")

@@ -16,6 +16,7 @@ from selfwire.cli.json_output import add_result, keep_results
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.trajectories import print_broken_tools
 from selfwire.core.errors import ConfigError
+from selfwire.core.plugins import compute_code_hash
 from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint, format_count, is_id
 from selfwire.evals.langsmith import get_langsmith_address
@@ -45,7 +46,7 @@ from selfwire.runs.evaluation import (
 from selfwire.runs.langsmith import upload_if_requested
 from selfwire.runs.open import Given, find_kind, refuse_other_method, require_saved
 from selfwire.runs.pre_evolution import PreEvolution, compute_left
-from selfwire.runs.record import compute_code_hash, compute_config_hash, shorten_name
+from selfwire.runs.record import compute_config_hash, shorten_name
 from selfwire.runs.spec import EvaluateSpec, SystemSpec, WorkerOptions
 from selfwire.runs.systems import switch_off
 from selfwire.runs.training import describe_router

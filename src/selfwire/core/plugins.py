@@ -11,6 +11,7 @@ import sys
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points, version
+from importlib.resources import files
 from operator import attrgetter
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -26,6 +27,20 @@ def get_version() -> str:
         return version("selfwire")
     except PackageNotFoundError:  # pragma: no cover - the tests run on an installed distribution
         return "unknown"
+
+
+ROOMS = ("cli", "core", "evals", "evolvers", "extras", "graphs", "models", "nodes", "runs", "store", "tools")
+
+
+@cache
+def compute_code_hash() -> str:
+    """Compute a short SHA-256 of selfwire's own sources and prompts, once per process."""
+    digest = hashlib.sha256()
+    for room in ROOMS:
+        root = Path(str(files(f"selfwire.{room}")))
+        for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".md", ".json", ".toml")):
+            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 @cache

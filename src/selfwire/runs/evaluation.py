@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError, LibraryError, SelfwireError
-from selfwire.core.plugins import get_version
+from selfwire.core.plugins import compute_code_hash, get_version
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
 from selfwire.core.trajectory import CUT, Trajectory
@@ -43,7 +43,6 @@ from selfwire.runs.record import (
     ContaminatedTasks,
     ResumeChanges,
     RunPlan,
-    compute_code_hash,
     find_contaminated_tasks,
     get_run_folder,
     get_runs_folder,

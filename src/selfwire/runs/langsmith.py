@@ -8,7 +8,7 @@ from typing import Any
 from langsmith import Client
 from langsmith.schemas import Example
 
-from selfwire.core.plugins import get_version
+from selfwire.core.plugins import compute_code_hash, get_version
 from selfwire.evals.langsmith import (
     Experiment,
     TaskSet,
@@ -21,7 +21,7 @@ from selfwire.evals.table import TRIVIAL
 from selfwire.evals.tasks import is_own_data
 from selfwire.graphs.rollouts import RolloutRunner, stream_rollouts
 from selfwire.runs.evaluation import OpenEvaluation, UploadedDataset
-from selfwire.runs.record import compute_code_hash, shorten_name
+from selfwire.runs.record import shorten_name
 from selfwire.runs.systems import MeasuredSystem
 
 

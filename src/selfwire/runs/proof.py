@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.plugins import LIBRARIES, own_methods
+from selfwire.core.plugins import LIBRARIES, compute_code_hash, own_methods
 from selfwire.core.text import mask_secrets
 from selfwire.core.values import FrozenModel, fingerprint, format_count
 from selfwire.evals.benchmarks.catalogue import load_benchmark
@@ -32,7 +32,7 @@ from selfwire.evals.table import (
 )
 from selfwire.evals.verdicts import ERROR, ComparisonVerdict, average_differences, find_visible_gain, judge_differences
 from selfwire.runs.evaluation import load_request_tasks
-from selfwire.runs.record import ContaminatedTasks, compute_code_hash, compute_config_hash, shorten_name
+from selfwire.runs.record import ContaminatedTasks, compute_config_hash, shorten_name
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.votes import BEST_OF, count_answers, get_votes, refuse_names_of_votes
 

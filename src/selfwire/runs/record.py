@@ -12,8 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import lru_cache
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
@@ -33,7 +32,7 @@ from selfwire.core.errors import (
     format_error,
     format_first_fault,
 )
-from selfwire.core.plugins import get_version, is_graph, outside_methods
+from selfwire.core.plugins import compute_code_hash, get_version, is_graph, outside_methods
 from selfwire.core.task import Splits, Task
 from selfwire.core.usage import Budget, Usage, sum_usages
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, to_canonical_json
@@ -284,7 +283,6 @@ CHANGEABLE_NAMES = {"structured", "requests_at_once", "requests_per_minute", "to
 """Fields of `Models` that may be others when a run is resumed."""
 CHANGEABLE: dict[str, bool | set[str]] = {"budget": True, "models": CHANGEABLE_NAMES, "evolution": {CALLS_PER_TASK}}
 """Fields of a request that may be others when a run is resumed."""
-ROOMS = ("cli", "core", "evals", "evolvers", "extras", "graphs", "models", "nodes", "runs", "store", "tools")
 
 AnyRequest = TypeVar("AnyRequest", bound=RunSpec)
 
@@ -502,17 +500,6 @@ def compute_run_hashes(request: RunSpec, tasks: object, embedder: str) -> dict[s
         "embedder": embedder,
         **({"method": ", ".join(packages)} if packages else {}),
     }
-
-
-@cache
-def compute_code_hash() -> str:
-    """Compute a short SHA-256 of selfwire's own sources and prompts, once per process."""
-    digest = hashlib.sha256()
-    for room in ROOMS:
-        root = Path(str(files(f"selfwire.{room}")))
-        for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".md", ".json", ".toml")):
-            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def shorten_name(benchmark: str) -> str:

@@ -279,7 +279,8 @@ def refuse_other_facts(path: Path, then: Mapping[str, str], now: Mapping[str, st
             before, after = (facts.get(VERSION, "of an unknown version") for facts in (then, now or {}))
             raise JournalError(
                 f"run {run!r} in {path} goes on only under the code that began it, which was selfwire {before} "
-                f"(code {old}), and this is selfwire {after} (code {new}); install that code again, or start a new run"
+                f"(code {old}), and this is selfwire {after} (code {new}); go on with an "
+                f"installation whose `selfwire version` prints code {old}, or start a run by another name"
             )
         raise JournalError(
             f"run {run!r} in {path} was started with another {name} ({old} then, {new} now); "

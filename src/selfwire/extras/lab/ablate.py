@@ -12,7 +12,7 @@ import typer
 from selfwire.cli import options, output
 from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
-from selfwire.core.plugins import method_names
+from selfwire.core.plugins import compute_code_hash, method_names
 from selfwire.core.values import FrozenModel, fingerprint
 from selfwire.evals.readers import PREFIX, pin_commit
 from selfwire.evals.tasks import is_own_data, read_tasks
@@ -27,7 +27,6 @@ from selfwire.extras.lab.result_pages import keep_world
 from selfwire.extras.lab.worlds.catalogue import list_worlds, load_world
 from selfwire.extras.lab.worlds.gains import WorldResult
 from selfwire.runs.estimates import estimate_ablation
-from selfwire.runs.record import compute_code_hash
 from selfwire.runs.spec import WorkerOptions
 from selfwire.store.files import refuse_existing
 

@@ -3,8 +3,8 @@
 import subprocess
 from pathlib import Path
 
+from selfwire.core.plugins import compute_code_hash
 from selfwire.core.values import FrozenModel
-from selfwire.runs.record import compute_code_hash
 
 NOT_NAMED = "code not named"
 """In place of the code of rows that do not name it."""

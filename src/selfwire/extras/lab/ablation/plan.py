@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import Field
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.plugins import DEFAULT_METHOD
+from selfwire.core.plugins import DEFAULT_METHOD, compute_code_hash
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint, to_plain_json
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.method import FULL, RANDOM, Variant, find_method
 from selfwire.runs.evaluation import load_request_tasks
 from selfwire.runs.evolution import load_tasks
-from selfwire.runs.record import CHANGEABLE_NAMES, ContaminatedTasks, compute_code_hash
+from selfwire.runs.record import CHANGEABLE_NAMES, ContaminatedTasks
 from selfwire.runs.spec import (
     EvaluateSpec,
     EvolveSpec,

@@ -23,6 +23,7 @@ from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from selfwire.core.errors import ConfigError, JournalError
+from selfwire.models.sync import require_event_loop
 from selfwire.store.files import find_computed_part
 
 LOCKED = 60
@@ -194,6 +195,11 @@ class MethodStateGraph(StateGraph[Any, Any, Any, Any]):
 
 class InterruptibleGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph that can also be interrupted at nodes of the team inside it, if it has a checkpointer."""
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        """Invoke as LangGraph does; raises ConfigError without an event loop of asyncio."""
+        require_event_loop("ainvoke")
+        return await super().ainvoke(input, config, **options)
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Stream as LangGraph does; raises ConfigError if an interrupt names no node."""

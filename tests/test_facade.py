@@ -375,6 +375,9 @@ def test_an_async_form_under_another_loop_than_asyncios_says_the_way_out() -> No
         selfwire.errors.ConfigError, match=r"^arun is awaited without .* asyncio; call run in a thread$"
     ):
         selfwire.arun("single", "Who?", model="offline").send(None)
+    graph = hiva.build("offline").compile()
+    with pytest.raises(selfwire.errors.ConfigError, match=r"^ainvoke is awaited .* asyncio; call invoke in a thread$"):
+        graph.ainvoke({"question": "Who?"}).send(None)
 
 
 async def test_sync_forms_work_where_a_loop_runs_as_in_a_notebook() -> None:

@@ -101,12 +101,10 @@ def __dir__() -> list[str]:
 async def _call(verb: Callable[..., Any], call: Callable[..., Coroutine[Any, Any, T]], args: Any, kwargs: Any) -> T:
     """Call a verb; refuse arguments of another kind, and name arguments in place of options in its errors."""
     from selfwire.core.arguments import require_arguments, require_kinds
-    from selfwire.core.errors import ConfigError, name_arguments
-    from selfwire.models.sync import find_running_loop
+    from selfwire.core.errors import name_arguments
+    from selfwire.models.sync import require_event_loop
 
-    if find_running_loop() is None:  # as under trio
-        name = verb.__name__
-        raise ConfigError(f"{name} is awaited without an event loop of asyncio; call {name[1:]} in a thread")
+    require_event_loop(verb.__name__)
     require_arguments(verb, args, kwargs)
     require_kinds(call.__annotations__, kwargs)
     try:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from importlib.metadata import PathDistribution
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import pytest
 
@@ -42,6 +42,10 @@ def test_a_run_among_many_is_listed_with_its_start_and_read_without_a_look_at_th
     for name in ("", ".", "..", "../runs/r", "r" * 300):
         with pytest.raises(ConfigError, match=f"no run {name!r}"):
             record.get_run_folder(tmp_path, name)
+    Journal.create(tmp_path / "runs" / "up\\r" / record.JOURNAL, run="r").close()
+    monkeypatch.setattr(record, "Path", PureWindowsPath)
+    with pytest.raises(ConfigError, match="no run"):
+        record.get_run_folder(tmp_path, "up\\r")
 
 
 def test_the_name_of_a_run_is_one_that_a_run_may_have() -> None:

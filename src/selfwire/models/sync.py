@@ -19,6 +19,8 @@ from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakSet, finalize
 
+from selfwire.core.errors import ConfigError
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -86,6 +88,19 @@ def find_running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def require_event_loop(name: str) -> None:
+    """Refuse to await the async form of a function without an event loop of asyncio, as under trio.
+
+    Args:
+        name: of the async form: that of the sync one with an "a" before it.
+
+    Raises:
+        ConfigError: there is no such loop.
+    """
+    if find_running_loop() is None:
+        raise ConfigError(f"{name} is awaited without an event loop of asyncio; call {name[1:]} in a thread")
 
 
 @functools.cache

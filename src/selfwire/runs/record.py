@@ -121,7 +121,8 @@ def get_run_folder(home: str | Path | None, run: str) -> Path:
         ConfigError: there is no such run; the message lists the runs.
     """
     folder = get_runs_folder(home)
-    if run in ("", ".", "..") or "/" in run or not os.path.exists(folder / run / JOURNAL):  # it may be too long a name
+    is_name = run not in ("", "..") and Path(run).name == run
+    if not is_name or not os.path.exists(folder / run / JOURNAL):  # it may be too long a name
         names = list_run_names(home)
         known = f"runs are {', '.join(names[-12:])}" if names else "there are none"
         raise ConfigError(f"there is no run {run!r} in {folder}; {_describe_team(home, run) or known}")

@@ -28,6 +28,10 @@ build_meta.build_sdist("dist") if sys.argv[1] == "sdist" else build_meta.build_w
 """
 
 
+CARRIED = ("CHANGELOG.md", "CITATION.cff")
+"""Pages that an sdist has beside the sources."""
+
+
 def build(kind: str, folder: Path) -> Path:
     """Build an sdist or a wheel in a folder; returns the file."""
     subprocess.run([sys.executable, "-c", BUILD, kind], cwd=folder, check=True, capture_output=True)
@@ -41,12 +45,13 @@ def test_the_wheel_of_the_sdist_holds_every_file_of_every_room(tmp_path: Path) -
     for room in TOP:
         shutil.copytree(ROOT / room, clone / room, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     shutil.copytree(ROOT / "src" / "selfwire", clone / "src" / "selfwire", symlinks=True)
-    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE", PAGE.name):
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", *CARRIED, "LICENSE", PAGE.name):
         shutil.copy(ROOT / name, clone)
     with tarfile.open(build("sdist", clone)) as sdist:
         sdist.extractall(tmp_path / "sdist", filter="data")
     [unpacked] = (tmp_path / "sdist").iterdir()
-    assert (unpacked / PAGE.name).read_text() == PAGE.read_text()
+    for name in (*CARRIED, PAGE.name):
+        assert (unpacked / name).read_text() == (ROOT / name).read_text()
     with zipfile.ZipFile(build("wheel", unpacked)) as wheel:
         inside = {name for name in wheel.namelist() if name.startswith("selfwire/")}
         [metadata] = [wheel.read(name) for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
@@ -62,6 +67,16 @@ def test_the_wheel_of_the_sdist_holds_every_file_of_every_room(tmp_path: Path) -
     assert "Typing :: Typed" in page.get_all("Classifier", [])
     assert "langgraph" in page["Keywords"]
     assert str(page.get_payload()).lstrip().startswith("# selfwire")
+
+
+def test_the_citation_is_of_this_version_and_names_the_papers_of_the_readme() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+    text = " ".join((ROOT / "README.md").read_text().split())
+    found = set(re.findall(r"\*([^*]+)\*, \[arXiv [\d.]+\]\((https://arxiv.org/abs/[\d.]+)\)", text))
+    assert len(found) == 5
+    assert {(paper["title"], paper["url"]) for paper in citation["references"]} == found
 
 
 @pytest.mark.parametrize("linked", [False, True])

@@ -4,7 +4,8 @@ Every search is linear in the length of the text: a model that repeats itself up
 grading of others.
 
 F1 and em follow SQuAD (Rajpurkar et al., 2016): lower case, without punctuation and articles, compared as bags of
-words; with HotpotQA's rule that yes, no and noanswer match only themselves.
+words; with HotpotQA's rule that yes, no and noanswer match only themselves. Beyond SQuAD, punctuation is that of every
+script (O\u2019Neill is O'Neill), and so are digits.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import inspect
 import math
 import re
 import string
+import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
@@ -204,6 +206,9 @@ _DATE = re.compile(
     r"(?<![\w/.-])(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(?:\d{4}|\d\d))(?![\w/-]|\.\d)", re.ASCII
 )
 """A date in numbers, such as 2021-03-14 or 14.3.2021."""
+_DASH = "\u2010"
+"""Joins the parts of a date in a normal form, which has no other punctuation."""
+_OTHER_DIGIT = re.compile(r"[^\D0-9]")
 _POWER = re.compile(
     r"""(?:(?P<factor>(?<=\d)\s*(?:[\u00d7\u00b7\u22c5*x]|\\times|\\cdot)\s*)|(?<![\w.,^/]))10
         (?:\s*(?:\^|\*\*)\s*\{?(?P<raised>[-+]?\d{1,3})\b\}?|(?P<high>[\u207a\u207b]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]{1,3}))""",
@@ -213,8 +218,9 @@ _FRAC = re.compile(r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}", re.ASCII)
 _WHOLE = re.compile(r"(?<=\d)(?=\\[dt]?frac)")
 """The place between the whole and the fraction of a mixed number."""
 _THOUSANDS = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))", re.ASCII)
-_SIGNS = str.maketrans("\u2212\u2013\u00a0\u2009\u202f", "--   ")
-"""Signs that stand for a minus, without which -5 becomes 5, and narrow spaces that are not between thousands."""
+_SIGNS = str.maketrans("\u2212\u2013\u00a0\u2009\u202f\u066b\u066c", "--   .,")
+"""Signs that stand for a minus, without which -5 becomes 5, narrow spaces that are not between thousands, and Arabic
+separators."""
 _HIGH = str.maketrans("\u207a\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079", "+-0123456789")
 OWN = "module:function or file.py:function"
 """Names of graders of the user's own."""
@@ -229,16 +235,24 @@ _LEAST_SECRET = 4
 
 
 def normalise(text: str) -> str:
-    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces; and the parts of dates apart."""
+    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces, digits 0 to 9; parts of dates apart."""
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", _strip_punctuation(text)).split())
 
 
 def _strip_punctuation(text: str) -> str:
-    return _DATE.sub(_join_date, text.lower()).translate(_PUNCTUATION).strip()
+    bare = _DATE.sub(_join_date, _write_digits(text.lower())).translate(_PUNCTUATION)
+    if not bare.isascii():
+        bare = "".join(char for char in bare if char == _DASH or unicodedata.category(char)[0] != "P")
+    return bare.strip()
+
+
+def _write_digits(text: str) -> str:
+    """Write the digits of every script as 0 to 9."""
+    return text if text.isascii() else _OTHER_DIGIT.sub(lambda digit: str(int(digit[0])), text)
 
 
 def _join_date(date: re.Match[str]) -> str:
-    return "\u2010".join(part.lstrip("0") for part in re.split(r"\D", date[0]))
+    return _DASH.join(part.lstrip("0") for part in re.split(r"\D", date[0]))
 
 
 def exact(answer: str, reference: str) -> float:
@@ -728,7 +742,7 @@ def _find_numbers(text: str) -> list[str]:
 
 def _write_plainly(text: str) -> str:
     """Write the numbers of a text with ordinary signs: 1,280 for narrow spaces, 2e5 for powers of ten, 3/4."""
-    plain = _THOUSANDS.sub(",", text).translate(_SIGNS)
+    plain = _THOUSANDS.sub(",", _write_digits(text)).translate(_SIGNS)
     return _FRAC.sub(r"\1/\2", _WHOLE.sub(" ", _POWER.sub(_write_power, plain)))
 
 

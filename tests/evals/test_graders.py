@@ -77,6 +77,21 @@ def test_f1_by_hand(answer: str, reference: str, score: float) -> None:
         (numeric, "none", "3", 0),
         (numeric, "0.3333333", "0.33333333", 1),
         (numeric, ".5", "0.5", 1),
+        (numeric, "\u0664\u0661", "41", 1),
+        (numeric, "\u0661\u066c\u0662\u0663\u0664\u066b\u0665", "1234.5", 1),
+        (em, "\u0664\u0661", "41", 1),
+        (f1, "\uff11\uff19\uff12\uff17\u5e74", "1927\u5e74", 1),
+        (em, "O\u2019Neill", "O'Neill", 1),
+        (em, "2019\u20132020", "2019-2020", 1),
+        (f1, "\u201cDune\u201d\u2026", "Dune", 1),
+        (
+            em,
+            "\u0623\u062d\u0645\u062f\u060c \u0633\u0644\u064a\u0645",
+            "\u0623\u062d\u0645\u062f \u0633\u0644\u064a\u0645",
+            1,
+        ),
+        (em, "20 \u20ac", "20", 0),
+        (em, "14.3.2021", "143.2021", 0),
     ],
 )
 def test_named_graders_by_hand(grader: Any, answer: str, reference: str, score: float) -> None:

@@ -137,7 +137,7 @@ def _cut_thoughts(answer: str) -> str:
 
 
 def _normalise(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    return " ".join(_write_digits(text).split()).casefold()
 
 
 BY_LABEL = "the last line 'Answer:' or 'Final Answer:' decides where there is one, and two that differ score 0"
@@ -235,7 +235,7 @@ _LEAST_SECRET = 4
 
 
 def normalise(text: str) -> str:
-    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces, digits 0 to 9; parts of dates apart."""
+    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces, digits 0 to 9; dates in parts."""
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", _strip_punctuation(text)).split())
 
 

@@ -1,5 +1,6 @@
 """Insights of mixed groups, and their way into the library (ReflectOnGroup; Alg. 3)."""
 
+import re
 from collections.abc import Callable, Sequence
 
 from selfwire.core.errors import ModelError
@@ -177,7 +178,7 @@ def apply_operation(
     Where a conflicting entry stays, the new insight is left out, as the proven one counts more.
     """
     there = {entry.id: entry for entry in library}  # merges in the meantime change counts
-    named = wanted.target_entry_ids if wanted else []
+    named = {id.strip("[] ") for id in wanted.target_entry_ids} if wanted else set()
     targets = [there[entry.id] for entry in matches if entry.id in named and entry.id in there]
     ids = tuple(entry.id for entry in targets)
     why = " ".join(wanted.rationale.split())[:300] if wanted else "no valid operation came; added"
@@ -238,5 +239,19 @@ async def _ask_operations(
         ),
         new="\n".join([f"- ({insight.profile.type}) {insight.text}" for insight in new]),
     )
-    by_text = {" ".join(operation.new_insight.split()): operation for operation in reply.operations}
-    return {insight.text: by_text[insight.text] for insight in new if insight.text in by_text}, usage
+    return _match_operations([insight.text for insight in new], reply.operations), usage
+
+
+def _match_operations(texts: Sequence[str], operations: Sequence[LibraryOperation]) -> dict[str, LibraryOperation]:
+    """Match operations with new insights by their text, and reworded ones by their place if there is one for each."""
+    bare, named = [_bare(text) for text in texts], [_bare(operation.new_insight) for operation in operations]
+    found = dict(zip(named, operations, strict=True))
+    if len(bare) == len(named):
+        placed = zip(bare, named, operations, strict=True)
+        found = {own: operation for own, name, operation in placed if name not in bare} | found
+    return {text: found[own] for text, own in zip(texts, bare, strict=True) if own in found}
+
+
+def _bare(text: str) -> str:
+    """An insight's words as a model may repeat them: without dash, type, quotes, case and full stop."""
+    return " ".join(re.sub(r"^\W*\(\w+\)", "", text).split()).strip(" -.\"'").casefold()

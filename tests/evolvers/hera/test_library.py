@@ -125,6 +125,27 @@ def test_the_model_is_told_that_the_library_should_not_grow(name: str) -> None:
     assert "Prefer this to ADD: the library should not grow." in prompts("hera").texts[name]
 
 
+@pytest.mark.parametrize("said", ["read twice", '- (bridge) "Read twice."', "read two times"])
+async def test_a_decision_is_found_however_its_insight_is_repeated(said: str) -> None:
+    old, new = known("read again"), [known("read twice."), known("ask again")]
+    wanted = [
+        LibraryOperation(operation="MERGE", new_insight=said, target_entry_ids=[f"[{old.id}]"], merged_insight="both"),
+        LibraryOperation(operation="KEEP", new_insight="(bridge) ask again"),
+    ]
+    model = ScriptedModel(LibraryOperations=LibraryOperations(operations=wanted))
+    found, changes, _ = await consolidate_insights((old,), new, meta_model(model), Angles(), CONFIG, scope=Scope())
+    assert [change.operation for change in changes] == ["MERGE", "KEEP"]
+    assert [one.text for one in found] == ["both"]
+
+
+async def test_decisions_on_fewer_insights_are_not_matched_by_place() -> None:
+    old, new = known("read again"), [known("read twice"), known("ask again")]
+    wanted = [LibraryOperation(operation="KEEP", new_insight="something else")]
+    model = ScriptedModel(LibraryOperations=LibraryOperations(operations=wanted))
+    _, changes, _ = await consolidate_insights((old,), new, meta_model(model), Angles(), CONFIG, scope=Scope())
+    assert [change.operation for change in changes] == ["ADD", "ADD"]
+
+
 async def test_d17_the_model_decides_once_for_a_group_and_sees_the_entries_that_match() -> None:
     near, far = known("always use the reader"), known("compare twice", profile=COMPARISON)
     new = [known("leave the reader out"), known("read again")]

@@ -10,6 +10,7 @@ from selfwire.core.edits import RefusedRewiring, Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError, ReplyError, get_error_cost
 from selfwire.core.protocols import Model, Schema
 from selfwire.core.scope import Scope
+from selfwire.core.text import GAP
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.trajectory_text import shorten
@@ -17,6 +18,8 @@ from selfwire.evolvers.trajectory_text import shorten
 LONG_LINE = 160
 QUOTE_LENGTH = 60
 AS_ABOVE = "[... as above]"
+CUT_TASK = f"{GAP} in the task marks passages that are left out here; the team reads the whole task."
+"""Ends a system message beside a cut task, as a judge would hold that the team names what does not stand there."""
 
 Default = TypeVar("Default")
 Role = Literal["meta", "judge"]
@@ -47,8 +50,8 @@ class PromptedModel:
         """
         texts = {section: text.strip() for section, text in sections.items()}
         system, *rest = self.prompts.messages(name, **(quote_once(texts) if self.quotes_once else texts))
-        if self.guide:
-            system = system.replace(content=f"{system.content}\n\n{self.guide}")
+        cut = CUT_TASK if GAP in texts.get("task", "") else ""
+        system = system.replace(content="\n\n".join(filter(None, (system.content, cut, self.guide))))
         return await self.model.generate_structured(
             schema, (system, *rest), scope=scope, role=by, temperature=self.temperature
         )

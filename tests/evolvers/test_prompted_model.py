@@ -1,6 +1,15 @@
-"""Asks: passages are sent once per prompt."""
+"""Asks: passages are sent once per prompt, and the mark of what is left out of a task is explained."""
 
-from selfwire.evolvers.prompted_model import AS_ABOVE, quote_once
+from typing import Any
+
+import pytest
+
+from selfwire.core.protocols import Schema
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
+from selfwire.evolvers.prompted_model import AS_ABOVE, PromptedModel, quote_once
+from selfwire.evolvers.tacomas.schemas import Contributions
+from tests.scripted import ScriptedModel, prompts
 
 PASSAGE = "The glass bridge of Tarn was built by Mira Holt. " * 5
 
@@ -28,3 +37,20 @@ def test_lines_that_begin_alike_are_cut_behind_the_word_by_which_they_differ() -
     assert made[2].startswith(f"- {PASSAGE}The total is 115.36, ")
     assert made[2].endswith(AS_ABOVE)
     assert made[3] == low  # it differs in its last word
+
+
+class Recorder(ScriptedModel):
+    """Keeps the system messages too."""
+
+    async def generate_structured(self, schema: type[Schema], messages: Any, **more: Any) -> tuple[Schema, Usage]:
+        self.system = messages[0].content
+        return await super().generate_structured(schema, messages, **more)
+
+
+@pytest.mark.parametrize(("task", "told"), [("Is it [...] long?", True), ("Is it long?", False)])
+async def test_beside_a_cut_task_it_is_said_what_the_mark_means(task: str, *, told: bool) -> None:
+    model = Recorder(Contributions=Contributions(scores=[]))
+    meta = PromptedModel(model, prompts("tacomas"), guide="Be kind.")
+    await meta.ask(Contributions, "contributions", scope=Scope(), task=task, answer="no", agents="[planner]")
+    assert ("the team reads the whole task" in model.system) is told
+    assert model.system.endswith("\n\nBe kind.")

@@ -1,6 +1,6 @@
 """The textual loss, its gradient at the aggregator, and the backward pass (Sec. 3.1-3.3, Alg. 1, App. D.4)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from selfwire.core.errors import ModelError, ReplyError, get_error_cost
 from selfwire.core.scope import Scope
@@ -246,7 +246,7 @@ async def _localise(
         task=excerpt(trajectory.question.input, TASK_LENGTH, f"{step.output}\n{said}"),
         role=agent.prompt,
         tools=describe_tools(agent.tools, team, toolbox),
-        team=describe_team(team),
+        team=describe_team(team, _find_passed_over(trajectory, team)),
         input=format_inbox(step, about=step.output),
         output=format_step(step, about=trajectory.answer or ""),
         feedback=render_feedback(trajectory),
@@ -270,14 +270,22 @@ async def _localise(
     return gradient, usage
 
 
-def describe_team(team: Team) -> str:
+def _find_passed_over(trajectory: Trajectory, team: Team) -> set[Id]:
+    """The nodes to which a router sent nothing in this run; others may look as if they were missing in the team."""
+    routed = (step.node for step in trajectory.steps if step.routing is not None)
+    reachable = {target for node in routed for target in team.topology.successors[node]}
+    return reachable - {step.node for step in trajectory.steps}
+
+
+def describe_team(team: Team, passed_over: Collection[Id] = ()) -> str:
     """The team as critics read it, one node per line: how its prompt begins, and who gets its output."""
     topology = team.topology
     lines = []
     for node in topology.order():
         purpose = excerpt(" ".join(team.agent_at(node).prompt.split()), PURPOSE_LENGTH)
         targets = ", ".join(topology.successors[node])
-        lines.append(f"{node} -> {targets}: {purpose}" if targets else f"{node} gives the answer: {purpose}")
+        name = f"{node} (not asked for this task)" if node in passed_over else node
+        lines.append(f"{name} -> {targets}: {purpose}" if targets else f"{name} gives the answer: {purpose}")
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from selfwire.core.errors import BudgetError, ModelError, ReplyError
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback
-from selfwire.core.trajectory import Message, Step, ToolUse
+from selfwire.core.trajectory import Message, Routing, Step, ToolUse
 from selfwire.core.usage import Usage
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, compute_loss, propagate_gradients
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, SelfCriticism
@@ -187,6 +187,16 @@ async def test_only_executed_edges_carry_gradients() -> None:
     found = await propagate_gradients(routed, FORK, AT_SINK, meta_model(model), toolbox={}, scope=SCOPE)
     assert [g.node for g in found.gradients] == ["end", "a", "s"]
     assert "[b]" not in model.shown("AgentGradient")[-1]
+
+
+async def test_a_critic_is_told_which_agents_a_router_passed_over() -> None:
+    model, whole = ScriptedModel(AgentGradient=SHARE), run(FORK)
+    steps = {step.node: step for step in whole.steps}
+    source = steps["s"].replace(routing=Routing(chosen=("a",)), sent=steps["s"].sent[:1])
+    routed = whole.replace(steps=(source, steps["a"], steps["end"]))
+    await propagate_gradients(routed, FORK, AT_SINK, meta_model(model), toolbox={}, scope=SCOPE)
+    shown = model.shown("AgentGradient")[0]
+    assert "\na -> end: You are a.\nb (not asked for this task) -> end: You are b.\n" in shown
 
 
 async def test_levels_run_in_parallel() -> None:

@@ -538,7 +538,8 @@ class OwnGraph(Method[OwnGraphConfig]):
                 reasons = "; ".join(f"{ENDS.get(node, node)}: {why}" for node, why in hindrances.items())
                 raise ConfigError(
                     f"graph {self.target!r} has nothing for a router to choose: no node's edges lead to several "
-                    f"successors that may run alone{f' ({reasons})' if reasons else ''}"
+                    f"successors that may run alone{f' ({reasons})' if reasons else ''}; lead from a node to each of "
+                    "them with add_edge, as a conditional edge chooses by itself"
                 )
             return
         if not self.texts:

@@ -396,7 +396,7 @@ def test_code_that_may_lead_anywhere_is_no_place_for_a_router(home: Path) -> Non
     refused = learn(home, code=2)
     told = (
         "graph 'shop_app.py:graph' has nothing for a router to choose: no node's edges lead to several successors that "
-        "may run alone"
+        "may run alone; lead from a node to each of them with add_edge, as a conditional edge chooses by itself"
     )
     assert told in " ".join(refused.stderr.split())
 

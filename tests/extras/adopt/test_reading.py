@@ -4757,3 +4757,87 @@ def test_a_description_of_a_tool_that_the_source_does_not_show_is_told_of(
     write("desk.py", DESCRIBED_ELSEWHERE.replace("DESCRIPTION", description))
     told = "the source does not show what describes a tool: theirs.description"
     assert [made.line for made in read_program("desk.py:make_desk").opaque if made.reason == told] == lines
+
+
+CHOSEN_BY_ENUM = """
+from enum import Enum
+from pathlib import Path
+from jinja2 import DictLoader, Environment
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, StateGraph
+
+llm = ChatOpenAI()
+TEXTS = {"bake": "You bake {what} well.", "sell": "You sell {what} well.", "clean": "You clean {what} well."}
+ENV = Environment(loader=DictLoader({"bake": "You bake {{ what }} well.", "sell": "You sell {{ what }} well."}))
+
+
+class Key(str, Enum):
+    BAKE = "bake"
+    SELL = "sell"
+
+
+class Prompts:
+    def fill(self, key: Key):
+        return ChatPromptTemplate.from_messages([("system", TEXTS[key.value])]).format_messages(what="bread")
+
+
+def render(key: Key):
+    return ENV.get_template(key.value).render(what="bread")
+
+
+def load(key: Key):
+    return Path("prompts", f"{key.value}.md").read_text()
+
+
+def bake(state):
+    return {"said": llm.invoke(CALL(Key.BAKE))}
+
+
+def sell(state):
+    return {"said": llm.invoke(CALL(Key.SELL))}
+
+
+graph = StateGraph(dict).add_node(bake).add_node(sell).add_edge(START, "bake").compile()
+"""
+
+
+@pytest.mark.parametrize("call", ["Prompts().fill", "render", "load"])
+def test_a_text_that_a_member_of_an_enum_chooses_is_of_the_node_that_names_it(write: Write, call: str) -> None:
+    for name in ("bake", "sell", "clean"):
+        write(f"prompts/{name}.md", f"You {name} well.")
+    write("bakery.py", CHOSEN_BY_ENUM.replace("CALL", call))
+    found = read_program("bakery.py:graph")
+    assert sorted((text.pieces[0].split()[1], text.used_by) for text in found.texts if "You" in text.pieces[0]) == [
+        ("bake", ("node bake",)),
+        ("sell", ("node sell",)),
+    ]
+    assert not found.opaque
+
+
+TEAM_IN_A_CHAIN = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import END, START, StateGraph
+
+llm = ChatOpenAI()
+
+
+def get_order(state):
+    return {"order": state["order"]}
+
+
+def bake(state):
+    return {"said": llm.invoke([("system", "You bake bread."), ("human", state["order"])]).text}
+
+
+team = StateGraph(dict).add_node(bake).add_edge(START, "bake").add_edge("bake", END).compile()
+graph = StateGraph(dict).add_node("kitchen", CHAIN).add_edge(START, "kitchen").compile()
+"""
+
+
+@pytest.mark.parametrize("chain", ["get_order | team | get_order", "get_order | team", "team | get_order"])
+def test_a_graph_in_a_chain_is_read(write: Write, chain: str) -> None:
+    write("bakery.py", TEAM_IN_A_CHAIN.replace("CHAIN", chain))
+    found = read_program("bakery.py:graph")
+    assert [(part.name, part.node) for part in found.subgraphs] == [("team", "kitchen")]
+    assert [text.used_by for text in found.texts] == [("node team/bake",)]

@@ -439,7 +439,11 @@ class CodeReader:
             self.ask(node.right, at, code, role="user", mode="format")
 
     def _read_piped(self, node: ast.BinOp, at: Surroundings, code: Code) -> None:
-        """Read what a function, or a dict of functions, hands to the prompt or the model behind it in a chain."""
+        """Read the graphs of a chain, and what a function or a dict hands to the prompt or the model behind it."""
+        for part in (node.left, node.right) if isinstance(node.op, ast.BitOr) else ():
+            if any(kind in ("graph", "agent") for kind, _ in find_kinds(self.program, part, at)):
+                asking = ast.copy_location(ast.Attribute(part, "invoke", ast.Load()), node)
+                self._read_asking(ast.copy_location(ast.Call(asking, [], []), node), at, code)
         behind = self.program.trace(node.right, at) if isinstance(node.op, ast.BitOr) else ()
         firsts = ((first, right.at) for right in behind for first in list_summands(right.node)[:1])  # of prompts
         kinds = {kind for first in firsts for kind, _ in find_kinds(self.program, *first)}

@@ -267,6 +267,8 @@ def _read_sum(program: Program, node: ast.BinOp, at: Surroundings) -> list[str]:
 
 def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> list[str]:
     bases = find_patterns(program, node.value, at)
+    if node.attr == "value":  # of an Enum's member
+        return bases
     return [str(Path(base).parent) if node.attr == "parent" else ANY for base in bases]
 
 

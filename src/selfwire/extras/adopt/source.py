@@ -1849,6 +1849,8 @@ class Program(ProgramFiles):
             return [Traced(node, at)]
         if isinstance(node, ast.Tuple):
             return self._list_tuple_keys(node, at)
+        if isinstance(node, ast.Attribute) and node.attr == "value" and (members := self.list_keys(node.value, at)):
+            return members
         bound = self.look_up(node.id, at) if isinstance(node, ast.Name) else [Traced(node, at)]
         if any(map(self._is_open, bound)):
             return []

@@ -4841,3 +4841,39 @@ def test_a_graph_in_a_chain_is_read(write: Write, chain: str) -> None:
     found = read_program("bakery.py:graph")
     assert [(part.name, part.node) for part in found.subgraphs] == [("team", "kitchen")]
     assert [text.used_by for text in found.texts] == [("node team/bake",)]
+
+
+DEEP_TEAM = """
+from deepagents import CompiledSubAgent, SubAgent, create_deep_agent
+from langchain.agents import create_agent
+
+COMMON = {"model": "openai:gpt-5-mini"}
+SPECS = [
+    {"name": "baker", "description": "Bakes what was ordered.", "system_prompt": "You bake bread."},
+    {"name": "seller", "description": "Sells what was baked.", "system_prompt": "You sell bread."},
+]
+graph = create_deep_agent(model="openai:gpt-5", subagents=TEAM)
+"""
+
+
+@pytest.mark.parametrize(
+    "team",
+    [
+        "[{**spec, **COMMON} for spec in SPECS]",
+        "[spec | COMMON for spec in SPECS]",
+        "[{**SPECS[0], **COMMON}, {**COMMON, **SPECS[1]}]",
+        '[SubAgent(name="baker", description="Bakes what was ordered.", system_prompt="You bake bread."), SPECS[1]]',
+        '[SPECS[0], {"name": "seller", "description": "Sells what was baked.", "runnable": SELLER}]',
+        '[SPECS[0], CompiledSubAgent(name="seller", description="Sells what was baked.", runnable=SELLER)]',
+    ],
+)
+def test_subagents_are_read_however_their_dicts_are_made(write: Write, team: str) -> None:
+    seller = 'create_agent("openai:gpt-5", system_prompt="You sell bread.")'
+    write("bakery.py", DEEP_TEAM.replace("TEAM", team).replace("SELLER", seller))
+    texts = read_program("bakery.py:graph").texts
+    assert sorted((text.pieces[0], text.used_by[0]) for text in texts) == [
+        ("Bakes what was ordered.", "node baker"),
+        ("Sells what was baked.", "node seller"),
+        ("You bake bread.", "node baker"),
+        ("You sell bread.", "node seller"),
+    ]

@@ -48,6 +48,7 @@ from selfwire.extras.adopt.syntax import (
     list_parameters,
     list_positional,
     parse_expression,
+    read_key,
 )
 from selfwire.extras.adopt.texts import get_outside_maker, is_foreign, shorten_source
 
@@ -344,26 +345,37 @@ class MakerReader:
         """Read the dicts of `subagents=` of a deep agent."""
         made = list[AgentDraft]()
         for found in self.list_elements(node, draft.at.at) if node is not None else ():
-            if not isinstance(found.node, ast.Dict):
+            if not isinstance(found.node, ast.Dict | ast.BinOp):
                 continue
-            named = dict(list_items(found.node))
-            self._note_package_texts(found.node, named, found.at, "")
-            if "name" in named or not made:  # else what code adds to the dict before
+            if isinstance(found.node, ast.Dict):
+                self._note_package_texts(found.node, dict(list_items(found.node)), found.at, "")
+            if self._list_values(found, "name") or not made:  # else what code adds to the dict before
                 rounds = self.program.list_rounds_around(found.node, found.at)
-                made = [self._add_subagent(found._replace(at=inner), named, draft) for inner in rounds]
+                made = [self._add_subagent(found._replace(at=inner), draft) for inner in rounds]
             for sub in made:
-                if "description" in named:
-                    self.reader.ask(named["description"], sub.at.at, sub.code, kind="tool description", role="schema")
-                for key in ("prompt", "system_prompt"):
-                    if key in named:
-                        self._read_prompt(named[key], sub.at.at, sub.code)
-                self._add_tools(sub, named.get("tools"), sub.at.at)
-                self._add_model(sub, named.get("model"), sub.at.at)
+                of = found._replace(at=sub.at.at)
+                for value in self._list_values(of, "description"):
+                    self.reader.ask(*value[:2], sub.code, kind="tool description", role="schema")
+                for value in self._list_values(of, "prompt", "system_prompt"):
+                    self._read_prompt(*value[:2], sub.code)
+                for value in self._list_values(of, "tools"):
+                    self._add_tools(sub, *value[:2])
+                for value in self._list_values(of, "model"):
+                    self._add_model(sub, *value[:2])
+                for value in self._list_values(of, "runnable"):
+                    asking = ast.Attribute(value.node, "invoke", ast.Load())
+                    call = ast.copy_location(ast.Call(asking, [], []), value.node)
+                    sub.code.refers.append(self.reader.get_code(call, value.at))
 
-    def _add_subagent(self, found: Traced, named: Mapping[str, ast.expr], draft: AgentDraft) -> AgentDraft:
+    def _list_values(self, found: Traced, *keys: str) -> list[Traced]:
+        """List what a dict has under some keys, those of the dicts inside it too."""
+        return [value for key, value in self.program.list_pairs(found) if read_key(key.node) in keys]
+
+    def _add_subagent(self, found: Traced, draft: AgentDraft) -> AgentDraft:
         code = Code([], found.at, found.node)
         self.reader.add_code(code, found.at)
-        name = self.find_first(named.get("name"), found.at) or "subagent"
+        names = (self.find_first(*value[:2]) for value in self._list_values(found, "name"))
+        name = next(filter(None, names), "subagent")
         sub = self.agents[found.node, found.at.key] = AgentDraft(name, "subagent", found, code)
         draft.subagents.append(sub)
         return sub

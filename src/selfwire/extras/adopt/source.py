@@ -2054,7 +2054,7 @@ class Program(ProgramFiles):
         if name == "defaultdict" and node.args:
             made = self.passed.setdefault((node, "default"), make_default(node.args[0]))
             return [Traced(made, at), *(value for part in node.args[1:] for value in self.trace(part, at))]
-        if name in ("dict", "OrderedDict"):
+        if name in ("dict", "OrderedDict", "SubAgent", "CompiledSubAgent"):
             return self._list_made_dicts(node, at)
         return [value for part in node.args for value in self.trace(part, at)] if name in COPIES else []
 

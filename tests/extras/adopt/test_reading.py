@@ -4877,3 +4877,47 @@ def test_subagents_are_read_however_their_dicts_are_made(write: Write, team: str
         ("You bake bread.", "node baker"),
         ("You sell bread.", "node seller"),
     ]
+
+
+ON_THE_PATH = """
+import sys
+from pathlib import Path
+from langgraph.graph import START, StateGraph
+
+FOLDER
+from oven import bake
+
+
+def sell(state):
+    return {"said": bake(state["order"])}
+
+
+graph = StateGraph(dict).add_node(sell).add_edge(START, "sell").compile()
+"""
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        'sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "kitchen"))',
+        'sys.path.append(os.path.join(os.path.dirname(__file__), "..", "kitchen"))',
+        "import kitchen_path",
+    ],
+)
+def test_modules_in_folders_that_the_program_adds_to_the_path_are_read(write: Write, folder: str) -> None:
+    write("pyproject.toml", "")
+    write("shop/kitchen_path.py", "import sys\n\nsys.path.append('kitchen')\n")
+    write(
+        "kitchen/oven.py",
+        "import flour\n\n\ndef bake(order):\n    return flour.llm.invoke(f'Bake {order} well.').text\n",
+    )
+    write("kitchen/flour.py", "from langchain_openai import ChatOpenAI\n\nllm = ChatOpenAI()\n")
+    write("shop/desk.py", ON_THE_PATH.replace("FOLDER", folder).replace("import sys", "import os\nimport sys"))
+    assert [text.pieces for text in read_program("shop/desk.py:graph").texts] == [("Bake ", " well.")]
+
+
+def test_folders_of_other_projects_on_the_path_are_not_read(write: Write, tmp_path: Path) -> None:
+    write("app/pyproject.toml", "")
+    write("outside/oven.py", "def bake(order):\n    return 'a secret'\n")
+    write("app/desk.py", ON_THE_PATH.replace("FOLDER", f"sys.path.append({str(tmp_path / 'outside')!r})"))
+    assert read_program("app/desk.py:graph").files == ("app/desk.py",)

@@ -353,19 +353,21 @@ class MakerReader:
                 rounds = self.program.list_rounds_around(found.node, found.at)
                 made = [self._add_subagent(found._replace(at=inner), draft) for inner in rounds]
             for sub in made:
-                of = found._replace(at=sub.at.at)
-                for value in self._list_values(of, "description"):
-                    self.reader.ask(*value[:2], sub.code, kind="tool description", role="schema")
-                for value in self._list_values(of, "prompt", "system_prompt"):
-                    self._read_prompt(*value[:2], sub.code)
-                for value in self._list_values(of, "tools"):
-                    self._add_tools(sub, *value[:2])
-                for value in self._list_values(of, "model"):
-                    self._add_model(sub, *value[:2])
-                for value in self._list_values(of, "runnable"):
-                    asking = ast.Attribute(value.node, "invoke", ast.Load())
-                    call = ast.copy_location(ast.Call(asking, [], []), value.node)
-                    sub.code.refers.append(self.reader.get_code(call, value.at))
+                self._read_subagent(sub, found._replace(at=sub.at.at))
+
+    def _read_subagent(self, sub: AgentDraft, found: Traced) -> None:
+        for value in self._list_values(found, "description"):
+            self.reader.ask(*value[:2], sub.code, kind="tool description", role="schema")
+        for value in self._list_values(found, "prompt", "system_prompt"):
+            self._read_prompt(*value[:2], sub.code)
+        for value in self._list_values(found, "tools"):
+            self._add_tools(sub, *value[:2])
+        for value in self._list_values(found, "model"):
+            self._add_model(sub, *value[:2])
+        for value in self._list_values(found, "runnable"):
+            asking = ast.Attribute(value.node, "invoke", ast.Load())
+            call = ast.copy_location(ast.Call(asking, [], []), value.node)
+            sub.code.refers.append(self.reader.get_code(call, value.at))
 
     def _list_values(self, found: Traced, *keys: str) -> list[Traced]:
         """List what a dict has under some keys, those of the dicts inside it too."""

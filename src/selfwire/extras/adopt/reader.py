@@ -20,6 +20,7 @@ from selfwire.extras.adopt.kinds import AGENT_MAKERS, find_strings, read_known_s
 from selfwire.extras.adopt.names import Element, Outside, SourceFile, Surroundings, Traced
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.prompt_files import (
+    find_patterns,
     find_read,
     list_files,
     list_globbed,
@@ -121,6 +122,20 @@ def allow_depth(name: str) -> Iterator[None]:
         LIMIT.leave()
 
 
+def _read_added_folders(program: Program) -> None:
+    """Read the modules in folders of the project that the program puts on `sys.path`."""
+    calls = [call for name in ("insert", "append") for call in program.calls.get(name, ()) if call.node.args]
+    added = [call for call in calls if ast.unparse(call.node.func) in ("sys.path.insert", "sys.path.append")]
+    named = (Path(path).resolve() for call in added for path in find_patterns(program, call.node.args[-1], call.at))
+    inside = [path for path in named if path.is_dir() and path.is_relative_to(program.project)]
+    roots = tuple(dict.fromkeys([*program.roots, *inside]))
+    if roots != program.roots:
+        program.roots, program.unread = roots, list(program.files.values())
+        program.found = {key: file for key, file in program.found.items() if file is not None}
+        program.read_imported()
+        _read_added_folders(program)  # those that the files of these add
+
+
 def read_graphs(name: str) -> GraphReader:
     """Read the graphs of a program, without following its texts; raises ConfigError as `read_program` does."""
     matched = GRAPH_NAME.fullmatch(name)
@@ -133,6 +148,7 @@ def read_graphs(name: str) -> GraphReader:
     program.list_loaded = partial(list_loaded, program)
     program.load_value = partial(load_settled, program)
     program.read_strings = partial(read_known_strings, program)
+    _read_added_folders(program)
     program.read_named_imports()
     graphs = GraphReader(program)
     _read_named(graphs, file, matched["name"])

@@ -4920,4 +4920,7 @@ def test_folders_of_other_projects_on_the_path_are_not_read(write: Write, tmp_pa
     write("app/pyproject.toml", "")
     write("outside/oven.py", "def bake(order):\n    return 'a secret'\n")
     write("app/desk.py", ON_THE_PATH.replace("FOLDER", f"sys.path.append({str(tmp_path / 'outside')!r})"))
-    assert read_program("app/desk.py:graph").files == ("app/desk.py",)
+    found = read_program("app/desk.py:graph")
+    assert found.files == ("app/desk.py",)
+    [told] = found.opaque
+    assert (told.line, told.way_out) == (6, "run it from the folder of the whole project")

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import GRAPH_NAME
 from selfwire.extras.adopt.code import ASKING, Code
+from selfwire.extras.adopt.files import find_module_file
 from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import AGENT_MAKERS, find_strings, read_known_strings, tell_kind
@@ -122,18 +123,22 @@ def allow_depth(name: str) -> Iterator[None]:
         LIMIT.leave()
 
 
-def _read_added_folders(program: Program) -> None:
-    """Read the modules in folders of the project that the program puts on `sys.path`."""
+def _read_added_folders(program: Program) -> list[Traced]:
+    """Read the modules in folders that the program puts on `sys.path`; returns the calls for others that it needs."""
     calls = [call for name in ("insert", "append") for call in program.calls.get(name, ()) if call.node.args]
     added = [call for call in calls if ast.unparse(call.node.func) in ("sys.path.insert", "sys.path.append")]
-    named = (Path(path).resolve() for call in added for path in find_patterns(program, call.node.args[-1], call.at))
-    inside = [path for path in named if path.is_dir() and path.is_relative_to(program.project)]
+    named = [
+        (Path(path).resolve(), call) for call in added for path in find_patterns(program, call.node.args[-1], call.at)
+    ]
+    inside = [path for path, _ in named if path.is_dir() and path.is_relative_to(program.project)]
     roots = tuple(dict.fromkeys([*program.roots, *inside]))
     if roots != program.roots:
         program.roots, program.unread = roots, list(program.files.values())
         program.found = {key: file for key, file in program.found.items() if file is not None}
         program.read_imported()
-        _read_added_folders(program)  # those that the files of these add
+        return _read_added_folders(program)  # those that the files of these add
+    lost = [name.split(".") for (name, root), file in program.found.items() if file is None and not root]
+    return [call for path, call in named if any(find_module_file(path, parts) for parts in lost)]
 
 
 def read_graphs(name: str) -> GraphReader:
@@ -148,9 +153,12 @@ def read_graphs(name: str) -> GraphReader:
     program.list_loaded = partial(list_loaded, program)
     program.load_value = partial(load_settled, program)
     program.read_strings = partial(read_known_strings, program)
-    _read_added_folders(program)
+    outside = _read_added_folders(program)
     program.read_named_imports()
     graphs = GraphReader(program)
+    for call in outside:
+        reason = f"the modules in {shorten_source(call.node.args[-1])} are outside the program, and not read"
+        graphs.note(call.node, call.at, reason, "run it from the folder of the whole project")
     _read_named(graphs, file, matched["name"])
     graphs.reader.read_pending()
     graphs.read_tool_interrupts()

@@ -272,6 +272,8 @@ CHOICES = ("allOf", "anyOf", "oneOf")
 """Keywords of a list of schemas."""
 MOST_REFS = 10_000
 """References that are followed in the check of a call's arguments."""
+LARGEST_MESSAGE = 2**25
+"""Most bytes of a message of a server at an address."""
 MOST_TOOLS = 256
 """Tools of a server."""
 LONGEST_SCHEMA = 100_000
@@ -311,7 +313,7 @@ class ServerHandle:
             found = await run_on_foreign_loop(connection.loop, seconds, connection.call, name, arguments[WHOLE])
         except (CallTimeoutError, LoopBlockedError):
             asyncio.run_coroutine_threadsafe(connection.check(), connection.loop)
-            raise ToolError(f"no answer within {seconds:g} seconds") from None
+            raise ToolError(f"no answer within {seconds:g} seconds{connection.unread}") from None
         return _to_text(found)
 
     def rest(self) -> None:
@@ -329,7 +331,9 @@ class _Connection:
         self._process = os.getpid()
         self._opened: asyncio.Task[ClientSession] | None = None
         self._ready: asyncio.Future[ClientSession] | None = None
-        self._serving: asyncio.Task[None] | None = None
+        self._serving: asyncio.Task[BaseException | None] | None = None
+        self.unread = ""
+        """What a server at an address has sent since its last answer and cannot be read, for the end of a message."""
         self._stop = asyncio.Event()
         self._breaks = self._calls = 0
         self._said = tempfile.TemporaryFile() if server.url is None else None
@@ -358,6 +362,8 @@ class _Connection:
         while True:
             opened = self._open()
             session = await asyncio.shield(opened)  # it goes on opening if this call reaches its time limit
+            serving = self._serving
+            assert serving is not None, "there is a session"
             self._calls += 1
             try:
                 found = await self._ask_while_served(session.send_request(ClientRequest(asked), CallToolResult))
@@ -367,13 +373,16 @@ class _Connection:
             except McpError as error:
                 if (error.error.code, error.error.message) == (CONNECTION_CLOSED, CLOSED):  # servers use the code too
                     await self._break_off(opened)
-                    raise ToolError(f"the server {self.name!r} ended during the call") from None
+                    await asyncio.wait({serving}, timeout=END)
+                    fault = serving.result() if serving.done() and not serving.cancelled() else None
+                    why = f": {_describe_fault(fault)}" if fault else ""
+                    raise ToolError(f"the server {self.name!r} ended during the call{why}") from None
                 raise ToolError(cut_result(_clean(error.error.message))) from None
             except Exception as error:  # noqa: BLE001 - whatever a stranger's server answers
                 raise ToolError(self._describe(error)) from None
             finally:
                 self._calls -= 1
-            self._breaks = 0
+            self._breaks, self.unread = 0, ""
             return found
 
     async def _ask_while_served(self, asking: Coroutine[Any, Any, Answer]) -> Answer:
@@ -450,7 +459,7 @@ class _Connection:
                 " in place of `command`"
             )
         ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
-        self._ready = ready
+        self._ready, self.unread = ready, ""
         self._stop = asyncio.Event()
         self._serving = asyncio.ensure_future(self._serve(ready, self._stop))
         await asyncio.wait({ready}, timeout=self.server.start_timeout)
@@ -465,7 +474,7 @@ class _Connection:
     async def _stop_serving(self) -> None:
         if (serving := self._serving) is not None:  # another call may start the server anew while this one ends
             self._stop.set()
-            if self._ready is not None and not self._ready.done():
+            if self._ready is not None and (not self._ready.done() or self._ready.exception()):
                 serving.cancel()  # it waits for the server's first answer
             await asyncio.wait({serving}, timeout=END)
             serving.cancel()
@@ -477,8 +486,8 @@ class _Connection:
         if self._said is not None:
             self._said.close()
 
-    async def _serve(self, ready: "asyncio.Future[ClientSession]", stop: asyncio.Event) -> None:
-        """Hold a session open until it is to stop or breaks off."""
+    async def _serve(self, ready: "asyncio.Future[ClientSession]", stop: asyncio.Event) -> BaseException | None:
+        """Hold a session open until it is to stop or breaks off; return the error that has ended it."""
         try:
             async with self._connect(stop) as session:
                 await session.initialize()
@@ -487,6 +496,8 @@ class _Connection:
         except Exception as error:  # noqa: BLE001 - whatever a stranger's server answers
             if not ready.done():
                 ready.set_exception(error)
+            return error
+        return None
 
     @asynccontextmanager
     async def _connect(self, stop: asyncio.Event) -> "AsyncIterator[ClientSession]":
@@ -499,7 +510,13 @@ class _Connection:
         server = self.server
         if server.url is not None:
             transport = "sse" if server.transport == "sse" else "streamable_http"
-            reached = {"transport": transport, "url": server.url, "headers": dict(server.headers)}
+            reached = {
+                "transport": transport,
+                "url": server.url,
+                "headers": dict(server.headers),
+                "httpx_client_factory": _make_client,
+                "session_kwargs": {"message_handler": self._note_unread},
+            }
             async with create_session(cast(Connection, reached)) as session:
                 yield session
             return
@@ -529,11 +546,48 @@ class _Connection:
                 passed_on.close()
                 heard.close()
 
+    async def _note_unread(self, message: object) -> None:
+        """Note what cannot be read of a server at an address, which has not started then."""
+        if isinstance(message, Exception) and not isinstance(message, RuntimeError):  # that is an answer too late
+            self.unread = f"; what it sent cannot be read: {_describe_fault(message)}"
+            if self._ready is not None and not self._ready.done():
+                self._ready.set_exception(message)
+
     def _describe(self, error: BaseException | None) -> str:
         reason = _describe_fault(error)
         said = b"" if self._said is None else os.pread(self._said.fileno(), 4000, 0)
         last = _clean(said.decode(errors="replace")).strip().rpartition("\n")[2]
         return f"{reason}; the last line of its errors is {last[-300:]!r}" if last else reason
+
+
+def _make_client(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:
+    """Make a client for a server at an address, which takes no packed body and bounds its messages."""
+    import httpx
+
+    class BoundedBody(httpx.AsyncByteStream):
+        def __init__(self, body: Any, is_stream: bool) -> None:
+            self._body, self._is_stream = body, is_stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for piece in self._body:
+                if (size := size + len(piece)) > LARGEST_MESSAGE:
+                    raise httpx.ReadError(f"a message of more than {LARGEST_MESSAGE // 2**20} MiB")
+                yield piece
+                if self._is_stream and (b"\n\n" in piece or b"\r\n\r\n" in piece):  # the end of a message
+                    size = 0
+
+        async def aclose(self) -> None:
+            await self._body.aclose()
+
+    async def bound(response: httpx.Response) -> None:
+        if (coding := response.headers.get("content-encoding", "identity")) != "identity":
+            raise httpx.ReadError(f"a body that is packed by {coding[:40]!r}, where none was asked for")
+        is_stream = response.request.method == "GET" and response.is_success
+        response.stream = BoundedBody(response.stream, is_stream)
+
+    asked = {**(headers or {}), "Accept-Encoding": "identity"}
+    return httpx.AsyncClient(headers=asked, timeout=timeout, auth=auth, event_hooks={"response": [bound]})
 
 
 def _begin(opening: "Coroutine[Any, Any, ClientSession]") -> "asyncio.Task[ClientSession]":

@@ -1,5 +1,6 @@
 import asyncio
 import contextvars
+import gc
 import inspect
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from selfwire.models import sync
-from selfwire.models.sync import run_sync
+from selfwire.models.sync import get_shared_loop, run_on_foreign_loop, run_sync
 
 place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="nowhere")
 
@@ -167,3 +168,24 @@ def test_code_that_ends_the_process_ends_only_its_own_call(end: type[BaseExcepti
         with pytest.raises(end):
             run_sync(ended())
         assert ThreadPoolExecutor().submit(run_sync, where()).result(timeout=60) == "nowhere"
+
+
+async def test_an_error_that_comes_as_its_caller_is_cancelled_is_not_printed() -> None:
+    loop, said, begun = asyncio.get_running_loop(), list[Any](), threading.Event()
+    loop.set_exception_handler(lambda _, context: said.append(context))
+
+    async def fail() -> None:
+        begun.set()
+        raise ValueError("nobody reads this")
+
+    calling = asyncio.ensure_future(run_on_foreign_loop(get_shared_loop(), 30, fail))
+    await asyncio.sleep(0)
+    assert begun.wait(30)
+    threading.Event().wait(0.2)  # the error is delivered once this task waits, and the cancellation behind it
+    loop.call_soon(calling.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    del calling
+    await asyncio.sleep(0.1)
+    gc.collect()
+    assert said == []

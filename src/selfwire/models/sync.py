@@ -248,6 +248,7 @@ async def run_on_foreign_loop(
         RuntimeError: the call raised an error that would end the process or a loop; other errors pass through.
     """
     done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    done.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled caller reads no error
     tasks: list[asyncio.Task[None]] = []
     begun: list[float] = []
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import gzip
 import json
 import math
 import os
@@ -10,10 +11,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import reduce
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
 
@@ -352,6 +355,65 @@ async def test_a_server_over_http_gets_its_headers_and_may_die(tmp_path: Path, m
     finally:
         process.kill()
         process.wait()
+
+
+PACKED = gzip.compress(bytes(2**20))
+ADDRESS_ANSWERS = [
+    ("initialize", 200, "text/html", b"<html>", {}, "does not start: ValueError: Unexpected content type: text/html"),
+    ("initialize", 200, "application/json", b"{", {}, "does not start: Invalid JSON"),
+    ("initialize", 200, "application/json", PACKED, {"Content-Encoding": "gzip"}, "a body that is packed by 'gzip'"),
+    ("tools/call", 401, "application/json", b"{}", {}, "ended during the call: HTTPStatusError: Client error '401"),
+    ("tools/call", 200, "text/html", b"<html>", {}, "cannot be read: ValueError: Unexpected content type: text/html"),
+    ("tools/call", 200, "application/json", bytes(5000), {}, "cannot be read: ReadError: a message of more than 0 MiB"),
+]
+
+
+@pytest.mark.parametrize(("method", "status", "kind", "body", "headers", "told"), ADDRESS_ANSWERS)
+def test_a_server_at_an_address_that_answers_otherwise_is_told_at_once_with_its_answer(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    status: int,
+    kind: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    told: str,
+) -> None:
+    about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}
+    listed = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if asked["method"] == method:
+                return self.answer(status, kind, body, headers)
+            if "id" not in asked:
+                return self.answer(202, kind, b"", {})
+            result = {"protocolVersion": asked.get("params", {}).get("protocolVersion"), **about, **listed}
+            sent = {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+            return self.answer(200, "application/json", json.dumps(sent).encode(), {})
+
+        def answer(self, status: int, kind: str, body: bytes, headers: Mapping[str, str]) -> None:
+            self.send_response(status)
+            for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(mcp, "LARGEST_MESSAGE", 2000)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = {"url": f"http://127.0.0.1:{server.server_port}/mcp", "timeout": 1, "start_timeout": 60}
+        try:
+            tools = load_tools(f"mcp:{write_servers(tmp_path, web=address)}")
+            found = asyncio.run(use(tools["echo"]))
+        except ConfigError as error:
+            found = str(error)
+        server.shutdown()
+    assert told in found
 
 
 def hold_tools() -> None:

@@ -17,6 +17,7 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
+from bench.__main__ import find_benches, has_word
 from selfwire.cli.commands import COMMANDS, FAILED, GROUPS, INTERRUPTED, NO_READER, STOPPED, WRONG, load_command
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, Rewiring
@@ -200,6 +201,15 @@ def test_methods_variants_and_worlds_in_the_text_exist(page: Path) -> None:
             own = {setting.partition(".")[0] for option, setting in pairwise(words) if option == "--set"}
             assert set(given.get("--variants", FULL).split(",")) <= known.keys() | own, span
             assert "--world" not in given or given["--world"] in list_worlds()[words[2]], span
+
+
+def test_tables_of_bench_in_the_text_exist() -> None:
+    said = [span for page in PAGES for span in find_spans(page)]
+    found = [re.match(r"""(?:make bench ARGS=|python -m bench )(?:"([^"]*)"|(\S+))""", span) for span in said]
+    words = {(match[1] or match[2]).partition(" --")[0] for match in found if match}
+    titles = [title for title, _ in find_benches()]
+    assert len(words) > 12
+    assert {word for word in words if not any(has_word(title, [word]) for title in titles)} == set()
 
 
 @cache

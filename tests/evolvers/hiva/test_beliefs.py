@@ -49,7 +49,7 @@ def test_d1_a_batch_per_iteration_finds_the_better_arm_more_often(batch: int, sh
     draws, solved = np.random.default_rng(0), np.array((0.7, 0.4))
     beliefs, chosen = [Belief(), Belief()], 0
     for _ in range(10_000 // batch):
-        arms = draws.beta(*np.transpose([parts(belief) for belief in beliefs])[:, :, None], (2, batch)).argmax(0)
+        arms = np.array([draws.beta(*parts(belief), size=batch) for belief in beliefs]).argmax(0)
         rewards = draws.random(batch) < solved[arms]
         seen = [[Observation(reward=r, match=None) for r in rewards[arms == arm]] for arm in (0, 1)]
         beliefs = [update(belief, *runs) for belief, runs in zip(beliefs, seen, strict=True)]

@@ -110,6 +110,12 @@ def test_the_command_makes_no_call_and_fails_on_a_problem(tmp_path: Path) -> Non
     assert "nothing was sent" in found.output
     assert "problem: 52 of 60 tasks have the reference 'no'" in found.output
     assert not (tmp_path / "home").exists()
+    assert "there are tasks for" not in found.output
+    many = [{"input": f"Which is {n}?", "reference": f"Town {n}"} for n in range(300)]
+    file.write_text("\n".join(map(json.dumps, many)), encoding="utf-8")
+    left = " ".join(call(tmp_path / "home", "check", "--benchmark", str(file)).output.split())
+    assert "with 60 gate tasks, gains below 0.15" in left
+    assert "there are tasks for --gate-size 120: with 120 gate tasks, gains below 0.07 cannot be told" in left
     file.write_text("\n".join(json.dumps(rows[at // 10]) for at in range(600)), encoding="utf-8")
     twice = call(tmp_path / "home", "check", "--benchmark", str(file), "--gate-size", "60", code=1)
     assert "with 6 gate tasks no gain can be told from chance, so none is accepted" in twice.output

@@ -10,6 +10,8 @@ from selfwire.cli.evolve import find_start
 from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import DEFAULT_METHOD, is_graph, method_names
+from selfwire.evals.benchmarks.benchmark import TooFewTasksError
+from selfwire.evals.benchmarks.catalogue import GENERATED
 from selfwire.evals.table import ResultTable
 from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.graphs.method import make_method
@@ -63,7 +65,8 @@ def check(
     bench, tasks = load_tasks(request)
     problems, out = find_faults_of_tasks(tasks), output.make_console()
     counts = f"{len(tasks.train)} to learn from, {len(tasks.gate)} to decide by, {len(tasks.test)} to test with"
-    notes = (*filter(None, [note]), *bench.notes, *describe_gate(request, tasks.gate))
+    wider = "" if request.benchmark in GENERATED or sizes.gate_size is not None else _describe_larger_gate(request)
+    notes = (*filter(None, [note]), *bench.notes, *describe_gate(request, tasks.gate), *filter(None, [wider]))
     out.print("\n".join([f"tasks of {bench.name}: {counts}", *notes]))
     try:
         refuse_hopeless_gate(request, tasks.gate)
@@ -89,6 +92,20 @@ def check(
         out.print("\n".join(["", *(f"problem: {problem}" for problem in problems)]))
         raise typer.Exit(FAILED)
     out.print("\nno problem was found; what can be proved with so many tasks is said above")
+
+
+def _describe_larger_gate(request: EvolveSpec) -> str:
+    """Describe what can be told apart where the gate has the tasks that would be left over; "" if few would."""
+    found = ""
+    for more in (2, 4, 8, 16):
+        sizes = request.sizes.replace(gate=more * request.sizes.gate)
+        larger = request.replace(sizes=sizes)
+        try:
+            told = describe_gate(larger, load_tasks(larger)[1].gate)
+        except TooFewTasksError:
+            break
+        found = f"there are tasks for --gate-size {sizes.gate}: {told[0]}" if told else ""
+    return found
 
 
 def _show_plan(request: EvolveSpec, home: str | None) -> CostEstimate:

@@ -237,6 +237,7 @@ def test_the_front_of_a_saved_team_is_a_table_and_stands_in_the_page_of_its_run(
     shutil.rmtree(tmp_path / "runs")
     gone = call(tmp_path, "front", "mine").stdout
     assert "versions of adopted-1 are not measured: that run is no evolution, or has been removed" in gone
+    assert "0.0" not in call(tmp_path, "front", "mine", "--price", "seconds").stdout  # of what is not measured
 
 
 def test_versions_of_a_run_on_other_tasks_are_left_out(tmp_path: Path) -> None:

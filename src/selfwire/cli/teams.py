@@ -240,6 +240,9 @@ def build_front_table(
         counts = {"gate": line.gate, "test": line.test}
         return ", ".join(f"{count} {split}" for split, count in counts.items() if count)
 
+    def format_seconds(line: FrontLine) -> str:
+        return (f"{line.seconds:.1f}" if line.score else "-") if price == "seconds" else ""
+
     columns = (
         Column[FrontLine]("version", format_name),
         Column[FrontLine]("score [95 %]", lambda line: str(line.score or "-")),
@@ -247,7 +250,7 @@ def build_front_table(
         Column[FrontLine]("calls/task", lambda line: f"{line.calls:.1f}" if line.score else "-"),
         Column[FrontLine]("tokens/task", lambda line: f"{line.tokens:,.0f}" if line.score else "-"),
         Column[FrontLine]("$/task", lambda line: format_dollars(line.dollars) if line.dollars else "", silent=""),
-        Column[FrontLine]("s/task", lambda line: f"{line.seconds:.1f}" if price == "seconds" else "", silent=""),
+        Column[FrontLine]("s/task", format_seconds, silent=""),
         Column[FrontLine]("", lambda line: line.describe(price)),
     )
     best = next((line.name for line in reversed(lines) if line.on_front and line.ref), f"{history.name}@VERSION")

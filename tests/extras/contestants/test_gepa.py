@@ -41,6 +41,7 @@ class Chat:
 
     async def generate(self, messages: Sequence[ChatMessage], *, role: str = "agent", **_: Any) -> Reply:
         if role == "meta":
+            self.systems = [message.content for message in messages[:-1]]
             self.requests.append(messages[-1].content)
             reply = self.propose(messages[-1].content)
             if isinstance(reply, Exception):
@@ -55,9 +56,9 @@ async def grade(done: Trajectory, at: Scope) -> Trajectory:
     return done.with_feedback(Feedback(score=float(right), solved=right, text="fine" if right else "you did not add"))
 
 
-async def evolve(chat: Chat, **config: Any) -> EvolveResult:
+async def evolve(chat: Chat, guide: str = "", **config: Any) -> EvolveResult:
     method, scope = Gepa(team="single", **config), Scope(run="r", phase="rollout")
-    ctx = method.make_ctx(chat, {}, HashingEmbedder(), scope=scope, grade_run=grade)  # type: ignore[arg-type]
+    ctx = method.make_ctx(chat, {}, HashingEmbedder(), scope=scope, grade_run=grade, guide=guide)  # type: ignore[arg-type]
     team = method.seed()
     runs = [await grade(await method.answer(team, question, ctx), scope) for question in QUESTIONS]
     return await method.propose(team, runs, ctx.where(phase="evolve"))
@@ -72,6 +73,14 @@ async def test_the_best_proposal_becomes_the_prompt_and_the_request_shows_work_a
     assert "### Task\nWhat is" in chat.requests[0]
     assert "#### Work\nwrong" in chat.requests[0]
     assert "The team's answer: wrong\nscore 0.00 of 1\nyou did not add" in chat.requests[0]
+
+
+async def test_what_the_owner_wishes_is_told_with_a_request() -> None:
+    chat = Chat(lambda request: "```\nADD the numbers.\n```")
+    await evolve(chat, guide="Be kind.")
+    assert chat.systems == ["Be kind."]
+    await evolve(chat)
+    assert chat.systems == []
 
 
 @pytest.mark.parametrize("proposed", ["```\nGuess.\n```", "```\n \n```", f"```\n{'ADD ' * 1000}end\n```"])

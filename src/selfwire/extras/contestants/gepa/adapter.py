@@ -133,8 +133,10 @@ class TeamAdapter:
         return reply
 
     async def _ask(self, prompt: str, place: Scope) -> tuple[str, Usage]:
+        guide = [ChatMessage.system(self.ctx.guide)] if self.ctx.guide else []
+        messages = [*guide, ChatMessage.user(prompt)]
         try:
-            reply = await self.ctx.model.generate([ChatMessage.user(prompt)], scope=place, role="meta", temperature=1.0)
+            reply = await self.ctx.model.generate(messages, scope=place, role="meta", temperature=1.0)
         except ModelError as error:
             return "", get_error_cost(error) + Usage(calls=1)
         return reply.content, reply.usage

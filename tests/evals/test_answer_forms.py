@@ -483,6 +483,7 @@ async def test_what_stands_around_the_whole_answer_is_cut(reference: str, answer
 
 def test_a_text_in_a_box_is_the_same_vote_as_the_text_alone() -> None:
     assert to_ballot("\\boxed{\\text{Paris}}") == to_ballot("Answer: \\text{Paris}") == "paris"
+    assert to_ballot("Answer: \u0664\u0661") == to_ballot("41")  # digits of another script
 
 
 def test_votes_are_counted_over_final_answers() -> None:

@@ -21,8 +21,10 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
-from selfwire.core.errors import ConfigError, JournalError
+from selfwire.core.errors import ConfigError, JournalError, format_first_fault
 from selfwire.models.sync import require_event_loop
 from selfwire.store.files import find_computed_part
 
@@ -54,7 +56,7 @@ class StrictSerializer(JsonPlusSerializer):
         unregister = register_serde_event_listener(note)
         try:
             value = super().loads_typed(data)
-        except (NotImplementedError, TypeError, ValueError) as error:  # ormsgpack's errors are ValueErrors
+        except (NotImplementedError, RecursionError, TypeError, ValueError) as error:  # ormsgpack's are ValueErrors
             raise JournalError(f"a checkpoint cannot be read: {error}; start a new run or thread") from None
         finally:
             unregister()
@@ -66,11 +68,37 @@ class StrictSerializer(JsonPlusSerializer):
         return value
 
 
+class _StoredCheckpoint(TypedDict):
+    """The form in which LangGraph reads a checkpoint and its metadata without checking it."""
+
+    step: int
+    v: int
+    id: str
+    ts: str
+    channel_values: dict[str, Any]
+    channel_versions: dict[str, str | float]
+    versions_seen: dict[str, dict[str, str | float]]
+
+
+_STORED = TypeAdapter(_StoredCheckpoint)
+
+
 class Threaded(BaseCheckpointSaver[Any]):
-    """Gives a saver of LangGraph async methods that run the sync ones in a thread.
+    """Gives a saver of LangGraph async methods that run the sync ones in a thread, and checks what it reads.
 
     The async savers of LangGraph belong to one event loop; this one serves any.
     """
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Read a checkpoint; raises JournalError where it is of another form than LangGraph's."""
+        try:
+            found = super().get_tuple(config)
+            if found is not None:
+                _STORED.validate_python({**found.metadata, **found.checkpoint})
+        except (RecursionError, TypeError, ValueError) as error:
+            fault = format_first_fault(error) if isinstance(error, ValidationError) else str(error)
+            raise JournalError(f"a checkpoint cannot be read: {fault}; start a new run or thread") from None
+        return found
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Call `get_tuple`."""

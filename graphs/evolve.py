@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count, filterfalse
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 from langchain_core.runnables import RunnableConfig
@@ -22,10 +22,11 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
+from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
 from selfwire.core.edits import Edit, RefusedRewiring, Rewiring, RewritePrompt, SetModel
-from selfwire.core.errors import ConfigError, JournalError
+from selfwire.core.errors import ConfigError, JournalError, format_first_fault
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Splits, Task
@@ -1105,6 +1106,12 @@ async def run_evolution(
         "recursion_limit": 6 * loop.config.all_iterations + 10,
     }
     before = await graph.aget_state(config)
+    try:
+        TypeAdapter(EvolutionState).validate_python(before.values)
+    except ValidationError as error:
+        raise JournalError(
+            f"the checkpoints of run {loop.run} cannot be used: {format_first_fault(error)}; start a new run"
+        ) from None
     if before.created_at is not None and not before.tasks and count_failed_tests(before.values):
         await graph.aupdate_state(config, {"test": {}}, as_node="save")
         before = await graph.aget_state(config)

@@ -510,13 +510,8 @@ class _Connection:
         server = self.server
         if server.url is not None:
             transport = "sse" if server.transport == "sse" else "streamable_http"
-            reached = {
-                "transport": transport,
-                "url": server.url,
-                "headers": dict(server.headers),
-                "httpx_client_factory": _make_client,
-                "session_kwargs": {"message_handler": self._note_unread},
-            }
+            reached = {"transport": transport, "url": server.url, "headers": dict(server.headers)}
+            reached |= {"httpx_client_factory": _make_client, "session_kwargs": {"message_handler": self._note_unread}}
             async with create_session(cast(Connection, reached)) as session:
                 yield session
             return

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from selfwire.cli.branch import TextChange, write_branch
+from selfwire.cli.branch import TextChange, format_page, write_branch
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ConfigError
@@ -18,7 +18,7 @@ from selfwire.evolvers.topology_ops import add_serial
 from selfwire.graphs.insertions import INSERTED
 from selfwire.graphs.own_graph import OwnGraph
 from selfwire.models.text_layer import LayerText
-from selfwire.store.library import Library, open_library
+from selfwire.store.library import Library, Version, open_library
 from tests.commands import call
 
 APP = """
@@ -318,3 +318,12 @@ def test_a_repository_inside_a_clone_is_not_taken_for_ones_own(
     with pytest.raises(ConfigError, match=r"bare repository"):
         write_branch("plans.py:graph", [], "better", force=False)
     assert not ran.exists()
+
+
+def test_reasons_are_texts_on_the_page_of_a_pull_request() -> None:
+    why = "![](http://a.b/c) <img src=x> `a` \\| b | [c](d)"
+    change = TextChange(LayerText(name="plan", pieces=("You plan.",), place="app.py:3"), "You plan well.", why=why)
+    version = Version(name="mine", run="r", step=1, fingerprint="f", saved="2026-01-01")
+    row = format_page("app:graph", version, [("0123456789", change)], None).splitlines()[-1]
+    shown = r"!\[](http://a.b/c) \<img src=x> \`a\` \\\| b \| \[c](d)"
+    assert row == f"| 0123456789 | plan | app.py:3 | {shown} | not known |"

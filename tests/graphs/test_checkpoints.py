@@ -82,9 +82,34 @@ def test_a_foreign_type_in_a_checkpoint_is_an_error_and_runs_nothing(
 
 
 def test_a_checkpoint_that_is_no_msgpack_is_an_error_in_words() -> None:
-    for data in (("msgpack", b"\xc1"), ("pickle", b""), ("json", b"{"), ("msgpack", b"")):
+    for data in (("msgpack", b"\xc1"), ("pickle", b""), ("json", b"{"), ("msgpack", b""), ("json", b"[" * 100_000)):
         with pytest.raises(JournalError, match="cannot be read"):
             StrictSerializer().loads_typed(data)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("checkpoint", ormsgpack.packb({})),
+        ("checkpoint", ormsgpack.packb([1])),
+        ("checkpoint", ormsgpack.packb(None)),
+        ("checkpoint", ormsgpack.packb({"v": 4, "id": "1", "ts": "", "channel_values": [], "channel_versions": {}})),
+        ("metadata", b"{"),
+        ("metadata", b"[]"),
+        ("metadata", b"{}"),
+        ("metadata", b"[" * 100_000),
+    ],
+)
+def test_a_checkpoint_of_another_form_is_an_error_in_words(tmp_path: Path, column: str, value: bytes) -> None:
+    thread: RunnableConfig = {"configurable": {"thread_id": "t"}}
+    with closing(sqlite_saver(tmp_path / "checkpoints.sqlite")) as saver:
+        graph = hiva.build().compile(checkpointer=saver)
+        graph.invoke({"question": "Who wrote Ulysses?"}, thread)
+        with saver.lock:
+            saver.conn.execute(f"UPDATE checkpoints SET {column} = ?", (value,))
+            saver.conn.commit()
+        with pytest.raises(JournalError, match="a checkpoint cannot be read"):
+            graph.invoke(None, thread)
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "more"])

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt, SetModel
-from selfwire.core.errors import BudgetError, GradingError, ModelError, TaskBudgetError, UngradedError
+from selfwire.core.errors import BudgetError, GradingError, JournalError, ModelError, TaskBudgetError, UngradedError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
 from selfwire.core.team import Team
@@ -654,6 +654,16 @@ async def test_a_few_errors_are_left_out_and_many_stop_the_run_which_then_goes_o
     await evolved(undisturbed)
     assert final["iteration"] == 3
     assert await made.library.load("w") == await undisturbed.library.load("w")
+
+
+@pytest.mark.parametrize(("channel", "value"), [("iteration", "x"), ("incumbent", 5), ("outcomes", {"won": "often"})])
+async def test_a_state_of_another_form_in_the_checkpoints_is_an_error_in_words(channel: str, value: object) -> None:
+    made, saver = context(Scripted(skill=lambda number: number / 10)), InMemorySaver()
+    await run_evolution(made, saver)
+    graph = build(made).compile(checkpointer=saver)
+    await graph.aupdate_state({"configurable": {"thread_id": "r"}}, {channel: value}, as_node="test")
+    with pytest.raises(JournalError, match=f"checkpoints of run r cannot be used: {channel}"):
+        await run_evolution(made, saver)
 
 
 async def test_errors_are_no_zeros() -> None:

@@ -4,6 +4,7 @@ The work tree, the index and the branch that is checked out are not touched.
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -337,5 +338,5 @@ def format_page(
 
 
 def _escape(cell: str) -> str:
-    """A cell of a table in Markdown."""
-    return " ".join(cell.split()).replace("|", "\\|")
+    """Escape a cell of a table in Markdown, so that it is read as the text it is."""
+    return re.sub(r"[\\|<\[`]", r"\\\g<0>", " ".join(cell.split()))

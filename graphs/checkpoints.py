@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
@@ -78,6 +78,7 @@ class _StoredCheckpoint(TypedDict):
     channel_values: dict[str, Any]
     channel_versions: dict[str, str | float]
     versions_seen: dict[str, dict[str, str | float]]
+    updated_channels: NotRequired[list[str] | None]
 
 
 _STORED = TypeAdapter(_StoredCheckpoint)

@@ -313,7 +313,7 @@ class ServerHandle:
             found = await run_on_foreign_loop(connection.loop, seconds, connection.call, name, arguments[WHOLE])
         except (CallTimeoutError, LoopBlockedError):
             asyncio.run_coroutine_threadsafe(connection.check(), connection.loop)
-            raise ToolError(f"no answer within {seconds:g} seconds{connection.unread}") from None
+            raise ToolError(f"no answer within {seconds:g} seconds{connection.fault}") from None
         return _to_text(found)
 
     def rest(self) -> None:
@@ -331,9 +331,9 @@ class _Connection:
         self._process = os.getpid()
         self._opened: asyncio.Task[ClientSession] | None = None
         self._ready: asyncio.Future[ClientSession] | None = None
-        self._serving: asyncio.Task[BaseException | None] | None = None
-        self.unread = ""
-        """What a server at an address has sent since its last answer and cannot be read, for the end of a message."""
+        self._serving: asyncio.Task[None] | None = None
+        self.fault = ""
+        """What was wrong with the server since its last answer, as the end of a message."""
         self._stop = asyncio.Event()
         self._breaks = self._calls = 0
         self._said = tempfile.TemporaryFile() if server.url is None else None
@@ -362,8 +362,6 @@ class _Connection:
         while True:
             opened = self._open()
             session = await asyncio.shield(opened)  # it goes on opening if this call reaches its time limit
-            serving = self._serving
-            assert serving is not None, "there is a session"
             self._calls += 1
             try:
                 found = await self._ask_while_served(session.send_request(ClientRequest(asked), CallToolResult))
@@ -373,16 +371,13 @@ class _Connection:
             except McpError as error:
                 if (error.error.code, error.error.message) == (CONNECTION_CLOSED, CLOSED):  # servers use the code too
                     await self._break_off(opened)
-                    await asyncio.wait({serving}, timeout=END)
-                    fault = serving.result() if serving.done() and not serving.cancelled() else None
-                    why = f": {_describe_fault(fault)}" if fault else ""
-                    raise ToolError(f"the server {self.name!r} ended during the call{why}") from None
+                    raise ToolError(f"the server {self.name!r} ended during the call{self.fault}") from None
                 raise ToolError(cut_result(_clean(error.error.message))) from None
             except Exception as error:  # noqa: BLE001 - whatever a stranger's server answers
                 raise ToolError(self._describe(error)) from None
             finally:
                 self._calls -= 1
-            self._breaks, self.unread = 0, ""
+            self._breaks, self.fault = 0, ""
             return found
 
     async def _ask_while_served(self, asking: Coroutine[Any, Any, Answer]) -> Answer:
@@ -459,7 +454,7 @@ class _Connection:
                 " in place of `command`"
             )
         ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
-        self._ready, self.unread = ready, ""
+        self._ready, self.fault = ready, ""
         self._stop = asyncio.Event()
         self._serving = asyncio.ensure_future(self._serve(ready, self._stop))
         await asyncio.wait({ready}, timeout=self.server.start_timeout)
@@ -486,8 +481,8 @@ class _Connection:
         if self._said is not None:
             self._said.close()
 
-    async def _serve(self, ready: "asyncio.Future[ClientSession]", stop: asyncio.Event) -> BaseException | None:
-        """Hold a session open until it is to stop or breaks off; return the error that has ended it."""
+    async def _serve(self, ready: "asyncio.Future[ClientSession]", stop: asyncio.Event) -> None:
+        """Hold a session open until it is to stop or breaks off."""
         try:
             async with self._connect(stop) as session:
                 await session.initialize()
@@ -496,8 +491,7 @@ class _Connection:
         except Exception as error:  # noqa: BLE001 - whatever a stranger's server answers
             if not ready.done():
                 ready.set_exception(error)
-            return error
-        return None
+            self.fault = f": {_describe_fault(error)}"
 
     @asynccontextmanager
     async def _connect(self, stop: asyncio.Event) -> "AsyncIterator[ClientSession]":
@@ -510,7 +504,7 @@ class _Connection:
         server = self.server
         if server.url is not None:
             transport = "sse" if server.transport == "sse" else "streamable_http"
-            reached = {"transport": transport, "url": server.url, "headers": dict(server.headers)}
+            reached: dict[str, Any] = {"transport": transport, "url": server.url, "headers": dict(server.headers)}
             reached |= {"httpx_client_factory": _make_client, "session_kwargs": {"message_handler": self._note_unread}}
             async with create_session(cast(Connection, reached)) as session:
                 yield session
@@ -542,9 +536,9 @@ class _Connection:
                 heard.close()
 
     async def _note_unread(self, message: object) -> None:
-        """Note what cannot be read of a server at an address, which has not started then."""
+        """Note what a server at an address sends and cannot be read; at its start it has failed then."""
         if isinstance(message, Exception) and not isinstance(message, RuntimeError):  # that is an answer too late
-            self.unread = f"; what it sent cannot be read: {_describe_fault(message)}"
+            self.fault = f", and what it sent cannot be read: {_describe_fault(message)}"
             if self._ready is not None and not self._ready.done():
                 self._ready.set_exception(message)
 
@@ -578,8 +572,7 @@ def _make_client(headers: dict[str, str] | None = None, timeout: Any = None, aut
     async def bound(response: httpx.Response) -> None:
         if (coding := response.headers.get("content-encoding", "identity")) != "identity":
             raise httpx.ReadError(f"a body that is packed by {coding[:40]!r}, where none was asked for")
-        is_stream = response.request.method == "GET" and response.is_success
-        response.stream = BoundedBody(response.stream, is_stream)
+        response.stream = BoundedBody(response.stream, response.request.method == "GET" and response.is_success)
 
     asked = {**(headers or {}), "Accept-Encoding": "identity"}
     return httpx.AsyncClient(headers=asked, timeout=timeout, auth=auth, event_hooks={"response": [bound]})

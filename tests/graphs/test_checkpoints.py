@@ -87,13 +87,17 @@ def test_a_checkpoint_that_is_no_msgpack_is_an_error_in_words() -> None:
             StrictSerializer().loads_typed(data)
 
 
+COMPLETE = {"v": 4, "id": "1", "ts": "", "channel_values": {}, "channel_versions": {}, "versions_seen": {}}
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [
         ("checkpoint", ormsgpack.packb({})),
         ("checkpoint", ormsgpack.packb([1])),
         ("checkpoint", ormsgpack.packb(None)),
-        ("checkpoint", ormsgpack.packb({"v": 4, "id": "1", "ts": "", "channel_values": [], "channel_versions": {}})),
+        ("checkpoint", ormsgpack.packb(COMPLETE | {"channel_values": []})),
+        ("checkpoint", ormsgpack.packb(COMPLETE | {"updated_channels": 5})),
         ("metadata", b"{"),
         ("metadata", b"[]"),
         ("metadata", b"{}"),

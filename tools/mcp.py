@@ -553,7 +553,7 @@ def _make_client(headers: dict[str, str] | None = None, timeout: Any = None, aut
     """Make a client for a server at an address, which takes no packed body and bounds its messages."""
     import httpx
 
-    class BoundedBody(httpx.AsyncByteStream):
+    class BoundedMessages(httpx.AsyncByteStream):
         def __init__(self, body: Any, is_stream: bool) -> None:
             self._body, self._is_stream = body, is_stream
 
@@ -572,7 +572,7 @@ def _make_client(headers: dict[str, str] | None = None, timeout: Any = None, aut
     async def bound(response: httpx.Response) -> None:
         if (coding := response.headers.get("content-encoding", "identity")) != "identity":
             raise httpx.ReadError(f"a body that is packed by {coding[:40]!r}, where none was asked for")
-        response.stream = BoundedBody(response.stream, response.request.method == "GET" and response.is_success)
+        response.stream = BoundedMessages(response.stream, response.request.method == "GET" and response.is_success)
 
     asked = {**(headers or {}), "Accept-Encoding": "identity"}
     return httpx.AsyncClient(headers=asked, timeout=timeout, auth=auth, event_hooks={"response": [bound]})

@@ -1535,7 +1535,7 @@ def read_opened(monkeypatch: pytest.MonkeyPatch) -> Program:
 
 def count_steps(monkeypatch: pytest.MonkeyPatch) -> int:
     program = read_opened(monkeypatch)
-    assert not program.ended
+    assert program.patience == source.PATIENCE
     return len(program.traced)
 
 
@@ -4924,3 +4924,53 @@ def test_folders_of_other_projects_on_the_path_are_not_read(write: Write, tmp_pa
     assert found.files == ("app/desk.py",)
     [told] = found.opaque
     assert (told.line, told.way_out) == (6, "run it from the folder of the whole project")
+
+
+def test_the_work_of_a_program_is_bounded_however_many_expressions_need_more(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_patience(monkeypatch, 160)
+    monkeypatch.setattr(source, "SHARE", 1_000)
+    lines = list[str]()
+    for number in range(40):
+        returns = [f"    if kind == {each}:\n        return part{each}(kind)" for each in range(30)]
+        lines += [f"def pick{number}(kind):", *returns, f"TEXT{number} = pick{number}(input())"]
+    lines += [f"def part{each}(kind):\n    return 'You help as number {each}.'" for each in range(30)]
+    prompt = "PROMPT = ' '.join(['You help.', " + ", ".join(f"TEXT{number}" for number in range(40)) + "])"
+    write("app.py", "\n".join([*lines, prompt, GRAPH]))
+    program = read_opened(monkeypatch)
+    assert program.spent < 10_000
+    assert program.patience < 10
+
+
+def test_the_tests_before_a_statement_are_asked_once_however_many_statements_follow(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[Any]()
+    ask = Program.is_false
+    monkeypatch.setattr(Program, "is_false", lambda program, test, at: asked.append(test) or ask(program, test, at))
+    counts = []
+    for number in (10, 20):
+        asked.clear()
+        lines = [f"    if state['left{each}']:\n        return None\n    print({each})" for each in range(number)]
+        write("app.py", GRAPH.replace("def chat(state):", "\n".join(["def chat(state):", *lines])))
+        read_program("app:graph")
+        counts.append(len(asked))
+    assert counts[1] < 3 * counts[0]
+
+
+def test_an_expression_that_is_nested_too_deeply_is_told_of(write: Write) -> None:
+    lines = [f"def help{number}(text):\n    return help{number + 1}(text)" for number in range(70)]
+    lines += ["def help70(text):\n    return WORDS[text]", "WORDS = {'a': 'You help.'}"]
+    write("app.py", "\n".join([*lines, "PROMPT = help0('a')", GRAPH]))
+    [opaque] = read_program("app:graph").opaque
+    assert opaque.reason.startswith("help0('a')")
+
+
+def test_more_values_than_are_followed_are_told_of(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MOST", 4)
+    returns = "".join(f"    if x == {n}:\n        return 'You help as number {n}.'\n" for n in range(6))
+    write("app.py", f"def pick(x):\n{returns}PROMPT = pick(input())\n{GRAPH}")
+    inventory = read_program("app:graph")
+    assert len(inventory.texts) == 4
+    assert "may be more than can be followed" in inventory.opaque[0].reason

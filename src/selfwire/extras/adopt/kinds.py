@@ -6,7 +6,7 @@ It gets what `source` has traced, and tells all others the kind of it, and the t
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from itertools import islice, product
 from os.path import splitext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -288,10 +288,8 @@ def _read_f_string(program: Program, node: ast.JoinedStr, at: Surroundings) -> S
 def _combine(parts: list[Strings]) -> Strings:
     if not all(part.complete for part in parts):
         return Strings((), False)
-    combined = [
-        "".join(chosen) for chosen, _ in zip(product(*(part.values for part in parts)), range(MOST), strict=False)
-    ]
-    return Strings(tuple(combined), True)
+    chosen = [*islice(product(*(part.values for part in parts)), MOST + 1)]
+    return Strings(tuple(map("".join, chosen[:MOST])), len(chosen) <= MOST)
 
 
 def open_starred(program: Program, parts: Sequence[ast.expr], at: Surroundings) -> Iterator[Traced]:

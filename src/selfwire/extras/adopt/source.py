@@ -69,6 +69,7 @@ from selfwire.extras.adopt.syntax import (
     list_positional,
     list_summands,
     make_default,
+    negate,
     parse_expression,
     pick_argument,
     read_key,
@@ -121,17 +122,24 @@ MOVING = ("sorted", "reversed", "set", "frozenset", "cycle", *CHOOSING)
 PATIENCE = 10_000
 """Steps after which one expression is followed no further; after each that needed more, the next have half as many."""
 LEAST_PATIENCE = 200
-"""Steps that each expression may take; ordinary ones need fewer than a hundred."""
+"""Steps that each expression may take at first; ordinary ones need fewer than a hundred."""
+SHARE = 20_000
+"""Steps of expressions that needed more after which each may take half of that, and so on, so that reading ends."""
 PLAIN_DECORATORS = {"staticmethod", "classmethod", "cache", "lru_cache"}
 """Decorators of functions that nothing but the calls of the function runs."""
 DEEPEST = 60
-"""Steps after which tracing gives up."""
+"""Most expressions inside each other that are followed."""
 Found = TypeVar("Found")
 
 
-def list_different(program: Any, opener: Any, node: Any, at: Surroundings) -> list[Traced]:
+def list_different(program: "Program", opener: Any, node: Any, at: Surroundings) -> list[Traced]:
     """List the different values to which an expression is opened."""
-    return [*{(value.node, value.at.key, value.call): value for value in opener(program, node, at)}.values()][:MOST]
+    found = dict[Any, Traced]()
+    for value in opener(program, node, at):
+        found[value.node, value.at.key, value.call] = value
+        if len(found) > MOST:
+            break
+    return program.take_most([*found.values()], Traced(node, at))
 
 
 def list_taken(made: Any) -> list[ast.expr]:
@@ -195,7 +203,9 @@ class Program(ProgramFiles):
         cut: the depths of the expressions that were met again inside themselves, one bit for each.
         cut_short: keys of what is kept as long as an expression is being followed, by its depth.
         steps: the steps since the outermost expression that is being followed was asked for.
-        patience: the steps that each may take.
+        spent: the steps of those that were not followed to the end.
+        patience: the steps that it may take.
+        is_short: whether not all of it was followed.
         ended: expressions that stand for more than can be followed.
         rests: the dicts that calls pass for `**rest`; `positional` has the tuples for `*rest`.
         passed: items of dicts that `**` passes, by dict and key, and calls without the function that `partial` takes.
@@ -224,7 +234,7 @@ class Program(ProgramFiles):
         self.assigned: dict[ast.ClassDef, dict[str, list[tuple[Any, ast.expr]]]] = {}
         self.cut = 0
         self.cut_short: dict[int, list[Any]] = {}
-        self.steps, self.patience = 0, PATIENCE
+        self.steps, self.spent, self.patience, self.is_short = 0, 0, PATIENCE, False
         self.ended: list[Traced] = []
         self.rests: dict[Any, ast.Dict] = {}
         self.positional: dict[Any, ast.Tuple] = {}
@@ -253,7 +263,7 @@ class Program(ProgramFiles):
                 self._import_named(call.node, call.at)
                 seen += 1
             self.read_imported()
-        self.traced.clear()  # what was found before all files were known
+        self.begin_anew()
 
     def _import_named(self, node: ast.Call, at: Surroundings) -> list[Traced]:
         """Find the modules of the program that `import_module(name)` may be; those of `.name` lie in a package."""
@@ -424,11 +434,11 @@ class Program(ProgramFiles):
             blocks = [] if isinstance(parent, ast.Module) else list_blocks(parent)
             block = next((part for part in blocks if child in part), [])
             leaving = (part for part in block[: block.index(child)] if isinstance(part, ast.If)) if block else ()
-            tests += [ast.UnaryOp(ast.Not(), part.test) for part in leaving if isinstance(part.body[-1], LEAVING)]
+            tests += [self.look(negate, part.test) for part in leaving if isinstance(part.body[-1], LEAVING)]
             if isinstance(parent, ast.For):
                 loops.insert(0, parent)
             elif isinstance(parent, ast.If) and child is not parent.test:
-                tests.append(parent.test if child in parent.body else ast.UnaryOp(ast.Not(), parent.test))
+                tests.append(parent.test if child in parent.body else self.look(negate, parent.test))
             child = parent
         return loops, tests
 
@@ -567,10 +577,7 @@ class Program(ProgramFiles):
         opener = OPENERS.get(type(node))
         if opener is None:
             return [Traced(node, at, call)]
-        key = (node, at.key)
-        if key not in self.traced and len(self.active) > DEEPEST:
-            return []
-        found = self.find(list_different, (opener, node, at), key, self.active, [])
+        found = self.find(list_different, (opener, node, at), (node, at.key), self.active, [])
         return found if call is None else [v if v.call is not None else v._replace(call=call) for v in found]
 
     def find(self, find: Any, about: tuple[Any, ...], key: Any, around: dict[Any, int], empty: Any) -> Any:
@@ -591,9 +598,11 @@ class Program(ProgramFiles):
             self.cut |= 1 << around[key]
             return empty
         depth, before = len(self.active) + len(self.asked), self.cut
-        self.steps = self.steps + 1 if depth else 1
-        if self.steps > self.patience:
-            self.cut |= 1
+        if not depth:
+            self.steps, self.is_short = 0, False
+        self.steps += 1
+        if self.steps > self.patience or len(self.active) > DEEPEST:
+            self.cut, self.is_short = self.cut | 1, True
             return empty
         around[key], self.cut = depth, 0
         found = find(self, *about)
@@ -604,10 +613,24 @@ class Program(ProgramFiles):
             del self.traced[other]
         if cut:
             self.cut_short.setdefault(cut.bit_length() - 1, []).append(key)
-        elif not depth and self.steps > self.patience:
+        elif not depth and self.is_short:
             self.ended.append(about[-1] if isinstance(about[-1], Traced) else Traced(*about[-2:]))
-            self.patience = max(LEAST_PATIENCE, self.patience // 2)
+            if self.steps > self.patience:
+                self.spent += self.steps
+                self.patience = max(LEAST_PATIENCE >> self.spent // SHARE, self.patience // 2)
         return found
+
+    def begin_anew(self) -> None:
+        """Forget what was found before more was known of the program, and how much work it was."""
+        self.traced.clear()
+        self.spent, self.patience = 0, max(LEAST_PATIENCE, self.patience)
+
+    def take_most(self, found: list[Found], of: Traced, least: int = 0) -> list[Found]:
+        """Take the first values of an expression, and note it if it has more."""
+        most = max(MOST, least)
+        if len(found) > most and all(of.node is not other.node for other in self.ended):
+            self.ended.append(of)
+        return found[:most]
 
     def _trace_all(self, found: Iterator[Traced]) -> Iterator[Traced]:
         for value in found:
@@ -623,7 +646,7 @@ class Program(ProgramFiles):
             return any(isinstance(inner, ast.Name) and inner.id in given for inner in ast.walk(part))
 
         if isinstance(node, ast.IfExp):
-            tests = (node.test, ast.UnaryOp(ast.Not(), node.test))
+            tests = (node.test, self.look(negate, node.test))
             pairs = zip(tests, (node.body, node.orelse), strict=True)
             parts = [part for test, part in pairs if not (is_passed(node.test) and self.is_false(test, at))]
         else:
@@ -701,9 +724,7 @@ class Program(ProgramFiles):
         most = max(MOST, len(getattr(node, "elts", ())))
         found = [*islice(self._open_elements(Traced(node, at)), most + 1)]
         around.pop()
-        if len(found) > most and all(node is not other.node for other in self.ended):
-            self.ended.append(Traced(node, at))
-        return found[:most]
+        return self.take_most(found, Traced(node, at), most)
 
     def _open_elements(self, value: Traced) -> Iterator["Traced | tuple[Traced, ...]"]:
         node, at = value.node, value.at
@@ -967,7 +988,8 @@ class Program(ProgramFiles):
         """Find the surroundings inside loops for each of their rounds, where the source shows them."""
         rounds = [at]
         for loop in loops:
-            rounds = [*islice((inner for outer in rounds for inner in self._list_loop_rounds(loop, outer)), MOST)]
+            inside = (inner for outer in rounds for inner in self._list_loop_rounds(loop, outer))
+            rounds = self.take_most([*islice(inside, MOST + 1)], Traced(loop.iter, at))
         return rounds
 
     def list_rounds_around(self, node: ast.expr, at: Surroundings) -> list[Surroundings]:
@@ -1000,7 +1022,7 @@ class Program(ProgramFiles):
         rounds = (Surroundings(at.file, at.owner, at.outer, {**at.given, **names}) for names in given)
         tests = getattr(loop, "ifs", ())
         known = (inner for inner in rounds if not any(self.is_false(test, inner) for test in tests))
-        return [*islice(known, MOST)] or [at]
+        return self.take_most([*islice(known, MOST + 1)], Traced(loop.iter, at)) or [at]
 
     @end_circles(False)
     def _is_empty(self, node: ast.expr, at: Surroundings) -> bool:
@@ -1104,17 +1126,18 @@ class Program(ProgramFiles):
         return isinstance(node, Instance | Imported | ast.ClassDef | Function)
 
     def _is_settled_name(self, name: str, at: Surroundings) -> bool:
-        here, found = self._find_binding(name, at), list(self.look_up(name, at))
-        if here is None or name in self.rebound:
+        here = self._find_binding(name, at)
+        if here is None or name in self.rebound or name in here.names.added:
             return False
         if here is here.file.top and (name in self.replaced or None in self.rebound):
             return False
+        found = list(self.look_up(name, at))
         if name in here.given:
             bound = here.names.bound.get(name, ())
             is_once = all(isinstance(value, Argument) or (isinstance(value, Element) and value.loop) for value in bound)
         else:
             is_once = len(found) == 1
-        return is_once and name not in here.names.added and all(self._is_settled(*value[:2]) for value in found)
+        return is_once and all(self._is_settled(*value[:2]) for value in found)
 
     def _is_settled_member(self, node: ast.Attribute, at: Surroundings) -> bool:
         if {node.attr, None} & self.replaced or node.attr in self.rebound:
@@ -1705,7 +1728,7 @@ class Program(ProgramFiles):
                     name: [part._replace(call=call.node) for part in parts] for name, parts in inside.given.items()
                 }
                 found.append(Surroundings(at.file, function, outer, passed))
-        return found[:MOST]
+        return self.take_most(found, Traced(function, at))
 
     def _read_assigned(self, owner: ast.ClassDef) -> dict[str, list[tuple[Any, ast.expr]]]:
         if owner not in self.assigned:
@@ -1861,7 +1884,7 @@ class Program(ProgramFiles):
     def _list_tuple_keys(self, node: ast.Tuple, at: Surroundings) -> list[Traced]:
         """List the keys of several parts, as in `PROMPTS[step, language]`; a part that is not known is None."""
         parts = [self.list_keys(part, at) or [Traced(None, at)] for part in node.elts]
-        chosen = islice(product(*parts), MOST)
+        chosen = self.take_most([*islice(product(*parts), MOST + 1)], Traced(node, at))
         keys = [(tuple(part.node and read_key(part.node) for part in key), key) for key in chosen]
         calls = ((value, next((part.call for part in key if part.call is not None), None)) for value, key in keys)
         return [Traced(ast.Constant(value), at, call) for value, call in calls]  # type: ignore[arg-type]

@@ -35,6 +35,11 @@ def is_true(node: Any) -> bool:
     return isinstance(node, ast.Constant) and bool(node.value)
 
 
+def negate(test: ast.expr) -> ast.expr:
+    """Make the test that holds where another does not."""
+    return ast.UnaryOp(ast.Not(), test)
+
+
 def is_main_guard(node: ast.If) -> bool:
     """Whether a statement is `if __name__ == "__main__"`."""
     names = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}

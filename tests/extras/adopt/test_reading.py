@@ -4974,3 +4974,14 @@ def test_more_values_than_are_followed_are_told_of(write: Write, monkeypatch: py
     inventory = read_program("app:graph")
     assert len(inventory.texts) == 4
     assert "may be more than can be followed" in inventory.opaque[0].reason
+
+
+def test_all_files_that_a_line_cuts_are_named(write: Write) -> None:
+    lines = ["def load(name):", "    return open(name + '.md').read().split('---')[1]"]
+    nodes = TWO_NODES.format("\n".join(lines), "load('plan')", "load('solve')")
+    for name in ("plan", "solve"):
+        write(f"{name}.md", f"Notes.\n---\nYou {name} it.\n")
+    write("app.py", nodes)
+    assert [thing.reason for thing in read_program("app:graph").opaque] == [
+        "a text is cut out of plan.md, solve.md by code"
+    ]

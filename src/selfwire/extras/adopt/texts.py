@@ -243,6 +243,7 @@ class TextFinder:
         grown: names to which `+=` adds, by file.
         holes: names in the holes of templates that were filled; None if there may be others than the source shows.
         left: expressions that reach a model, of which `note_held` reads what no rule finds.
+        cut_files: names of the files of which code cuts texts, by the place that reads them.
         read_items: those that are read, with all who read them; `add_written` adds their texts.
     """
 
@@ -263,6 +264,7 @@ class TextFinder:
         self.holes: dict[Any, set[str] | None] = {}
         self.written: WrittenItem | None = None
         self.left: dict[Any, Traced] = {}
+        self.cut_files: dict[tuple[Path, int], set[str]] = {}
 
     def follow_asked(self, node: Any, at: Surroundings, reach: Reach) -> None:
         """Find the texts of what a model is asked; of a file that code may cut or not, only the part."""
@@ -325,8 +327,7 @@ class TextFinder:
             follow(node, at, reach) for follow in (self._follow_element, self._follow_metadata, self._follow_contents)
         ):
             return
-        if (cut := find_cut_file(self.program, node, at)) is not None:
-            self._note_cut_file(*cut)
+        self._note_cut_files(node, at)
         taken_from = self.program.trace(node.source, at) if isinstance(node, Element) else []
         known = next((found.node.name for found in taken_from if isinstance(found.node, Outside)), "")
         self._note_opaque(node.source if isinstance(node, Element) else node, at, reach, known)
@@ -1117,9 +1118,7 @@ class TextFinder:
             is_content = text.key.split(".")[-1] == "content"
             role = ROLES.get(named.get(f"{text.key[:-7]}role", ""), reach.role) if is_content else reach.role
             self._add_file(text, reach._replace(role=role))
-        if texts is None and (cut := find_cut_file(self.program, call, at)) is not None:
-            self._note_cut_file(*cut)
-        elif texts is None:
+        if texts is None and not self._note_cut_files(call, at):
             self._note_computed_file(call, at)
         return True
 
@@ -1140,13 +1139,18 @@ class TextFinder:
         """Note a thing that cannot be read."""
         self.opaque.setdefault((at.file.path, node.lineno), (Traced(node, at), reason, way_out))
 
-    def _note_cut_file(self, read: Traced, file: Path) -> None:
-        self.note(
-            read.node,
-            read.at,
-            f"a text is cut out of {file.name} by code",
-            "keep each prompt in a file of its own, or under a key of a YAML or JSON file",
-        )
+    def _note_cut_files(self, node: Any, at: Surroundings) -> bool:
+        """Note the files of which a value is a part, as one thing for all that a line reads; whether it has any."""
+        cut = list_cut_files(self.program, node, at)
+        for read, file in cut:
+            place = (read.at.file.path, read.node.lineno)
+            names = self.cut_files.setdefault(place, set()) if place not in self.opaque else self.cut_files.get(place)
+            if names is not None:
+                names.add(file.name)
+                reason = f"a text is cut out of {', '.join(sorted(names))} by code"
+                way_out = "keep each prompt in a file of its own, or under a key of a YAML or JSON file"
+                self.opaque[place] = (Traced(*read[:2]), reason, way_out)
+        return bool(cut)
 
     def _note_computed_file(self, node: ast.Call, at: Surroundings) -> None:
         self.note(
@@ -1270,22 +1274,19 @@ def is_within(namespace: Sequence[ast.expr], prefix: Sequence[ast.expr]) -> bool
     return all(not is_text(part) or not is_text(begin) or part.value == begin.value for part, begin in pairs)
 
 
-NO_FILE: tuple[Traced, Path] | None = None
-
-
-@end_circles(NO_FILE)
-def find_cut_file(program: Program, node: Any, at: Surroundings) -> tuple[Traced, Path] | None:
-    """Find the file of the program of which a value is a part, with the call that reads it; None if there is none."""
+@end_circles(list[tuple[Traced, Path]]())
+def list_cut_files(program: Program, node: Any, at: Surroundings) -> list[tuple[Traced, Path]]:
+    """List the files of the program of which a value is a part, each with the call that reads it."""
     if isinstance(node, ast.Call):
         read = prompt_files.find_read(program, node, at) or prompt_files.find_opened(program, Traced(node, at))
-        for path in prompt_files.list_files(program, *read) if read is not None else ():
-            return Traced(node, at), path
+        files = prompt_files.list_files(program, *read) if read is not None else []
+        if files:
+            return [(Traced(node, at), path) for path in files]
         parts = [getattr(node.func, "value", None), *node.args]
     else:
         parts = [node.source if isinstance(node, Element) else getattr(node, "value", None)]
     inner = (found for part in parts if isinstance(part, ast.expr) for found in program.trace(part, at))
-    deeper = (find_cut_file(program, found.node, found.at) for found in inner)
-    return next((found for found in deeper if found is not None), None)
+    return [cut for found in inner for cut in list_cut_files(program, found.node, found.at)]
 
 
 @end_circles(False)

@@ -4985,3 +4985,25 @@ def test_all_files_that_a_line_cuts_are_named(write: Write) -> None:
     assert [thing.reason for thing in read_program("app:graph").opaque] == [
         "a text is cut out of plan.md, solve.md by code"
     ]
+
+
+def test_no_secret_of_the_settings_stands_on_the_page(write: Write) -> None:
+    fields = [
+        "mongo_uri: str = 'mongodb://ann:hunter22@db.example:27017'",
+        "db_password: str = 'correct-horse'",
+        "api_key: str = Field(default='sk-1234567890')",
+        "max_tokens: int = 4096",
+        "api_token: str = ''",
+    ]
+    head = "from pydantic import Field\nfrom pydantic_settings import BaseSettings\n"
+    settings = "\n    ".join(["class Settings(BaseSettings):", *fields])
+    write("app.py", f"{head}{settings}\nsettings = Settings()\nPROMPT = 'You help.'\n{GRAPH}")
+    inventory = read_program("app:graph")
+    assert {value.name: value.default for value in inventory.values} == {
+        "mongo_uri": "'mongodb://***@db.example:27017'",
+        "db_password": "'***'",
+        "api_key": "'***'",
+        "max_tokens": "4096",
+        "api_token": "''",
+    }
+    assert not [secret for secret in ("hunter22", "correct-horse", "sk-") if secret in inventory.model_dump_json()]

@@ -4946,9 +4946,13 @@ def test_the_work_of_a_program_is_bounded_however_many_expressions_need_more(
 def test_the_tests_before_a_statement_are_asked_once_however_many_statements_follow(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = list[Any]()
-    ask = Program.is_false
-    monkeypatch.setattr(Program, "is_false", lambda program, test, at: asked.append(test) or ask(program, test, at))
+    asked, ask = list[Any](), Program.is_false
+
+    def note(program: Program, test: ast.expr, at: Any) -> bool:
+        asked.append(test)
+        return ask(program, test, at)
+
+    monkeypatch.setattr(Program, "is_false", note)
     counts = []
     for number in (10, 20):
         asked.clear()

@@ -244,7 +244,7 @@ class CodeReader:
             entries: functions of nodes, routers and tools.
         """
         self.program.live = {code.owner for code in self.codes.values() if isinstance(code.owner, Function)}
-        self.program.begin_anew()  # arguments of calls that nothing reaches are left out from now on
+        self.program.traced.clear()  # arguments of calls that nothing reaches are left out from now on
         all_users = dict[Any, frozenset[str]]()
         for code, labels in users.items():  # a call in a loop is a piece of code for each round
             all_users[code.owner] = all_users.get(code.owner, frozenset()) | frozenset(labels)

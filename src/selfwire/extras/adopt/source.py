@@ -123,7 +123,7 @@ PATIENCE = 10_000
 """Steps after which one expression is followed no further; after each that needed more, the next have half as many."""
 LEAST_PATIENCE = 200
 """Steps that each expression may take at first; ordinary ones need fewer than a hundred."""
-SHARE = 20_000
+SHARE = 40_000
 """Steps of expressions that needed more after which each may take half of that, and so on, so that reading ends."""
 PLAIN_DECORATORS = {"staticmethod", "classmethod", "cache", "lru_cache"}
 """Decorators of functions that nothing but the calls of the function runs."""
@@ -263,7 +263,7 @@ class Program(ProgramFiles):
                 self._import_named(call.node, call.at)
                 seen += 1
             self.read_imported()
-        self.begin_anew()
+        self.traced.clear()  # what was found before all files were known
 
     def _import_named(self, node: ast.Call, at: Surroundings) -> list[Traced]:
         """Find the modules of the program that `import_module(name)` may be; those of `.name` lie in a package."""
@@ -619,11 +619,6 @@ class Program(ProgramFiles):
                 self.spent += self.steps
                 self.patience = max(LEAST_PATIENCE >> self.spent // SHARE, self.patience // 2)
         return found
-
-    def begin_anew(self) -> None:
-        """Forget what was found before more was known of the program, and how much work it was."""
-        self.traced.clear()
-        self.spent, self.patience = 0, max(LEAST_PATIENCE, self.patience)
 
     def take_most(self, found: list[Found], of: Traced, least: int = 0) -> list[Found]:
         """Take the first values of an expression, and note it if it has more."""

@@ -113,9 +113,8 @@ def _read_field(
     if (values and not is_prompt) or choices:
         named_member = choices and isinstance(default, ast.Attribute)
         shown = ast.unparse(default) if named_member else next(map(ast.unparse, values), "")  # type: ignore[arg-type]
-        if values and is_text(values[0]) and values[0].value:
-            is_secret = is_secret_name(field.target.id)
-            shown = repr(MASK if is_secret else mask_address(values[0].value)) if not named_member else shown
+        if not choices and is_text(values[0]) and values[0].value:
+            shown = repr(MASK if is_secret_name(field.target.id) else mask_address(values[0].value))
         line, end = field.lineno, field.end_lineno or field.lineno
         file = show_path(at.file.path)
         yield ProgramValue(

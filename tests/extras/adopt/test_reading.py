@@ -5011,3 +5011,38 @@ def test_no_secret_of_the_settings_stands_on_the_page(write: Write) -> None:
         "api_token": "''",
     }
     assert not [secret for secret in ("hunter22", "correct-horse", "sk-") if secret in inventory.model_dump_json()]
+
+
+POSTED = """
+import httpx
+from langgraph.graph import START, StateGraph
+
+
+def bake(state):
+    body = {"model": "small", "stream": False, PARTS}
+    LATER
+    return {"said": httpx.post("http://oven/v1", json=body).json()}
+
+
+graph = StateGraph(dict).add_node(bake).add_edge(START, "bake").compile()
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "later"),
+    [
+        ('"system": "You bake bread.", "messages": [{"role": "user", "content": state["order"]}]', "pass"),
+        ('"messages": [{"role": "user", "content": state["order"]}]', 'body["system"] = "You bake bread."'),
+        ('"prompt": "You bake bread."', "pass"),
+    ],
+)
+def test_what_is_posted_to_the_server_of_a_model_is_listed(write: Write, parts: str, later: str) -> None:
+    write("bakery.py", POSTED.replace("PARTS", parts).replace("LATER", later))
+    found = read_program("bakery.py:graph").texts
+    assert [(text.pieces, text.hindrance) for text in found] == [(("You bake bread.",), "sent past LangChain")]
+
+
+def test_a_posted_body_without_a_model_is_no_prompt(write: Write) -> None:
+    source = POSTED.replace('"model": "small", ', "").replace("PARTS", '"input": "Bread."').replace("LATER", "pass")
+    write("bakery.py", source)
+    assert not read_program("bakery.py:graph").texts

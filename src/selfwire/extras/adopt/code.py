@@ -38,6 +38,7 @@ from selfwire.extras.adopt.syntax import (
     list_children,
     list_items,
     list_summands,
+    read_key,
 )
 from selfwire.extras.adopt.texts import HUBS, MAKERS, MESSAGES, PROMPTS, ROLES, Reach, TextFinder
 
@@ -566,6 +567,17 @@ class CodeReader:
                 role = "system" if keyword.arg in ("system", "instructions") else ""
                 self.ask(keyword.value, at, code, role=role, via="client")
 
+    def _read_posted(self, node: ast.Call, at: Surroundings, code: Code) -> None:
+        """Read what is posted to a model's server, as in `httpx.post(url, json={"model": name, "system": text})`."""
+        body = get_keywords(node).get("json")
+        pairs = [pair for found in self.program.trace(body, at) for pair in self.program.list_pairs(found)]
+        if body is None or not {"model", "contents"} & {read_key(key.node) for key, _ in pairs}:
+            return
+        for key in ASKED:  # also one that is put into the body later
+            part = ast.copy_location(ast.Subscript(body, ast.Constant(key), ast.Load()), body)
+            role = "system" if key in ("system", "instructions") else "user"
+            self.ask(part, at, code, role=role, via="client")
+
     def _read_asking(self, node: ast.Call, at: Surroundings, code: Code) -> None:
         assert isinstance(node.func, ast.Attribute)
         given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg in ("input", "messages"))]
@@ -678,6 +690,7 @@ class CodeReader:
 CALLS: dict[str, Any] = {
     "Command": CodeReader._read_update,
     "Send": CodeReader._read_update,
+    **dict.fromkeys(("post", "request"), CodeReader._read_posted),
     "partial": CodeReader._read_partial,
     "append": CodeReader._read_appended,
     "extend": CodeReader._read_appended,

@@ -5046,3 +5046,39 @@ def test_a_posted_body_without_a_model_is_no_prompt(write: Write) -> None:
     source = POSTED.replace('"model": "small", ', "").replace("PARTS", '"input": "Bread."').replace("LATER", "pass")
     write("bakery.py", source)
     assert not read_program("bakery.py:graph").texts
+
+
+HANDED_OVER = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, StateGraph
+
+llm = ChatOpenAI()
+
+
+def retry(call):
+    return call("You bake bread.")
+
+
+class Retry:
+    @classmethod
+    async def run(cls, *, ask):
+        return await ask("You bake bread.")
+
+
+def bake(state):
+    def ask(text):
+        return llm.invoke(text)
+
+    return {"said": CALL}
+
+
+graph = StateGraph(dict).add_node(bake).add_edge(START, "bake").compile()
+"""
+
+
+@pytest.mark.parametrize(
+    "call", ["retry(lambda text: llm.invoke(text))", "Retry.run(ask=lambda text: llm.ainvoke(text))", "retry(ask)"]
+)
+def test_what_a_function_passes_to_one_that_it_is_given_is_listed(write: Write, call: str) -> None:
+    write("bakery.py", HANDED_OVER.replace("CALL", call))
+    assert [text.pieces for text in read_program("bakery.py:graph").texts] == [("You bake bread.",)]

@@ -1206,6 +1206,7 @@ class Program(ProgramFiles):
         for name in names:
             for found in filter(self.is_live, self._list_callers(function, name)):
                 yield from self._list_passed_by(found, argument, name, is_method=is_method)
+        yield from self._list_passed_inside(argument, self.handed.get(name, ()))
         for call in self._list_wrapped_calls(function, at.outer) if at.outer else ():
             yield self._pick(function, argument.name, call.node, call.at, skip_first=is_method), call.node
         if isinstance(owner, ast.ClassDef) and name == "__init__":
@@ -1228,6 +1229,24 @@ class Program(ProgramFiles):
         """Find what is passed for a lambda's argument by what the lambda is given to, as in `map`."""
         if isinstance(around.node, ast.Call) and get_last_name(around.node.func) in PARTIALS:
             yield from self._list_passed_by(around, argument, "", is_method=False)
+        else:
+            call = around.node if isinstance(around.node, ast.Call) else self.parents.get(around.node)  # of a keyword
+            yield from self._list_passed_inside(argument, [around._replace(node=call)])
+
+    def _list_passed_inside(
+        self, argument: Argument, around: Iterable[Traced]
+    ) -> Iterator[tuple[Traced | None, ast.Call]]:
+        """Find what a function passes to one that it is given, as in `retry(lambda text: model.invoke(text))`."""
+        calls = [part for part in around if isinstance(part.node, ast.Call)]
+        for call, found in ((part, found) for part in calls for found in self.trace(part.node.func, part.at)):
+            if isinstance(function := found.function, Function):
+                is_method = isinstance(found.node, BoundMethod)
+                passed = self.list_passed(function, *call[:2], skip_first=is_method)
+                for inner in (call for name in passed for call in self.calls.get(name, ())):
+                    given = passed[get_last_name(inner.node.func)][0].node
+                    is_it = given is argument.function or get_last_name(given) == getattr(argument.function, "name", 0)
+                    if is_it and self.is_inside(inner.node, function):
+                        yield self._pick(argument.function, argument.name, *inner[:2], skip_first=False), inner.node
 
     def _list_passed_by(
         self, found: Traced, argument: Argument, name: str, *, is_method: bool

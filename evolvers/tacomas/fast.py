@@ -14,7 +14,7 @@ from selfwire.core.values import FrozenMap
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.config import FastConfig
 from selfwire.evolvers.tacomas.judge import Contribution
-from selfwire.evolvers.tacomas.rounds import RunSoFar, render_goal
+from selfwire.evolvers.tacomas.rounds import RunSoFar, TacomasRound, render_goal
 from selfwire.evolvers.tacomas.schemas import AgentRefinement, Refinement
 from selfwire.evolvers.tacomas.slow import RefusedChange
 from selfwire.evolvers.tacomas.work import Notes, cut_task, render_agent, render_graph, render_work
@@ -203,6 +203,7 @@ async def refine_agents(
             scope=scope.at(node=place),
             task=cut_task(done.question.input, f"{goal}\n{work}"),
             graph=render_graph(team),
+            changes=_render_changes(last, team),
             trace=work,
             goal=goal,
             agents="\n\n".join(_render_coached(score, team, run.notes) for score in group),
@@ -226,6 +227,13 @@ async def refine_agents(
         refused=tuple(refused for _, some, _ in replies for refused in some),
         usage=sum_usages(usage for *_, usage in replies),
     )
+
+
+def _render_changes(last: TacomasRound, team: Team) -> str:
+    """The dead, and the newborns with their roles; "" without a birth or a death since the round."""
+    joined = [f"{agent} ({team.agents_by_id[agent].role})" for agent in last.births]
+    parts = (("left", last.deaths), ("joined", joined))
+    return "; ".join(f"{word}: {', '.join(agents)}" for word, agents in parts if agents)
 
 
 def _render_coached(score: Contribution, team: Team, notes: Notes) -> str:

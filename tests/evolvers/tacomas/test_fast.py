@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.core.edits import RemoveAgent, RemoveNode, Rewiring
+from selfwire.core.agent import Agent
+from selfwire.core.edits import RemoveAgent, RemoveNode, ReplaceAgent, Rewiring
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Message
@@ -264,6 +265,22 @@ async def test_the_dead_are_not_coached() -> None:
     run = RunSoFar([judged(calculator=0.1, reflector=0.9)], RAN, {})
     coached = await refine_agents(gone, run, meta, tools=TOOLS, config=FastConfig(), scope=Scope())
     assert (coached, model.asked) == (Coaching(), [])
+
+
+async def test_the_coach_is_told_who_has_left_and_joined_since_the_round_that_it_reads() -> None:
+    reader = Agent(id="reader", role="reader: Reads the passages.", prompt="You read.")
+    changed = team().apply(Rewiring(ReplaceAgent("searcher", reader), why="it finds nothing"))
+    last = judged(planner=0.3)
+    for now, record, told in (
+        (changed, last.replace(births=("reader",), deaths=("searcher",)), True),
+        (team(), last, False),
+    ):
+        meta, model = meta_model(Refinement=advice("planner"))
+        await refine_agents(now, RunSoFar([record], RAN, {}), meta, tools=TOOLS, config=FastConfig(), scope=Scope())
+        [shown] = model.shown("Refinement")
+        assert "[searcher] my find" in shown
+        assert ("\nleft: searcher; joined: reader (reader: Reads the passages.)\n" in shown) is told
+        assert ("joined" in shown) is told
 
 
 async def test_without_a_valid_diagnosis_there_is_no_note() -> None:

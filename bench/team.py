@@ -75,7 +75,7 @@ def make_layered_topology(layers: Sequence[int]) -> Topology:
         for i, source in enumerate(before if len(before) > 1 else before * len(after))
         for step in (0, 1)
     }
-    return make_topology({name: name for layer in names for name in layer}, edges, names[0][0], names[-1][0])
+    return make_topology(((name, name) for layer in names for name in layer), edges, names[0][0], names[-1][0])
 
 
 class HandBuiltState(TypedDict):

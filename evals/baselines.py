@@ -296,7 +296,7 @@ def _led(name: str, config: TeamConfig, *, peers: bool) -> Team:
 def _workflow(
     name: str, agents: Sequence[Agent], nodes: Nodes, edges: Iterable[tuple[str, str]], entry: str, sink: str
 ) -> Team:
-    return Team(method=name, agents=tuple(agents), topology=make_topology(dict(nodes), edges, entry, sink))
+    return Team(method=name, agents=tuple(agents), topology=make_topology(nodes, edges, entry, sink))
 
 
 def _worker(name: str, *, kind: str = "worker", **values: object) -> Agent:

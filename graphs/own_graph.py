@@ -519,7 +519,7 @@ class OwnGraph(Method[OwnGraphConfig]):
         return Team(
             method=self.target,
             agents=(*agents, Agent(id=AGENT, role="Returns the answer.", prompt=self.target)),
-            topology=make_topology({name: name for name in (*prompts, AGENT)}, edges, entry, AGENT),
+            topology=make_topology(((name, name) for name in (*prompts, AGENT)), edges, entry, AGENT),
             memory={ASKED: self.config.asking.model_dump(mode="json", include={"input", "answer"})},
         )
 

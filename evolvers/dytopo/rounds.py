@@ -66,9 +66,10 @@ class DytopoRound(FrozenModel):
 
     def to_topology(self, domain: Domain) -> Topology:
         """The graph of the round as a topology; the first answerer is entry and sink."""
-        answerer, agents = domain.answerers[0], {agent: agent for agent in self.graph.order}
-        edges, caps = self.graph.edges, TopologyLimits(nodes=len(agents), successors=len(agents))
-        return make_topology(agents, ((edge.source, edge.target) for edge in edges), answerer, answerer, caps)
+        answerer, agents = domain.answerers[0], self.graph.order
+        caps = TopologyLimits(nodes=len(agents), successors=len(agents))
+        edges = ((edge.source, edge.target) for edge in self.graph.edges)
+        return make_topology(zip(agents, agents, strict=True), edges, answerer, answerer, caps)
 
     def to_mermaid(self) -> str:
         """The graph of the round as Mermaid."""

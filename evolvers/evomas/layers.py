@@ -7,7 +7,7 @@ The two ends call no model: the first passes the full state on, the last joins t
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 
 from selfwire.core.agent import COMPUTING_TOOLS, Agent
 from selfwire.core.errors import ConfigError
@@ -70,10 +70,10 @@ def make_layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
     """
     if taken := sorted({agent for layer in layers for agent in layer} & ENDS.keys()):
         raise ConfigError(f"{' and '.join(taken)} is what an end of every stage is called; give the agent another id")
-    levels = [{node_id(number, agent): agent for agent in layer} for number, layer in enumerate(layers, 1)]
-    rows = [{STATE: STATE}, *levels, {OUTCOME: OUTCOME}]
-    agents = {node: agent for row in rows for node, agent in row.items()}
-    return make_topology(agents, (edge for pair in pairwise(rows) for edge in product(*pair)), STATE, OUTCOME)
+    levels = [[(node_id(number, agent), agent) for agent in layer] for number, layer in enumerate(layers, 1)]
+    rows = [[(STATE, STATE)], *levels, [(OUTCOME, OUTCOME)]]
+    edges = ((source, target) for pair in pairwise(rows) for (source, _), (target, _) in product(*pair))
+    return make_topology(chain(*rows), edges, STATE, OUTCOME)
 
 
 def make_whole_topology(pool: Team, layers: int) -> Topology:

@@ -224,4 +224,4 @@ def _topology(steps: Sequence[StepDraft], team: Team, repairs: list[str]) -> Top
         agents[find_free_name(step.agent, agents)] = step.agent
     nodes = [*agents]
     edges = ((nodes[source], nodes[index]) for index, step in enumerate(steps) for source in sorted(step.after))
-    return make_topology(agents, edges, nodes[0], nodes[-1])
+    return make_topology(agents.items(), edges, nodes[0], nodes[-1])

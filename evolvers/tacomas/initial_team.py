@@ -76,7 +76,7 @@ def make_initial_team(prompts: Prompts, *, tools: Sequence[Id] = (), config: Tac
             for name, role in ROLES.items()
         ),
         topology=make_topology(
-            {name: name for name in ROLES},
+            ((name, name) for name in ROLES),
             EDGES,
             "planner",
             SINK,

@@ -234,6 +234,12 @@ def test_what_can_never_be_right_is_refused(fields: dict[str, object], message: 
         drawn("s t").replace(**fields)
 
 
+@pytest.mark.parametrize("names", ["aba", "abca"])
+def test_a_chain_that_comes_back_to_a_node_is_refused(names: str) -> None:
+    with pytest.raises(ValueError, match="node 'a' appears twice"):
+        make_chain(*names)
+
+
 @pytest.mark.parametrize("bad", ["", "a b", "a:b", "a|b", "-a", "ä", "x" * 65])
 def test_ids_are_what_langgraph_can_name(bad: str) -> None:
     with pytest.raises(ValueError, match="id: it must have up to 64 letters"):

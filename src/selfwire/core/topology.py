@@ -308,21 +308,21 @@ def make_layers(*layers: Sequence[str], caps: TopologyLimits = TopologyLimits())
     Args:
         layers: the first begins with the entry, and the last ends with the sink.
     """
-    agents = {agent: agent for layer in layers for agent in layer}
+    nodes = ((agent, agent) for layer in layers for agent in layer)
     edges = (edge for pair in pairwise(layers) for edge in product(*pair))
-    return make_topology(agents, edges, layers[0][0], layers[-1][-1], caps)
+    return make_topology(nodes, edges, layers[0][0], layers[-1][-1], caps)
 
 
 def make_topology(
-    agents: Mapping[str, str],
+    nodes: Iterable[tuple[str, str]],
     edges: Iterable[tuple[str, str]],
     entry: str,
     sink: str,
     caps: TopologyLimits = TopologyLimits(),
 ) -> Topology:
-    """Make a topology of the agents by node, and of the edges as pairs of nodes."""
+    """Make a topology of pairs: each node and its agent, and the two nodes of each edge."""
     return Topology(
-        nodes=tuple(Node(id=node, agent=agent) for node, agent in agents.items()),
+        nodes=tuple(Node(id=node, agent=agent) for node, agent in nodes),
         edges=tuple(Edge(source=source, target=target) for source, target in edges),
         entry=entry,
         sink=sink,

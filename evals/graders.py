@@ -206,6 +206,8 @@ _DATE = re.compile(
     r"(?<![\w/.-])(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(?:\d{4}|\d\d))(?![\w/-]|\.\d)", re.ASCII
 )
 """A date in numbers, such as 2021-03-14 or 14.3.2021."""
+_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013"), "-")
+"""Hyphens, and the dashes between the parts of a date."""
 _DASH = "\u2010"
 """Joins the parts of a date in a normal form, which has no other punctuation."""
 _OTHER_DIGIT = re.compile(r"[^\D0-9]")
@@ -240,7 +242,7 @@ def normalise(text: str) -> str:
 
 
 def _strip_punctuation(text: str) -> str:
-    bare = _DATE.sub(_join_date, _write_digits(text.lower())).translate(_PUNCTUATION)
+    bare = _DATE.sub(_join_date, _write_digits(text.lower()).translate(_DASHES)).translate(_PUNCTUATION)
     if not bare.isascii():
         bare = "".join(char for char in bare if char == _DASH or unicodedata.category(char)[0] != "P")
     return bare.strip()
@@ -437,8 +439,9 @@ def compare(name: str, answer: str, reference: str) -> float:
     given, gold = find_graded_text(answer, reference), _strip_around(reference)
     if given is None:
         return 0.0
-    if name != "exact" and not normalise(gold):  # such as the option A, which is an article elsewhere
-        return float(_strip_punctuation(given) == _strip_punctuation(gold))
+    if name != "exact" and not normalise(gold):  # such as the option A, which is an article elsewhere, or []
+        bare = _strip_punctuation(gold)
+        return float(_strip_punctuation(given) == bare if bare else given == gold)
     score = NAMED[name](given, gold)
     if score and name == "numeric" and not _ends_with_date(gold):
         single = len(_find_numbers(gold)) == 1

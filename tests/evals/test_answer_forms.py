@@ -521,3 +521,9 @@ def test_a_single_agent_works_for_itself_and_is_promised_no_tools() -> None:
     prompt = files("selfwire.evals").joinpath("prompts", "baselines", "single.md").read_text(encoding="utf-8")
     for words in ("step by step for yourself", "if you hold any", "Reply with the answer alone"):
         assert words in prompt
+
+
+@pytest.mark.parametrize("name", ["em", "f1", "contains"])
+@pytest.mark.parametrize(("answer", "score"), [("[]", 1), ("Answer: `[]`", 1), ("{}", 0), ("", 0)])
+def test_an_expected_text_without_words_is_compared_by_its_signs(name: str, answer: str, score: float) -> None:
+    assert compare(name, answer, "[]") == score

@@ -83,6 +83,9 @@ def test_f1_by_hand(answer: str, reference: str, score: float) -> None:
         (f1, "\uff11\uff19\uff12\uff17\u5e74", "1927\u5e74", 1),
         (em, "O\u2019Neill", "O'Neill", 1),
         (em, "2019\u20132020", "2019-2020", 1),
+        (em, "self\u2010help", "self-help", 1),
+        (em, "2021\u201103\u201114", "14-3-2021", 0),
+        (em, "2021\u201103\u201114", "2021-3-14", 1),
         (f1, "\u201cDune\u201d\u2026", "Dune", 1),
         (
             em,

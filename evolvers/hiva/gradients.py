@@ -272,10 +272,9 @@ async def _localise(
 
 
 def _find_passed_over(trajectory: Trajectory, team: Team) -> set[Id]:
-    """The nodes to which a router sent nothing in this run; others may look as if they were missing in the team."""
-    routed = (step.node for step in trajectory.steps if step.routing is not None)
-    reachable = {target for node in routed for target in team.topology.successors[node]}
-    return reachable - {step.node for step in trajectory.steps}
+    """The nodes that did not run as a router chose others; a critic may hold that the team lacks them."""
+    is_routed = any(step.routing is not None for step in trajectory.steps)
+    return team.topology.agents.keys() - {step.node for step in trajectory.steps} if is_routed else set()
 
 
 def describe_team(team: Team, passed_over: Collection[Id] = ()) -> str:

@@ -17,7 +17,7 @@ from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, SelfCr
 from selfwire.evolvers.hiva.structure import list_concerns
 from selfwire.evolvers.trajectory_text import find_name, format_step, format_tool_use, format_trace, get_fault, shorten
 from tests.core.generators import make_tool
-from tests.evolvers.hiva.doubles import FORK, PROMPTS, gradient, meta_model, run
+from tests.evolvers.hiva.doubles import FORK, PROMPTS, gradient, meta_model, run, team
 from tests.scripted import ONE_CALL, ScriptedModel
 
 BLAME = GlobalGradient(feedback="Nobody read the page.", sentiment="critical")
@@ -191,13 +191,16 @@ async def test_only_executed_edges_carry_gradients() -> None:
 
 
 async def test_a_critic_is_told_which_agents_a_router_passed_over() -> None:
-    model, whole = ScriptedModel(AgentGradient=SHARE), run(FORK)
+    longer = team(("s", "a"), ("s", "b"), ("b", "c"), ("a", "end"), ("c", "end"))
+    model, whole = ScriptedModel(AgentGradient=SHARE), run(longer)
     steps = {step.node: step for step in whole.steps}
     source = steps["s"].replace(routing=Routing(chosen=("a",)), sent=steps["s"].sent[:1])
     routed = whole.replace(steps=(source, steps["a"], steps["end"]))
-    await propagate_gradients(routed, FORK, AT_SINK, meta_model(model), toolbox={}, scope=SCOPE)
+    await propagate_gradients(routed, longer, AT_SINK, meta_model(model), toolbox={}, scope=SCOPE)
     shown = model.shown("AgentGradient")[0]
-    assert "\na -> end: You are a.\nb (not asked for this task) -> end: You are b.\n" in shown
+    assert "\na -> end: You are a.\n" in shown
+    assert "\nb (not asked for this task) -> c: You are b.\n" in shown
+    assert "\nc (not asked for this task) -> end: You are c.\n" in shown
 
 
 async def test_a_critic_is_told_which_agent_of_the_team_is_meant() -> None:

@@ -18,8 +18,9 @@ from selfwire.evolvers.trajectory_text import shorten
 LONG_LINE = 160
 QUOTE_LENGTH = 60
 AS_ABOVE = "[... as above]"
-CUT_TASK = f"{GAP} in the task marks passages that are left out here; the team reads the whole task."
-"""Ends a system message beside a cut task, as a judge would hold that the team names what does not stand there."""
+CUT_TASK = f"Where the task is shortened here, {GAP} marks what is left out; the team reads the whole task."
+"""Ends a system message beside a task with this mark, which may be its own; else a judge takes a line that was left out
+for one that the team has made up."""
 
 Default = TypeVar("Default")
 Role = Literal["meta", "judge"]

@@ -202,6 +202,11 @@ def register_secret(value: str, least: int = SHORTEST) -> None:
         _known.add(value)
 
 
+def mask_user(address: str) -> str:
+    """Mask user, password and secret parameters of an address."""
+    return _QUERY.sub(rf"\1{MASK}", _USER.sub(MASK, address))
+
+
 def mask_address(address: str) -> str:
     """Mask user, password and secret parameters of an address, here and in all later texts.
 
@@ -212,7 +217,7 @@ def mask_address(address: str) -> str:
         if not scheme or not scheme[0].startswith(secret):
             register_secret(secret, SHORTEST_IN_ADDRESS)
             register_secret(unquote(secret), SHORTEST_IN_ADDRESS)
-    return _QUERY.sub(rf"\1{MASK}", _USER.sub(MASK, address))
+    return mask_user(address)
 
 
 def _list_secrets(address: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.text import mask_secrets
 from selfwire.extras.adopt import prompt_files, reader, source
 from selfwire.extras.adopt.names import SourceFile, Traced
 from selfwire.extras.adopt.reader import read_program
@@ -5011,6 +5012,7 @@ def test_no_secret_of_the_settings_stands_on_the_page(write: Write) -> None:
         "api_token": "''",
     }
     assert not [secret for secret in ("hunter22", "correct-horse", "sk-") if secret in inventory.model_dump_json()]
+    assert mask_secrets("Chase hunter22.") == "Chase hunter22.", "a default of a file is a secret of no other text"
 
 
 POSTED = """

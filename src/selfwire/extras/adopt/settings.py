@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from selfwire.core.text import MASK, is_secret_name, mask_address
+from selfwire.core.text import MASK, is_secret_name, mask_user
 from selfwire.extras.adopt.inventory import ProgramValue
 from selfwire.extras.adopt.kinds import find_literals, has_base
 from selfwire.extras.adopt.names import Surroundings, Traced
@@ -114,7 +114,7 @@ def _read_field(
         named_member = choices and isinstance(default, ast.Attribute)
         shown = ast.unparse(default) if named_member else next(map(ast.unparse, values), "")  # type: ignore[arg-type]
         if not choices and is_text(values[0]) and values[0].value:
-            shown = repr(MASK if is_secret_name(field.target.id) else mask_address(values[0].value))
+            shown = repr(MASK if is_secret_name(field.target.id) else mask_user(values[0].value))
         line, end = field.lineno, field.end_lineno or field.lineno
         file = show_path(at.file.path)
         yield ProgramValue(

@@ -4855,6 +4855,7 @@ SPECS = [
 ]
 graph = create_deep_agent(model="openai:gpt-5", subagents=TEAM)
 """
+SOLD = '"system_prompt": "You sell bread."'
 
 
 @pytest.mark.parametrize(
@@ -4876,6 +4877,16 @@ def test_subagents_are_read_however_their_dicts_are_made(write: Write, team: str
         ("Bakes what was ordered.", "node baker"),
         ("Sells what was baked.", "node seller"),
         ("You bake bread.", "node baker"),
+        ("You sell bread.", "node seller"),
+    ]
+
+
+@pytest.mark.parametrize("seller", ['{**SPECS[0], "name": "seller", SOLD}', 'SPECS[0] | {"name": "seller", SOLD}'])
+def test_of_a_key_that_a_subagent_has_twice_the_last_counts(write: Write, seller: str) -> None:
+    write("bakery.py", DEEP_TEAM.replace("TEAM", f"[{seller.replace('SOLD', SOLD)}]"))
+    texts = read_program("bakery.py:graph").texts
+    assert sorted((text.pieces[0], text.used_by[0]) for text in texts) == [
+        ("Bakes what was ordered.", "node seller"),
         ("You sell bread.", "node seller"),
     ]
 

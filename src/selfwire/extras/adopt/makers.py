@@ -48,7 +48,6 @@ from selfwire.extras.adopt.syntax import (
     list_parameters,
     list_positional,
     parse_expression,
-    read_key,
 )
 from selfwire.extras.adopt.texts import get_outside_maker, is_foreign, shorten_source
 
@@ -370,8 +369,8 @@ class MakerReader:
             sub.code.refers.append(self.reader.get_code(call, value.at))
 
     def _list_values(self, found: Traced, *keys: str) -> list[Traced]:
-        """List what a dict has under some keys, those of the dicts inside it too."""
-        return [value for key, value in self.program.list_pairs(found) if read_key(key.node) in keys]
+        """List what a dict has under some keys; of one that it has twice, as in `{**base, "name": name}`, the last."""
+        return [value for key in keys for value in self.program.get_items(found, key)]
 
     def _add_subagent(self, found: Traced, draft: AgentDraft) -> AgentDraft:
         code = Code([], found.at, found.node)

@@ -4938,6 +4938,15 @@ def test_folders_of_other_projects_on_the_path_are_not_read(write: Write, tmp_pa
     assert (told.line, told.way_out) == (6, "run it from the folder of the whole project")
 
 
+@pytest.mark.parametrize("folder", ["lib/site-packages", "loop", "a" * 5_000, "a\0b", "\ud800"])
+def test_what_is_no_folder_of_a_program_on_the_path_is_passed_over(write: Write, tmp_path: Path, folder: str) -> None:
+    write("lib/site-packages/oven.py", "def bake(order):\n    return order\n")
+    (tmp_path / "loop").symlink_to("loop")
+    write("desk.py", ON_THE_PATH.replace("FOLDER", f"sys.path.append({folder!r})"))
+    found = read_program("desk.py:graph")
+    assert (found.files, found.opaque) == (("desk.py",), ())
+
+
 def test_the_work_of_a_program_is_bounded_however_many_expressions_need_more(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """Reading of a program by the name of its graph."""
 
 import ast
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import GRAPH_NAME
 from selfwire.extras.adopt.code import ASKING, Code
-from selfwire.extras.adopt.files import find_module_file
+from selfwire.extras.adopt.files import FOREIGN, find_module_file
 from selfwire.extras.adopt.graphs import GraphReader, place_of
 from selfwire.extras.adopt.inventory import Opaque, Placed, ProgramAgent, ProgramModel, ProgramText, ProgramTool
 from selfwire.extras.adopt.kinds import AGENT_MAKERS, find_strings, read_known_strings, tell_kind
@@ -127,10 +128,10 @@ def _read_added_folders(program: Program) -> list[Traced]:
     """Read the modules in folders that the program puts on `sys.path`; returns the calls for others that it needs."""
     calls = [call for name in ("insert", "append") for call in program.calls.get(name, ()) if call.node.args]
     added = [call for call in calls if ast.unparse(call.node.func) in ("sys.path.insert", "sys.path.append")]
-    named = [
-        (Path(path).resolve(), call) for call in added for path in find_patterns(program, call.node.args[-1], call.at)
-    ]
-    inside = [path for path, _ in named if path.is_dir() and path.is_relative_to(program.project)]
+    paths = [(path, call) for call in added for path in find_patterns(program, call.node.args[-1], call.at)]
+    folders = [(Path(path).resolve(), call) for path, call in paths if os.path.isdir(path)]  # False for what is no path
+    named = [(folder, call) for folder, call in folders if not set(FOREIGN) & set(folder.parts)]
+    inside = [folder for folder, _ in named if folder.is_relative_to(program.project)]
     roots = tuple(dict.fromkeys([*program.roots, *inside]))
     if roots != program.roots:
         program.roots, program.unread = roots, list(program.files.values())

@@ -5056,6 +5056,7 @@ graph = StateGraph(dict).add_node(bake).add_edge(START, "bake").compile()
         ('"system": "You bake bread.", "messages": [{"role": "user", "content": state["order"]}]', "pass"),
         ('"messages": [{"role": "user", "content": state["order"]}]', 'body["system"] = "You bake bread."'),
         ('"prompt": "You bake bread."', "pass"),
+        ('"contents": [{"parts": []}], "systemInstruction": {"parts": [{"text": "You bake bread."}]}', "pass"),
     ],
 )
 def test_what_is_posted_to_the_server_of_a_model_is_listed(write: Write, parts: str, later: str) -> None:

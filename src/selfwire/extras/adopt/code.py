@@ -573,9 +573,9 @@ class CodeReader:
         pairs = [pair for found in self.program.trace(body, at) for pair in self.program.list_pairs(found)]
         if body is None or not {"model", "contents"} & {read_key(key.node) for key, _ in pairs}:
             return
-        for key in ASKED:  # also one that is put into the body later
+        for key in (*ASKED, "system_instruction", "systemInstruction"):  # also one that is put into the body later
             part = ast.copy_location(ast.Subscript(body, ast.Constant(key), ast.Load()), body)
-            role = "system" if key in ("system", "instructions") else "user"
+            role = "system" if key == "instructions" or key.startswith("system") else "user"
             self.ask(part, at, code, role=role, via="client")
 
     def _read_asking(self, node: ast.Call, at: Surroundings, code: Code) -> None:

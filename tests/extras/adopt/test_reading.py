@@ -5079,7 +5079,17 @@ llm = ChatOpenAI()
 
 
 def retry(call):
+    oven.call("Not asked of a model.")
     return call("You bake bread.")
+
+
+def pass_on(call, *args, **named):
+    return call(*args, **named)
+
+
+class Baker:
+    def ask(self, text):
+        return llm.invoke(text)
 
 
 class Retry:
@@ -5100,7 +5110,14 @@ graph = StateGraph(dict).add_node(bake).add_edge(START, "bake").compile()
 
 
 @pytest.mark.parametrize(
-    "call", ["retry(lambda text: llm.invoke(text))", "Retry.run(ask=lambda text: llm.ainvoke(text))", "retry(ask)"]
+    "call",
+    [
+        "retry(lambda text: llm.invoke(text))",
+        "Retry.run(ask=lambda text: llm.ainvoke(text))",
+        "retry(ask)",
+        "retry(Baker().ask)",
+        "[pass_on(ask, 'You bake bread.'), pass_on(print, 'Not asked of a model.')]",
+    ],
 )
 def test_what_a_function_passes_to_one_that_it_is_given_is_listed(write: Write, call: str) -> None:
     write("bakery.py", HANDED_OVER.replace("CALL", call))

@@ -1206,7 +1206,7 @@ class Program(ProgramFiles):
         for name in names:
             for found in filter(self.is_live, self._list_callers(function, name)):
                 yield from self._list_passed_by(found, argument, name, is_method=is_method)
-        yield from self._list_passed_inside(argument, self.handed.get(name, ()))
+        yield from self._list_passed_inside(argument, self.handed.get(name, ()), is_method=is_method)
         for call in self._list_wrapped_calls(function, at.outer) if at.outer else ():
             yield self._pick(function, argument.name, call.node, call.at, skip_first=is_method), call.node
         if isinstance(owner, ast.ClassDef) and name == "__init__":
@@ -1231,22 +1231,25 @@ class Program(ProgramFiles):
             yield from self._list_passed_by(around, argument, "", is_method=False)
         else:
             call = around.node if isinstance(around.node, ast.Call) else self.parents.get(around.node)  # of a keyword
-            yield from self._list_passed_inside(argument, [around._replace(node=call)])
+            yield from self._list_passed_inside(argument, [around._replace(node=call)], is_method=False)
 
     def _list_passed_inside(
-        self, argument: Argument, around: Iterable[Traced]
+        self, argument: Argument, around: Iterable[Traced], *, is_method: bool
     ) -> Iterator[tuple[Traced | None, ast.Call]]:
         """Find what a function passes to one that it is given, as in `retry(lambda text: model.invoke(text))`."""
         calls = [part for part in around if isinstance(part.node, ast.Call)]
         for call, found in ((part, found) for part in calls for found in self.trace(part.node.func, part.at)):
             if isinstance(function := found.function, Function):
-                is_method = isinstance(found.node, BoundMethod)
-                passed = self.list_passed(function, *call[:2], skip_first=is_method)
+                is_bound = isinstance(found.node, BoundMethod)
+                passed = self.list_passed(function, *call[:2], skip_first=is_bound)
+                inside = Surroundings(found.at.file, function, found.at, passed)
                 for inner in (call for name in passed for call in self.calls.get(name, ())):
-                    given = passed[get_last_name(inner.node.func)][0].node
-                    is_it = given is argument.function or get_last_name(given) == getattr(argument.function, "name", 0)
-                    if is_it and self.is_inside(inner.node, function):
-                        yield self._pick(argument.function, argument.name, *inner[:2], skip_first=False), inner.node
+                    if isinstance(inner.node.func, ast.Name) and self.is_inside(inner.node, function):
+                        at = inside if inner.at.owner is function and inside.depth <= NESTED else inner.at
+                        given = self.trace(*passed[inner.node.func.id][0][:2])
+                        if any(value.function is argument.function for value in given):
+                            value = self._pick(argument.function, argument.name, inner.node, at, skip_first=is_method)
+                            yield value, inner.node
 
     def _list_passed_by(
         self, found: Traced, argument: Argument, name: str, *, is_method: bool

@@ -591,7 +591,8 @@ def _describe_fault(error: BaseException | None) -> str:
         error = error.exceptions[0]
     if isinstance(error, ValidationError):
         return _clean(format_first_fault(error))[:300]
-    text = " ".join(str(error).split()) or CLOSED  # anyio's errors of a stream that has ended are without a word
+    text = " ".join(str(error).partition(" for url ")[0].split())  # an address may hold a key
+    text = text or CLOSED  # anyio's errors of a stream that has ended are without a word
     return _clean(f"{type(error).__name__}: {text}")[:300]
 
 

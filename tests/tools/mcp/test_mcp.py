@@ -414,6 +414,7 @@ def test_a_server_at_an_address_that_answers_otherwise_is_told_at_once_with_its_
             found = str(error)
         server.shutdown()
     assert told in found
+    assert "http" not in found  # an address may hold a key
 
 
 def hold_tools() -> None:

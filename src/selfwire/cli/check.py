@@ -10,7 +10,7 @@ from selfwire.cli.evolve import find_start
 from selfwire.cli.json_output import add_result
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import DEFAULT_METHOD, is_graph, method_names
-from selfwire.evals.benchmarks.benchmark import TooFewTasksError
+from selfwire.evals.benchmarks.benchmark import Benchmark, TooFewTasksError
 from selfwire.evals.benchmarks.catalogue import GENERATED
 from selfwire.evals.table import ResultTable
 from selfwire.graphs.evolve import EvolutionConfig
@@ -65,7 +65,8 @@ def check(
     bench, tasks = load_tasks(request)
     problems, out = find_faults_of_tasks(tasks), output.make_console()
     counts = f"{len(tasks.train)} to learn from, {len(tasks.gate)} to decide by, {len(tasks.test)} to test with"
-    wider = "" if request.benchmark in GENERATED or sizes.gate_size is not None else _describe_larger_gate(request)
+    has_more = request.benchmark not in GENERATED and sizes.gate_size is None
+    wider = _describe_larger_gate(request, bench) if has_more else ""
     notes = (*filter(None, [note]), *bench.notes, *describe_gate(request, tasks.gate), *filter(None, [wider]))
     out.print("\n".join([f"tasks of {bench.name}: {counts}", *notes]))
     try:
@@ -94,17 +95,16 @@ def check(
     out.print("\nno problem was found; what can be proved with so many tasks is said above")
 
 
-def _describe_larger_gate(request: EvolveSpec) -> str:
+def _describe_larger_gate(request: EvolveSpec, bench: Benchmark) -> str:
     """Describe what can be told apart where the gate has the tasks that would be left over; "" if few would."""
-    found = ""
-    for more in (2, 4, 8, 16):
-        sizes = request.sizes.replace(gate=more * request.sizes.gate)
-        larger = request.replace(sizes=sizes)
+    found, sizes = "", request.sizes
+    for gate in (more * sizes.gate for more in (2, 4, 8, 16)):
         try:
-            told = describe_gate(larger, load_tasks(larger)[1].gate)
+            splits = bench.splits(request.evolution.seed, train=sizes.train, gate=gate, test=sizes.test)
         except TooFewTasksError:
             break
-        found = f"there are tasks for --gate-size {sizes.gate}: {told[0]}" if told else ""
+        told = describe_gate(request, splits.gate)
+        found = f"there are tasks for --gate-size {gate}: {told[0]}" if told else ""
     return found
 
 

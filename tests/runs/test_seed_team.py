@@ -105,4 +105,6 @@ def test_tasks_that_a_team_has_learned_from_are_told_of_where_they_prove_a_pruni
     assert not any(known.has_task(task, "archive") for task in validate_request(asked, tmp_path).tasks)
     remove_run(tmp_path, "second")
     told = " ".join(validate_evolution(prunes, tmp_path).notices)
-    assert "run second is gone, so nobody knows whether these tasks are among those that it has learned from" in told
+    assert "run second has no journal here, so nobody knows whether its team has learned from these tasks" in told
+    with start_evolution(prunes, tmp_path, run="third"):
+        assert find_contaminated_tasks(["third"], tmp_path).unknown == ("second",)

@@ -243,7 +243,8 @@ class EvolutionPlan(RunPlan[OpenEvolution]):
         """Note the initial team, and marks of the tasks that it learns from or has learned from before."""
         await self.note_seed(journal)
         own = ContaminatedTasks.of((*self.tasks.train, *self.tasks.gate), self.request.benchmark)
-        await ContaminatedTasks(own.marks | self.known.marks, own.tasks + self.known.tasks).note(journal)
+        known = self.known
+        await ContaminatedTasks(own.marks | known.marks, own.tasks + known.tasks, known.unknown).note(journal)
 
     async def note_seed(self, journal: Journal) -> None:
         """Note the initial team."""

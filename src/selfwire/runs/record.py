@@ -748,7 +748,7 @@ class ContaminatedTasks(NamedTuple):
     Attributes:
         marks: fingerprints of the tasks' texts, and of their entities and groups beside the name of the benchmark.
         tasks: how many.
-        unknown: runs that evolved a system and were removed, so that their tasks are not known.
+        unknown: runs that a system came from and that have no journal, so that their tasks are not known.
     """
 
     marks: frozenset[str] = frozenset()
@@ -766,19 +766,19 @@ class ContaminatedTasks(NamedTuple):
         return bool(self.marks) and not self.marks.isdisjoint(mark_task(task, benchmark))
 
     def describe_unknown(self) -> Iterator[str]:
-        """Describe that tasks of removed runs are not known; empty without such runs."""
+        """Describe that tasks of runs without a journal are not known; empty without such runs."""
         for run in self.unknown:
-            yield f"run {run} is gone, so nobody knows whether these tasks are among those that it has learned from"
+            yield f"run {run} has no journal here, so nobody knows whether its team has learned from these tasks"
 
     async def note(self, journal: Journal) -> None:
         """Keep the marks in a run's journal."""
-        await journal.put_note(SEEN, [sorted(self.marks), self.tasks])
+        await journal.put_note(SEEN, [sorted(self.marks), self.tasks, *self.unknown])
 
     @classmethod
     def load(cls, journal: JournalReader) -> "ContaminatedTasks":
         """Read the marks of a run's journal; empty if there are none."""
-        marks, tasks = journal.note(SEEN) or ([], 0)
-        return cls(frozenset(marks), tasks)
+        marks, tasks, *unknown = journal.note(SEEN) or ([], 0)
+        return cls(frozenset(marks), tasks, tuple(unknown))
 
 
 def find_contaminated_tasks(runs: Iterable[str], home: Path | None) -> ContaminatedTasks:
@@ -787,18 +787,19 @@ def find_contaminated_tasks(runs: Iterable[str], home: Path | None) -> Contamina
     Args:
         runs: that evolved the systems of an evaluation.
     """
-    found, unknown = ContaminatedTasks(), []
+    found, unknown = ContaminatedTasks(), set[str]()
     for run in sorted(set(runs)):
         path = get_runs_folder(home) / run / JOURNAL
         if not path.exists():
-            unknown.append(run)
+            unknown.add(run)
         inside = read_evolutions(path, ContaminatedTasks.load)  # of an evaluation that evolved it first
         if not inside and path.exists():
             with JournalReader(path) as journal:
                 inside = [ContaminatedTasks.load(journal)]
         for own in inside:
             found = ContaminatedTasks(found.marks | own.marks, found.tasks + own.tasks)
-    return found._replace(unknown=tuple(unknown))
+            unknown.update(own.unknown)
+    return found._replace(unknown=tuple(sorted(unknown)))
 
 
 def mark_task(task: Task, benchmark: str) -> set[str]:

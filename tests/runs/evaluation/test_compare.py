@@ -161,13 +161,13 @@ def test_a_resumed_comparison_calls_no_evolved_team_a_seed_team() -> None:
     assert evolved == f"h: method hiva, its team {seed.workflow.fingerprint}, which this run has evolved"
 
 
-def test_a_run_that_is_gone_is_a_caution(tmp_path: Path) -> None:
+def test_a_run_without_a_journal_is_a_caution(tmp_path: Path) -> None:
     evolve = ("evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--no-baselines", "--test", "0", *SIZES)
     call(tmp_path, *evolve)
     call(tmp_path, "clean", "--all", "--yes")
     asked = EvaluateSpec(benchmark="archive", tasks=5, entries=(SystemSpec(name="mine", target="mine"),))
     [caution] = validate_request(asked, tmp_path).notices
-    assert "is gone, so nobody knows" in caution
+    assert "has no journal here, so nobody knows" in caution
 
 
 def test_names_words_config_fields_and_parts_of_systems() -> None:

@@ -475,6 +475,8 @@ class Rows(list[int]):
 @pytest.mark.parametrize(
     "ask",
     [
+        selfwire.load,
+        lambda rows: selfwire.save(rows, "mine"),
         lambda rows: selfwire.run("direct", rows),
         lambda rows: selfwire.run(rows, "Who?"),
         lambda rows: selfwire.run("direct", "Who?", model=rows),

@@ -184,7 +184,7 @@ async def load_team(ref: str | Path, home: str | Path | None) -> Team:
         ConfigError: it is neither a name nor a file.
     """
     if not isinstance(ref, str | Path):
-        raise ConfigError(f"a team is loaded by its name or from a file, not by {ref!r}")
+        raise ConfigError(f"a team is loaded by its name or from a file, not by {format_object(ref)}")
     if find_kind(str(ref)):
         return await asyncio.to_thread(make_seed_team, str(ref))
     with await asyncio.to_thread(open_library, home, create=False) as library:
@@ -198,7 +198,7 @@ async def save_team(team: Team, name: str, note: str, home: str | Path | None) -
         ConfigError: it is no team, or the name is none that a team can have, or means something else.
     """
     if not isinstance(team, Team):
-        raise ConfigError(f"a Team is saved, not {team!r}; selfwire.load makes one of a name or a file")
+        raise ConfigError(f"a Team is saved, not {format_object(team)}; selfwire.load makes one of a name or a file")
     name = choose_team_name(name)
     require_names("a team", [name])
     facts = {"method": team.method, **({"why": replace_surrogates(note)} if note else {})}

@@ -406,7 +406,7 @@ def test_a_server_at_an_address_that_answers_otherwise_is_told_at_once_with_its_
     monkeypatch.setattr(mcp, "LARGEST_MESSAGE", 2000)
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = {"url": f"http://127.0.0.1:{server.server_port}/mcp", "timeout": 1, "start_timeout": 60}
+        address = {"url": f"http://127.0.0.1:{server.server_port}/mcp", "timeout": 3, "start_timeout": 60}
         try:
             tools = load_tools(f"mcp:{write_servers(tmp_path, web=address)}")
             found = asyncio.run(use(tools["echo"]))

@@ -103,10 +103,11 @@ def test_a_prompt_is_changed_by_hand_in_an_editor_or_by_a_file(
     )
     monkeypatch.setenv("EDITOR", f"{sys.executable} edit.py")
     missing, edited = "e\n\nnobody\ne\n\n\nmissing.md\n", "e\nfriendlier\n\n\n"
-    done = evolve(home, "--iterations", "1", typed=missing + edited)
+    done = evolve(home, "--iterations", "1", typed=f"{missing}e\n\n\n/dev/zero\n{edited}")
     said = " ".join(done.stderr.split())
     assert "there is no agent 'nobody'; agents are decide, read" in said
     assert "that cannot be used: file missing.md cannot be read: No such file or directory; give another" in said
+    assert "that cannot be used: file /dev/zero has more than 200,000 characters; give a prompt" in said
     assert selfwire.load("desk", home=home).agents_by_id["decide"].prompt == MINE
     assert "changed by hand by ada (friendlier), and not measured since; before that: a gain" in get_history(home)
     assert "1 BY_HAND" in get_history(home)

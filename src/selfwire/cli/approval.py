@@ -24,7 +24,7 @@ from selfwire.graphs.approval import ApprovalQuestion
 WORDS = {"a": "approve", "e": "edit", "r": "reject"}
 """Answers by their letter; "always" is typed out."""
 PROMPT_FILE = 200_000
-"""Most bytes of a file with a prompt."""
+"""Most characters of a file with a prompt; a device may have no end."""
 
 
 def show_question(question: ApprovalQuestion, before: Team, after: Team) -> None:
@@ -117,15 +117,17 @@ def _ask_prompt(question: ApprovalQuestion, drafts: Mapping[str, str]) -> dict[s
 def _read_prompt(file: Path) -> str:
     """Read a file with a prompt; raises ConfigError where it cannot be used."""
     try:
-        if file.stat().st_size > PROMPT_FILE:
-            raise ConfigError(f"file {file} has more than {PROMPT_FILE:,} bytes; give a prompt")
-        return file.read_text(encoding="utf-8")
+        with file.open(encoding="utf-8") as opened:
+            text = opened.read(PROMPT_FILE + 1)
     except OSError as error:
         raise ConfigError(
             f"file {file} cannot be read: {error.strerror}; give another, or Enter for an editor"
         ) from None
     except UnicodeDecodeError:
         raise ConfigError(f"file {file} is no text in UTF-8; save it as such, or give another") from None
+    if len(text) > PROMPT_FILE:
+        raise ConfigError(f"file {file} has more than {PROMPT_FILE:,} characters; give a prompt")
+    return text
 
 
 def _edit(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from selfwire.core.errors import BudgetError, JournalError, OutageError
-from selfwire.core.usage import Budget
+from selfwire.core.usage import Budget, Usage
 from selfwire.evals.baselines import make_baseline
 from selfwire.evals.table import Header, TaskRow, read_results
 from selfwire.extras.cluster import evaluation_workers
@@ -35,7 +35,7 @@ from selfwire.runs.systems import BLOBS, LoadedTeam, load_noted_teams, note_team
 from selfwire.store import files
 from selfwire.store.files import put_blob
 from selfwire.store.journal import Journal
-from selfwire.store.journal_file import JournalReader, read_spend
+from selfwire.store.journal_file import JournalReader, Lease, read_spend
 from tests import kills, processes
 from tests.commands import call
 from tests.extras.cluster.test_child_processes import add
@@ -241,12 +241,13 @@ def test_few_systems_are_not_worth_a_process_each() -> None:
     assert choose_worker_count(served, 2) == 2
 
 
+def fail(*given: object, **more: object) -> None:
+    raise OutageError("the provider is down")
+
+
 def test_after_a_fault_in_a_process_the_run_says_that_it_stopped_and_can_go_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def fail(*given: object, **more: object) -> None:
-        raise OutageError("the provider is down")
-
     plain = request("single", "cot", tasks=2, command="compare", calls_per_task=4)
     with start_evaluation(plain, tmp_path, run="r") as run, monkeypatch.context() as patched:
         patched.setattr(evaluation_workers, "make_plan", fail)
@@ -255,6 +256,29 @@ def test_after_a_fault_in_a_process_the_run_says_that_it_stopped_and_can_go_on(
     assert "stopped" in call(tmp_path, "runs").output
     with resume_evaluation("r", tmp_path) as run:
         assert run_sync(run.execute())[-1].scores
+
+
+def test_a_worker_of_a_killed_run_finds_no_part_of_the_resumed_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made, old, leases, copy = list[Path](), list[Path](), list[Lease](), Shard.copy_from_run
+
+    def note(shard: Shard, tasks: list[str]) -> Usage:
+        made.append(shard.own)
+        leases.extend(Lease(path) for path in old if path.exists())  # as a worker does that was told of an old part
+        return copy(shard, tasks)
+
+    monkeypatch.setattr(Shard, "copy_from_run", note)
+    plain = request("single", tasks=2, calls_per_task=4)
+    with start_evaluation(plain, tmp_path, run="r") as run, monkeypatch.context() as patched:
+        patched.setattr(evaluation_workers, "make_plan", fail)
+        with pytest.raises(OutageError, match="the provider is down"):
+            run_on_workers(run, tmp_path, WorkerOptions(workers=1))
+    old += made
+    with resume_evaluation("r", tmp_path) as run:
+        assert run_on_workers(run, tmp_path, WorkerOptions(workers=1))[-1].scores
+    assert len(made) > len(old) > 0
+    assert leases == []
 
 
 def test_two_threads_that_start_processes_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

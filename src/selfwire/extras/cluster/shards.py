@@ -8,6 +8,7 @@ does not replay all that a task does, as that of a graph of the user's own.
 
 import asyncio
 import math
+import secrets
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -58,7 +59,7 @@ class Shard:
 
     Attributes:
         name: of what they are a part: a system, or a phase.
-        number: counts the shards of the run.
+        number: counts the shards of the run, and has not been that of an earlier one.
         scope: run of the scopes of its calls; None for all.
     """
 
@@ -170,6 +171,7 @@ class ShardedTasks:
         settle: gets the cost of each shard that is merged.
         slices: per worker; a slice costs a journal, so one is enough where many systems follow each other.
         keeps_done: whether the run keeps trajectories of tasks that were done when it was stopped.
+        numbers: of shards; their start is random, as workers of a killed run may still look for shards of theirs.
     """
 
     journal: Journal
@@ -177,7 +179,7 @@ class ShardedTasks:
     slices: int = SLICES
     keeps_done: bool = False
     executor: Executor = field(init=False)
-    numbers: Iterator[int] = field(default_factory=count)
+    numbers: Iterator[int] = field(default_factory=lambda: count(secrets.randbelow(10**6)))
     _open: dict[str, tuple[Shard, Sequence[Task], Usage]] = field(default_factory=dict)
     _ready: list[tuple[Task, Sequence[Trajectory]]] = field(default_factory=list)
 

@@ -1,13 +1,15 @@
 """Tags and metadata of traces, whether anybody listens to a call, and calls that are never traced."""
 
 import asyncio
+import math
 import os
+import threading
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManager
@@ -103,6 +105,8 @@ LONGEST_REQUEST = 120.0
 """Most seconds of a request to LangSmith, with all that its client repeats and all pauses that the server asks for."""
 LARGEST_REPLY = 2**26
 """Most bytes of a reply of LangSmith after unpacking."""
+LAST_UPLOADS = 60.0
+"""Most seconds in which requests to LangSmith may still begin when the process ends, for traces that are not sent."""
 _PIECE = 2**16
 
 
@@ -112,13 +116,24 @@ class BoundedSession(Session):
     A client of LangSmith asks by it from the moment it is made.
     """
 
+    _end = math.inf
+    """Time from which none of them asks any more."""
+
+    @classmethod
+    def end_soon(cls) -> None:
+        """Ask no more after `LAST_UPLOADS`: threads of LangSmith's client keep a process until all traces are tried."""
+        cls._end = time.monotonic() + LAST_UPLOADS
+
     def send(self, request: PreparedRequest, **options: Any) -> Response:
         """Like `requests.Session.send`.
 
         Raises:
             TooManyRedirects: the server redirects.
-            requests.ConnectionError: the reply is not whole after `LONGEST_REQUEST`, or longer than `LARGEST_REPLY`.
+            requests.ConnectionError: the reply is not whole after `LONGEST_REQUEST`, or longer than `LARGEST_REPLY`; or
+                the process is ending.
         """
+        if time.monotonic() > self._end:
+            raise ConnectionError(f"not sent within {LAST_UPLOADS:g} seconds after the end", request=request)
         done: Future[Response] = Future()
 
         def ask() -> None:
@@ -127,7 +142,7 @@ class BoundedSession(Session):
             except BaseException as error:  # noqa: BLE001 - who waits gets it
                 done.set_exception(error)
 
-        Thread(target=ask, name="langsmith request", daemon=True).start()
+        threading.Thread(target=ask, name="langsmith request", daemon=True).start()
         if not wait([done], LONGEST_REQUEST).done:  # a server that sends a byte a second passes all other time limits
             raise ConnectionError(f"no whole reply within {LONGEST_REQUEST:g} seconds", request=request)
         return done.result()
@@ -146,6 +161,9 @@ class BoundedSession(Session):
             response.close()
         response._content = bytes(body)
         return response
+
+
+threading._register_atexit(BoundedSession.end_soon)  # type: ignore[attr-defined]  # before its threads are waited for
 
 
 def get_scope(config: RunnableConfig | None, default: Scope) -> Scope:

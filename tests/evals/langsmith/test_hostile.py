@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -209,6 +212,25 @@ def test_no_reply_of_langsmith_lasts_or_grows_without_an_end(
         monkeypatch.setenv("LANGSMITH_ENDPOINT", f"http://127.0.0.1:{server.port}")
         with pytest.raises(ConfigError, match=f"cannot be reached: .*{told}; check LANGSMITH_ENDPOINT"):
             read_project("mine")
+
+
+def test_a_langsmith_that_takes_no_trace_does_not_keep_a_process_that_ends() -> None:
+    program = (
+        "from langsmith import Client, RunTree\n"
+        "from selfwire.models import tracing\n"
+        "tracing.LONGEST_REQUEST, tracing.LAST_UPLOADS = 1.0, 2.0\n"
+        "limits = dict(size_limit=1, size_limit_bytes=10**7, scale_up_nthreads_limit=1, scale_up_qsize_trigger=1000)\n"
+        "client = Client(session=tracing.BoundedSession(), info={'batch_ingest_config': limits})\n"
+        "for number in range(20):\n"
+        "    RunTree(name=f'run {number}', ls_client=client).post()\n"
+    )
+    with Endless("drip") as server:
+        settings = {"LANGSMITH_ENDPOINT": f"http://127.0.0.1:{server.port}", "LANGSMITH_API_KEY": KEY}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, **settings}, capture_output=True, text=True, timeout=120
+        )
+    assert done.returncode == 0, done.stderr
+    assert "not sent within 2 seconds after the end" in done.stderr
 
 
 class Ending(LangSmithServer):

@@ -255,6 +255,8 @@ def test_its_table_has_dollars_and_seconds_of_a_task_though_selfwire_asks_no_mod
     Path("prices.json").write_text('{"openai:mine": {"input": 1000, "output": 1000}}')
     found = evaluate(home, f"own_app.py:{next(iter(CALLS))}", "--prices", "prices.json")
     assert re.search(r"\$ per .* s per ", found.output)
+    _, *rows = next(home.rglob("results.jsonl")).read_text(encoding="utf-8").splitlines()
+    assert all(row["seconds"] > 0 for row in map(json.loads, rows) if row["calls"])
 
 
 def test_without_context_and_store_a_graph_is_asked_as_plain_langgraph_asks_it(home: Path, server: WireServer) -> None:

@@ -102,6 +102,7 @@ class CallUnderWay(NamedTuple):
         reservation: of its cost; None for a recorded reply.
         request: what it sends, for the journal.
         thread: that waits for it, or reads its stream; None where an event loop does.
+        since: when it was sent, on the monotonic clock.
     """
 
     key: tuple[str, str]
@@ -111,6 +112,7 @@ class CallUnderWay(NamedTuple):
     texts: Mapping[str, Sequence[str]]
     request: Mapping[str, Any]
     thread: Thread | None
+    since: float
     recorded: Reply | None = None
 
 
@@ -219,6 +221,7 @@ class CallMeter(BaseCallbackHandler):
         drop_odd_counts(answer)
         if call.recorded is None:
             usage = self._price(call.model, *count_tokens(answer, lambda: call.sent))
+            usage = usage.replace(seconds=time.monotonic() - call.since)
             self._record(call, text, usage, answer if answer is message and len(given) == 1 else None)
         else:
             usage = call.recorded.usage
@@ -342,7 +345,7 @@ class CallMeter(BaseCallbackHandler):
         known, sent = metadata or {}, estimate_tokens([ChatMessage.user(replace_surrogates(text)) for text in texts])
         key, request = _identify(request, known)
         thread = current_thread() if find_running_loop() is None else None
-        call = CallUnderWay(key, request["model"], sent, None, found, request, thread)
+        call = CallUnderWay(key, request["model"], sent, None, found, request, thread, time.monotonic())
         if run_id in self._replayable:
             self._replayable.discard(run_id)
             with suppress(KeyError, IndexError):

@@ -4,6 +4,7 @@ Every run makes the context of its own choices. Saved teams, files and searches 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from selfwire.tools.search import Document
 
 Config = TypeVar("Config", bound=FrozenModel)
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -220,7 +223,10 @@ def load_embedder_beside(embedder: str | Embedder, *models: BaseChatModel) -> Em
     if not isinstance(embedder, str):
         return embedder
     offline = bool(models) and all(get_identity(model).provider == "offline" for model in models)
-    return load_embedder("hashing" if offline and embedder == "auto" else embedder)[0]
+    found, notice = load_embedder("hashing" if offline and embedder == "auto" else embedder)
+    if notice:
+        _log.warning(notice)
+    return found
 
 
 def _tighter(budget: Budget, choices: RunContext) -> Budget:

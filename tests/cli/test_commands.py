@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import selfwire
 from selfwire.cli.app import build
-from selfwire.cli.versions import format_outcome
+from selfwire.cli.versions import explain_drafts, format_outcome, format_scores
 from selfwire.core.agent import Agent
 from selfwire.core.edits import (
     AddEdge,
@@ -37,7 +37,7 @@ from selfwire.models.sync import run_sync
 from selfwire.runs.record import JOURNAL, SUMMARY
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import CallResult
-from selfwire.store.library import open_library
+from selfwire.store.library import History, Version, open_library
 from tests.commands import call
 from tests.core.generators import SOURCES, make_tool
 
@@ -186,6 +186,26 @@ def test_a_version_of_a_rejected_change_or_a_draft_is_the_team_before_and_a_seed
     drafted = {"gate": {"accepted": False, "draft": True}, "why": "it does no worse"}
     assert format_outcome(drafted) == "draft, the team stays"
     assert format_outcome({"why": "seed"}) == "seed"
+
+
+def test_a_train_score_of_a_draft_is_none_of_the_team_that_stays_and_its_way_on_is_named() -> None:
+    gates = (None, {"draft": True}, {"unchanged": "no change"}, {"accepted": True}, {"accepted": False})
+    versions = tuple(
+        Version(name="mine", run="r", step=step, fingerprint="ab", saved=f"{step}", facts={"gate": gate, **parent})
+        for step, (gate, parent) in enumerate(
+            zip(gates, ({}, *({"parent_score": step / 10} for step in range(1, 5))), strict=True)
+        )
+    )
+    history = History(name="mine", head="r.4", versions=versions)
+    scores = format_scores(history, {})
+    assert (scores["r.0"], scores["r.1"], scores["r.2"], scores["r.3"]) == (
+        "train 0.10",
+        *["train 0.10"] * 2,
+        "train 0.40",
+    )
+    assert "1 draft has no proof of a gain, as `selfwire history mine` says" in explain_drafts(history, "r")
+    assert "--gate-size" in explain_drafts(history, "r")
+    assert explain_drafts(history, "other") == ""
 
 
 def test_show_tells_the_sentence_of_an_added_agent_once_and_no_edits_where_there_are_none(home: Path) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from langchain_core.language_models import FakeListChatModel
 
 from selfwire.core.errors import ConfigError
+from selfwire.graphs.build import load_embedder_beside
 from selfwire.models import embeddings
 from selfwire.models.embeddings import HashingEmbedder, MiniLMEmbedder, load_embedder
 
@@ -75,8 +77,10 @@ def test_the_fallback_announces_itself(monkeypatch: pytest.MonkeyPatch, caplog: 
     monkeypatch.setattr(embeddings, "_find_cached_folder", lambda: None)
     with caplog.at_level(logging.WARNING):
         found, notice = load_embedder("auto")
-    assert isinstance(found, HashingEmbedder)
-    assert "hashing" in notice
+        assert isinstance(found, HashingEmbedder)
+        assert "hashing" in notice
+        assert not caplog.text  # a command prints the notice
+        load_embedder_beside("auto", FakeListChatModel(responses=[""]))
     assert notice in caplog.text
 
 

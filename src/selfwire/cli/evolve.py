@@ -16,6 +16,7 @@ from selfwire.cli.json_output import add_result
 from selfwire.cli.memory import TRAIN
 from selfwire.cli.progress import EvolutionProgress
 from selfwire.cli.trajectories import print_broken_tools, read_trajectories
+from selfwire.cli.versions import explain_drafts
 from selfwire.core import topology
 from selfwire.core.errors import ConfigError
 from selfwire.core.plugins import is_graph, method_names
@@ -497,6 +498,9 @@ def _print_summary(run: OpenEvolution, home: str | None, result: Evolution | Non
     add_result(version=evolved and evolved.ref)
     if evolved is None:
         out.print("\nnothing was evolved: no candidate has replaced the team that the run began with")
+        is_saved = name in run_sync(run.library.names())  # a run that has stopped early may have saved nothing
+        if is_saved and (drafts := explain_drafts(run_sync(run.library.history(name)), run.run)):
+            out.print(drafts)
         return
     head = run_sync(run.library.head(name))
     if head.version != evolved.version:

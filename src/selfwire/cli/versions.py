@@ -42,12 +42,18 @@ def read_test_scores(history: History, home: str | None) -> dict[str, float]:
 def format_scores(history: History, tested: Mapping[str, float]) -> dict[str, str]:
     """Format scores by version with their phases: test, gate, and train, as the next version of the run records it.
 
-    A version that changed nothing has the scores of the one before it.
+    A version that changed nothing has the scores of the one before it. The train score of a draft is none of a version.
 
     Args:
         tested: held-out scores by version.
     """
-    in_training = {(saved.run, saved.step - 1): saved.facts.get(PARENT_SCORE) for saved in history.versions}
+    in_training, drafting = dict[tuple[str, int], Any](), dict[str, bool]()
+    for saved in history.versions:
+        if not drafting.get(saved.run):
+            in_training[saved.run, saved.step - 1] = saved.facts.get(PARENT_SCORE)
+        gate = saved.facts.get("gate") or {}
+        if not gate.get("unchanged"):
+            drafting[saved.run] = not gate.get("accepted") and bool(gate.get("draft") or gate.get("keeps_draft"))
     found, same = dict[str, str](), dict[tuple[str, str], dict[str, Any]]()
     for saved in history.versions:
         known = same.setdefault((saved.run, saved.fingerprint), {})
@@ -75,6 +81,19 @@ def format_outcome(facts: Mapping[str, Any]) -> str:
         return SEED if facts.get("why") == SEED else ""
     outcome = name_outcome(gate)
     return f"{outcome}, the team stays" if outcome in ("draft", "rejected") else outcome
+
+
+def explain_drafts(history: History, run: str) -> str:
+    """Explain what may become of the drafts of a run that has proved none; "" if it has none."""
+    gates = [saved.facts["gate"] for saved in history.versions if saved.run == run and saved.facts.get("gate")]
+    if not (tried := sum(name_outcome(gate) == "draft" for gate in gates)):
+        return ""
+    drafts = "1 draft has" if tried == 1 else f"{tried} drafts have"
+    return (
+        f"{drafts} no proof of a gain, as `selfwire history {history.name}` says; more tasks for the gate "
+        "(--gate-size, with a smaller --train or --test if there are no more) prove smaller gains, and --gate mean "
+        "keeps what does no worse, chance included"
+    )
 
 
 def format_other_facts(facts: Mapping[str, Any]) -> str:

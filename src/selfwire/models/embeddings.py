@@ -117,7 +117,7 @@ def load_embedder(name: str = "auto") -> tuple[Embedder, str]:
 
     Args:
         name: "minilm", "hashing", or "auto": MiniLM if its weights are on this machine, else hashing, which
-            the notice and the log then name; any other raises a ConfigError.
+            the notice then names; any other raises a ConfigError.
     """
     if name == "hashing":
         return HashingEmbedder(), ""
@@ -133,7 +133,6 @@ def load_embedder(name: str = "auto") -> tuple[Embedder, str]:
         "MiniLM is not on this machine; similarities come from a hashing vectoriser, which knows spelling and not "
         "meaning. Choose the embedder 'minilm' to download it once."
     )
-    _log.warning(notice)
     return HashingEmbedder(), notice
 
 

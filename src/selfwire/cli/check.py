@@ -35,6 +35,7 @@ def check(
             help=f"What is planned to evolve: {', '.join(method_names())}, a graph of your own or a saved team."
         ),
     ] = DEFAULT_METHOD,
+    config: options.ConfigFields = None,
     models: options.ModelOptions,
     iterations: Annotated[int, typer.Option(help="How often the team would be rewritten.")] = 10,
     gate: Annotated[str, typer.Option(help="Of the planned evolution: better, no-worse, mean or off.")] = "better",
@@ -55,6 +56,7 @@ def check(
         raise ConfigError("check needs --benchmark, such as --benchmark my.jsonl")
     request = EvolveSpec(
         method=evolved,
+        config=options.parse_config_fields(config or [], None),
         seed_team=team,
         benchmark=options.load_from_anywhere(benchmark),
         models=models.find_names([team], home, evolves=True),
@@ -111,7 +113,7 @@ def _describe_larger_gate(request: EvolveSpec, bench: Benchmark) -> str:
 def _show_plan(request: EvolveSpec, home: str | None) -> CostEstimate:
     """Show where the question of a graph of the user's own goes, and what the evolution costs."""
     out, team = output.make_console(), request.seed_team
-    if isinstance(found := make_method(request.method), OwnGraph):
+    if isinstance(found := make_method(request.method, request.config), OwnGraph):
         asked = options.with_library(home, lambda library: library.load(team)) if team else found.seed()
         out.print(f"\n{found.describe_asking(asked)}")
     planned = request.replace(evolution=request.evolution.replace(anyway=True))

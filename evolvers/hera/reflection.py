@@ -253,5 +253,5 @@ def _match_operations(texts: Sequence[str], operations: Sequence[LibraryOperatio
 
 
 def _bare(text: str) -> str:
-    """An insight's words as a model may repeat them: without dash, type, quotes, case and full stop."""
-    return " ".join(re.sub(r"^\W*\(\w+\)", "", text).split()).strip(" -.\"'").casefold()
+    """The words of an insight in small letters, without the type before it; a model may repeat it with other signs."""
+    return " ".join(re.findall(r"\w+", re.sub(r"^\W*\(\w+\)", "", text).casefold()))

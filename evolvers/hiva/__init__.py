@@ -85,6 +85,6 @@ Departures from the paper (a test is named after each):
     D34  Every agent's critic also reads the task and the environment's verdict, not its successors' gradients alone;
          the verdict not in "w/o Env".
     D35  Beliefs learn from r less what the agent's own calls cost, and not below 0, at the price that an evolution with
-         a proof has (`--objective`): an arm that does as well with fewer calls is the better one. Without a price r is
-         the paper's. Past tasks, which Psi_3 counts, keep r.
+         a proof has (`--objective`, by default 0.002 a call): an arm that does as well with fewer calls is the better
+         one. Without a price r is the paper's. Past tasks, which Psi_3 counts, keep r.
 """

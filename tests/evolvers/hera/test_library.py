@@ -138,6 +138,15 @@ async def test_a_decision_is_found_however_its_insight_is_repeated(said: str) ->
     assert [one.text for one in found] == ["both"]
 
 
+@pytest.mark.parametrize("said", ["read twice", "(bridge): \u201cRead twice.\u201d", "**Read twice**"])
+async def test_a_decision_is_found_by_its_words_where_others_are_missing(said: str) -> None:
+    old, new = known("read again"), [known("ask again"), known("read twice.")]
+    wanted = [LibraryOperation(operation="KEEP", new_insight=said)]
+    model = ScriptedModel(LibraryOperations=LibraryOperations(operations=wanted))
+    _, changes, _ = await consolidate_insights((old,), new, meta_model(model), Angles(), CONFIG, scope=Scope())
+    assert [change.operation for change in changes] == ["ADD", "KEEP"]
+
+
 async def test_decisions_on_fewer_insights_are_not_matched_by_place() -> None:
     old, new = known("read again"), [known("read twice"), known("ask again")]
     wanted = [LibraryOperation(operation="KEEP", new_insight="something else")]

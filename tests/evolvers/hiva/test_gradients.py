@@ -17,7 +17,8 @@ from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, SelfCr
 from selfwire.evolvers.hiva.structure import list_concerns
 from selfwire.evolvers.trajectory_text import find_name, format_step, format_tool_use, format_trace, get_fault, shorten
 from tests.core.generators import make_tool
-from tests.evolvers.hiva.doubles import FORK, PROMPTS, gradient, meta_model, run, team
+from tests.evolvers.hiva.doubles import FORK, PROMPTS, gradient, meta_model, run
+from tests.evolvers.hiva.doubles import team as make_team
 from tests.scripted import ONE_CALL, ScriptedModel
 
 BLAME = GlobalGradient(feedback="Nobody read the page.", sentiment="critical")
@@ -191,7 +192,7 @@ async def test_only_executed_edges_carry_gradients() -> None:
 
 
 async def test_a_critic_is_told_which_agents_a_router_passed_over() -> None:
-    longer = team(("s", "a"), ("s", "b"), ("b", "c"), ("a", "end"), ("c", "end"))
+    longer = make_team(("s", "a"), ("s", "b"), ("b", "c"), ("a", "end"), ("c", "end"))
     model, whole = ScriptedModel(AgentGradient=SHARE), run(longer)
     steps = {step.node: step for step in whole.steps}
     source = steps["s"].replace(routing=Routing(chosen=("a",)), sent=steps["s"].sent[:1])

@@ -147,5 +147,5 @@ def test_a_graph_of_ones_own_is_checked_before_it_is_asked(tmp_path: Path, monke
     Path("open_app.py").write_text(APP.replace("    question: str", "    left: str\n    right: str"), encoding="utf-8")
     refused = " ".join(call(tmp_path / "home", *asked, "open_app.py:graph", code=2).output.split())
     assert "several text fields could be it: left, right" in refused
-    asked = (*asked, "open_app.py:graph", "--set", 'input={"left": "{question}"}')
-    assert 'is asked with the input {"left": "{question}"}' in " ".join(call(tmp_path / "home", *asked).output.split())
+    given = call(tmp_path / "home", *asked, "open_app.py:graph", "--set", 'input={"left": "{question}"}').output
+    assert 'is asked with the input {"left": "{question}"}' in " ".join(given.split())

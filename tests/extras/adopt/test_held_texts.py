@@ -752,10 +752,15 @@ def test_what_a_function_returns_that_runs_in_a_thread_is_a_text(
 
 
 @pytest.mark.parametrize(
-    ("passed", "places"), [("text", []), ("text + ' ' + label", [0]), ("f'Be brief and clear: {text}'", [-6])]
+    ("passed", "texts"),
+    [
+        ("text", []),
+        ("text + ' ' + label", [(TEXT,)]),
+        ("f'Be brief and clear: {text}'", [("Be brief and clear: ", "")]),
+    ],
 )
-def test_what_stands_beside_a_function_is_opaque_if_a_function_of_the_program_passes_it(
-    passed: str, places: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_stands_beside_a_function_is_a_text_if_a_function_of_the_program_passes_it(
+    passed: str, texts: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     start = f"""
@@ -770,9 +775,27 @@ def ask(text):
 
 ASK = log(ask, TEXT)
 """
-    found, line = read(tmp_path, "state['question'] + ASK(state['question'])", start)
-    named = [thing.reason.partition(" reaches")[0] for thing in found.opaque]
-    assert named == [f"how the text at app.py:{line + place}" for place in places]
+    found, _ = read(tmp_path, "state['question'] + ASK(state['question'])", start)
+    assert [text.pieces for text in found.texts if text.pieces in ((TEXT,), ("Be brief and clear: ", ""))] == texts
+    assert not found.opaque
+
+
+def test_what_stands_beside_a_function_is_opaque_if_a_function_of_the_program_hands_both_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    start = """
+def run(call, *rest):
+    return call(*rest)
+
+def hand_on(call, text):
+    return run(call, text)
+
+def ask(text):
+    return llm.invoke([('system', text)]).text
+"""
+    found, line = read(tmp_path, "hand_on(ask, TEXT)", start)
+    assert [thing.reason.partition(" reaches")[0] for thing in found.opaque] == [f"how the text at app.py:{line}"]
 
 
 @pytest.mark.parametrize(

@@ -5001,6 +5001,17 @@ def test_more_values_than_are_followed_are_told_of(write: Write, monkeypatch: py
     assert "may be more than can be followed" in inventory.opaque[0].reason
 
 
+def test_more_calls_than_are_followed_are_told_of(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MOST", 4)
+    asked = "\n".join(f"    ask('You help as number {number}.')" for number in range(6))
+    head = GRAPH.partition("def chat")[0]
+    rest = "graph = StateGraph(MessagesState).add_node(chat).add_edge(START, 'chat').compile()"
+    write("app.py", f"{head}\ndef ask(text):\n    return llm.invoke(text)\ndef chat(state):\n{asked}\n{rest}")
+    inventory = read_program("app:graph")
+    assert len(inventory.texts) == 4
+    assert "text" in inventory.opaque[0].reason.split()
+
+
 def test_all_files_that_a_line_cuts_are_named(write: Write) -> None:
     lines = ["def load(name):", "    return open(name + '.md').read().split('---')[1]"]
     nodes = TWO_NODES.format("\n".join(lines), "load('plan')", "load('solve')")

@@ -102,8 +102,8 @@ def note_held(texts: TextFinder) -> None:
 
 def note_ended(texts: TextFinder) -> None:
     """Note as one opaque thing the expressions that stand for more than is followed."""
-    ended = [found for found in texts.program.ended if hasattr(found.node, "lineno")]
-    if ended:
+    ended = [_show_ended(found) for found in texts.program.ended]
+    if ended := [found for found in ended if hasattr(found.node, "lineno")]:
         first = ended[0]
         others = f" and {len(ended) - 1} other expressions" if len(ended) > 1 else ""
         way_out = (
@@ -111,6 +111,13 @@ def note_ended(texts: TextFinder) -> None:
             "mark them by `selfwire.text`; --confirm shows what is sent"
         )
         texts.note(*first[:2], f"{shorten_source(first.node)}{others} may be more than can be followed", way_out)
+
+
+def _show_ended(found: Traced) -> Traced:
+    """Show an argument as its name where its function begins, and an element as what it is taken from."""
+    if isinstance(found.node, Argument):
+        return found._replace(node=ast.copy_location(ast.Name(found.node.name, ast.Load()), found.node.function))
+    return found._replace(node=found.node.source) if isinstance(found.node, Element) else found
 
 
 Keys = tuple[str, ...]
@@ -177,7 +184,7 @@ def open_whole(texts: TextFinder, node: Any, at: Surroundings, keys: Keys) -> li
 def list_beside(texts: TextFinder, function: Any) -> Iterator[Traced]:
     """List what stands beside a function where it is handed to what may call it, or in front of it in a chain.
 
-    Of a function of the program, to which it is handed, that is what this function passes when it calls an argument.
+    Of a function of the program, to which it is handed, that is what this function passes where it calls an argument.
     """
     program, name = texts.program, getattr(function, "name", "")
     is_handed = function not in texts.entries and name not in program.calls
@@ -190,7 +197,7 @@ def list_beside(texts: TextFinder, function: Any) -> Iterator[Traced]:
         calls = [program.places.get(part) for part, names in inside if get_last_name(getattr(part, "func", 0)) in names]
         given = [Traced(part, call.at) for call in calls if call is not None for part in list_given(call.node)]
         parts = [node.left] if isinstance(node, ast.BinOp) else list_given(node)
-        yield from given if inside else (Traced(part, around.at) for part in parts)
+        yield from given or (Traced(part, around.at) for part in parts)
 
 
 def open_class(program: Program, node: Any, at: Surroundings, keys: Keys) -> list[tuple[Traced, Keys]]:

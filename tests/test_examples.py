@@ -50,7 +50,7 @@ def test_the_command_of_the_guide_evolves_a_team(folder: Path, monkeypatch: pyte
     command = guide.partition("`selfwire evolve ")[2].partition("`")[0].split()
     called = CliRunner().invoke(build(), ["evolve", *command, "--iterations", "1"], catch_exceptions=False)
     assert called.exit_code == 0, called.output
-    assert "fewer tasks than usual: --train 8 (not 60), --gate-size 13 (not 60), --test 8" in called.stderr
+    assert "fewer tasks than usual: --train 10 (not 60), --gate-size 10 (not 60), --test 10" in called.stderr
     assert "the evolved team answers as the team before, so it is not asked again: mean score 1.00" in called.stdout
     assert (folder / ".selfwire" / "library.sqlite").exists()
 

@@ -103,7 +103,7 @@ def test_a_few_tasks_are_enough_and_what_cannot_be_had_is_said(tmp_path: Path, t
         "--no-baselines",
     ]
     called = call(tmp_path / "home", *given)
-    assert "there are fewer tasks than usual: --train 6 (not 60), --gate-size 8 (not 60), --test 6" in called.stderr
+    assert "there are fewer tasks than usual: --train 6 (not 60), --gate-size 6 (not 60), --test 6" in called.stderr
     assert len(errors(tmp_path / "home", "after")) == 6
     refused = call(tmp_path / "home", *given, "--test", "15", code=2)
     assert "--test 15: there are not so many tasks; it can be 12 at most beside --train 4, --gate" in refused.stderr

@@ -28,14 +28,13 @@ def fit(tasks: int, *sizes: int | None) -> tuple[list[int], str]:
     ("tasks", "given", "sizes"),
     [
         (180, (None, None, None), [60, 60, 60]),
-        (30, (None, None, None), [8, 13, 8]),
-        (80, (None, None, None), [21, 38, 21]),
-        (150, (None, None, None), [45, 60, 45]),
-        (30, (None, None, 20), [4, 5, 20]),
+        (30, (None, None, None), [10, 10, 10]),
+        (100, (None, None, None), [33, 33, 33]),
+        (30, (None, None, 20), [5, 5, 20]),
         (150, (None, 0, None), [60, 0, 60]),
         (30, (1, 2, 3), [1, 2, 3]),
         (12, (None, None, None), [4, 4, 4]),
-        (200, (100, None, None), [100, 60, 40]),
+        (200, (100, None, None), [100, 50, 50]),
     ],
 )
 def test_what_is_not_given_shrinks(tasks: int, given: tuple[int | None, ...], sizes: list[int]) -> None:
@@ -46,10 +45,10 @@ def test_what_is_not_given_shrinks(tasks: int, given: tuple[int | None, ...], si
 
 def test_the_note_says_sizes_and_how_wide_intervals_are() -> None:
     assert fit(30, None, None, 20)[1] == (
-        "there are fewer tasks than usual: --train 4 (not 60), --gate-size 5 (not 60); intervals will be wide: "
+        "there are fewer tasks than usual: --train 5 (not 60), --gate-size 5 (not 60); intervals will be wide: "
         "10 of 20 tasks solved is 0.50 [0.30, 0.70]"
     )
-    assert fit(30, None, None, 0)[1] == "there are fewer tasks than usual: --train 11 (not 60), --gate-size 19 (not 60)"
+    assert fit(30, None, None, 0)[1] == "there are fewer tasks than usual: --train 15 (not 60), --gate-size 15 (not 60)"
 
 
 @pytest.mark.parametrize(

@@ -321,9 +321,6 @@ def fit_sizes(
 ) -> tuple[dict[str, int], str]:
     """Fit sizes to the tasks; return them by option, and a note if some are smaller than usual.
 
-    Where tasks are few, about half of them are gate tasks, as a proof needs more of them than a split for training or
-    testing does.
-
     Args:
         benchmark: its name.
         given: the last is of the tasks that are measured.
@@ -334,14 +331,13 @@ def fit_sizes(
         ConfigError: there are fewer tasks than the user asks for, or than `least` in a split.
     """
 
-    def cut(gate: int) -> dict[str, int]:
-        sizes = {name: gate if name == "--gate-size" else (gate + least) // 2 for name in given}
-        return {name: min(sizes[name], usual[name]) if size is None else size for name, size in given.items()}
+    def cut(most: int) -> dict[str, int]:
+        return {name: min(most, usual[name]) if size is None else size for name, size in given.items()}
 
-    whole = cut(high := 2 * max(usual.values()))
+    whole = cut(max(usual.values()))
     if benchmark in GENERATED or _fits(deal, whole):
         return whole, ""
-    if (most := find_most(high, lambda size: _fits(deal, cut(size)))) >= least:
+    if (most := find_most(max(usual.values()), lambda size: _fits(deal, cut(size)))) >= least:
         return cut(most), _describe(cut(most), usual, given, names_interval)
     raise _explain(given, cut(least), deal)
 

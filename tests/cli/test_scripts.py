@@ -9,7 +9,7 @@ import pytest
 
 from selfwire.cli.commands import COMMANDS, FAILED, STOPPED, WRONG
 from selfwire.cli.config_file import list_commands
-from selfwire.core.plugins import get_version
+from selfwire.core.plugins import compute_code_hash, get_version
 from tests.commands import call
 from tests.wire.server import Fault, WireServer
 
@@ -108,7 +108,7 @@ def test_a_run_that_stops_names_what_resumes_it(home: Path) -> None:
 
 
 def test_version(home: Path) -> None:
-    assert call(home, "--version").stdout == f"selfwire {get_version()}\n"
+    assert call(home, "--version").stdout == f"selfwire {get_version()} (code {compute_code_hash()})\n"
     assert call_for_json(home, "version")["version"] == get_version()
 
 

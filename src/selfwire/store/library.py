@@ -306,9 +306,8 @@ def open_postgres(url: str) -> ThreadedStore:
         raise ConfigError(f"a library is a folder or a postgres:// address, not {url.partition('://')[0]}://...")
     try:
         import psycopg
-        from langgraph.store.postgres import PostgresStore
 
-        from selfwire.store.postgres_pool import open_pool
+        from selfwire.store.postgres_pool import LastingStore, open_pool
     except ImportError as error:
         raise ConfigError(
             f"a library at a postgres:// address needs the extra 'postgres': pip install 'selfwire[postgres]' ({error})"
@@ -316,7 +315,7 @@ def open_postgres(url: str) -> ThreadedStore:
     where = f"postgres://{urlsplit(url).hostname or ''}{urlsplit(url).path}"  # without user and password
     try:
         pool = open_pool(url)
-        store = PostgresStore(pool)
+        store = LastingStore(pool)
         store.setup()
     except psycopg.Error as error:
         raise LibraryError(f"library {where} cannot be opened: {error}") from None

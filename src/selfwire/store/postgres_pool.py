@@ -1,8 +1,12 @@
 """Connections to PostgreSQL that outlive a restart of the server; needs the extra `postgres`."""
 
+from collections.abc import Iterable
+
 import psycopg
+from langgraph.store.base import Op, Result
+from langgraph.store.postgres import PostgresStore
 from psycopg.rows import DictRow, dict_row
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 PATIENCE = 30.0
 """Seconds to wait for a server that is away, as for a locked file."""
@@ -27,3 +31,17 @@ def open_pool(url: str) -> ConnectionPool[psycopg.Connection[DictRow]]:
         timeout=PATIENCE,
         check=ConnectionPool.check_connection,
     )
+
+
+class LastingStore(PostgresStore):
+    """LangGraph's store, which runs operations once more whose connection is lost meanwhile; twice is as once."""
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in one transaction."""
+        wanted = list(ops)
+        try:
+            return super().batch(wanted)
+        except PoolTimeout:
+            raise
+        except psycopg.OperationalError:
+            return super().batch(wanted)

@@ -2,12 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+import psycopg
 import pytest
 from langchain_core.runnables import RunnableConfig
+from langgraph.store.base import Op, Result
+from langgraph.store.postgres import PostgresStore
 
 from selfwire.core.errors import JournalError, LibraryError
 from selfwire.graphs import hiva
@@ -63,6 +66,20 @@ async def until_it_is_back(act: Callable[[], Awaitable[T]]) -> T:
         except (LibraryError, JournalError):
             continue
     return await act()
+
+
+async def test_operations_whose_connection_is_lost_are_run_again(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, is_lost = PostgresStore.batch, iter((True, False))
+
+    def lose_once(store: PostgresStore, ops: Iterable[Op]) -> list[Result]:
+        if next(is_lost):
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        return plain(store, ops)
+
+    with open_library(address) as library:
+        names = await library.names()
+        monkeypatch.setattr(PostgresStore, "batch", lose_once)
+        assert await library.names() == names
 
 
 async def test_a_server_that_stays_away_is_an_error_in_words_and_no_connection_is_lost_for_ever(

@@ -67,10 +67,9 @@ def check(
     bench, tasks = load_tasks(request)
     problems, out = find_faults_of_tasks(tasks), output.make_console()
     counts = f"{len(tasks.train)} to learn from, {len(tasks.gate)} to decide by, {len(tasks.test)} to test with"
-    has_more = request.benchmark not in GENERATED and sizes.gate_size is None
-    wider = _describe_larger_gate(request, bench) if has_more else ""
-    notes = (*filter(None, [note]), *bench.notes, *describe_gate(request, tasks.gate), *filter(None, [wider]))
-    out.print("\n".join([f"tasks of {bench.name}: {counts}", *notes]))
+    wider = _describe_larger_gate(request, bench) if sizes.gate_size is None else ""
+    notes = (note, *bench.notes, *describe_gate(request, tasks.gate), wider)
+    out.print("\n".join([f"tasks of {bench.name}: {counts}", *filter(None, notes)]))
     try:
         refuse_hopeless_gate(request, tasks.gate)
     except ConfigError as error:
@@ -85,12 +84,8 @@ def check(
     else:
         out.print("\nthe grader is a model, or references are no texts: it is not tried here")
     cost = _show_plan(request, home)
-    add_result(
-        problems=problems,
-        anchors={found.anchor.name: found.score for found in anchors},
-        sizes=request.sizes,
-        cost=cost,
-    )
+    scores = {found.anchor.name: found.score for found in anchors}
+    add_result(problems=problems, anchors=scores, sizes=request.sizes, cost=cost)
     if problems:
         out.print("\n".join(["", *(f"problem: {problem}" for problem in problems)]))
         raise typer.Exit(FAILED)
@@ -100,7 +95,7 @@ def check(
 def _describe_larger_gate(request: EvolveSpec, bench: Benchmark) -> str:
     """Describe what can be told apart where the gate has the tasks that would be left over; "" if few would."""
     found, sizes = "", request.sizes
-    for gate in (more * sizes.gate for more in (2, 4, 8, 16)):
+    for gate in (more * sizes.gate for more in (2, 4, 8, 16) if request.benchmark not in GENERATED):
         try:
             splits = bench.splits(request.evolution.seed, train=sizes.train, gate=gate, test=sizes.test)
         except TooFewTasksError:

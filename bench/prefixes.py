@@ -3,9 +3,9 @@
 Each method answers three archive questions that quote about 2,000 tokens of passages, with a calculator and the offline
 model, in at most three rounds or stages. HiVA learns from them three times and HERA once before they answer with the
 team that comes of it. A request is read as a provider reads it: tools first, then the messages in order. Its cached
-part is the longest prefix that it shares with any earlier request of the same question, in steps of 128 tokens, if that
-has 1,024 tokens or more. Tokens are a quarter of the characters. An earlier request counts whether it is answered yet
-or not, so that the shares of agents that ask at once, as DyTopo's do, are upper bounds.
+part is the longest prefix that it shares with any request of the same question that was answered before it was sent, in
+steps of 128 tokens, if that has 1,024 tokens or more. Tokens are a quarter of the characters. Agents that ask at once,
+as DyTopo's do, get nothing from one another.
 
 Some providers put the schema of a reply before the messages as well; the last column counts so. Requests of no
 question, such as those that rewrite a prompt by feedback from several tasks, count in neither share.

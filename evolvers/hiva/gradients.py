@@ -244,6 +244,7 @@ async def _localise(
         "agent_gradient",
         scope=_make_scope(scope, trajectory, "backward").at(node=step.node),
         task=excerpt(trajectory.question.input, TASK_LENGTH, f"{step.output}\n{said}"),
+        agent=step.node,
         role=agent.prompt,
         tools=describe_tools(agent.tools, team, toolbox),
         team=describe_team(team, _find_passed_over(trajectory, team)),

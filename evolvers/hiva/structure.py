@@ -85,6 +85,7 @@ async def decide_edits(
             offer_operations(TopologyDecision, offered),
             "decision",
             scope=scope.at(phase="decide", node=node),
+            agent=node,
             role=agent.prompt,
             gradients=render_gradients(mine, lambda gradient: gradient.overall.strip()),
             team=describe_team(team),

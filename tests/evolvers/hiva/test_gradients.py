@@ -203,6 +203,14 @@ async def test_a_critic_is_told_which_agents_a_router_passed_over() -> None:
     assert "\nc (not asked for this task) -> end: You are c.\n" in shown
 
 
+async def test_a_critic_is_told_which_agent_of_the_team_is_meant() -> None:
+    model = ScriptedModel(AgentGradient=SHARE)
+    await passed(model)
+    asked = {scope.node: text for _, text, scope, _ in model.asked}
+    for node in ("a", "b", "s"):
+        assert f"The agent is {node}. Its prompt:\n<role>\nYou are {node}.\n" in asked[node]
+
+
 async def test_levels_run_in_parallel() -> None:
     waiting = most = 0
 

@@ -143,6 +143,7 @@ async def test_d11_a_node_gets_one_decision_over_all_its_gradients() -> None:
     found = await evolved(model, lacking("s"), lacking("s", task="t2"))
     assert model.names() == ["TopologyDecision"]
     shown = model.shown("TopologyDecision")[0]
+    assert "The agent is s. Its prompt:\n<role>\nYou are s.\n" in shown
     assert "<routing>\na: 2\n</routing>" in shown
     assert "<successors>\na: You are a.\n</successors>" in shown
     assert "<parallelizability>\n0.40\n</parallelizability>" in shown

@@ -14,6 +14,7 @@ from selfwire.core.trajectory import Message, Routing, Step, ToolUse
 from selfwire.core.usage import Usage
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, compute_loss, propagate_gradients
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, SelfCriticism
+from selfwire.evolvers.hiva.structure import list_concerns
 from selfwire.evolvers.trajectory_text import find_name, format_step, format_tool_use, format_trace, get_fault, shorten
 from tests.core.generators import make_tool
 from tests.evolvers.hiva.doubles import FORK, PROMPTS, gradient, meta_model, run
@@ -209,6 +210,19 @@ async def test_a_critic_is_told_which_agent_of_the_team_is_meant() -> None:
     asked = {scope.node: text for _, text, scope, _ in model.asked}
     for node in ("a", "b", "s"):
         assert f"The agent is {node}. Its prompt:\n<role>\nYou are {node}.\n" in asked[node]
+
+
+async def test_who_gets_an_agents_output_is_left_to_its_own_critic() -> None:
+    rule = "Who gets the output of an agent before it is decided around that agent"
+
+    def answer(text: str, scope: Scope) -> AgentGradient:
+        concerns = "none" if rule in text and scope.node != "s" else "topology"
+        return SHARE.model_copy(update={"overall_feedback": f"{scope.node}: s skips b.", "concerns": concerns})
+
+    model = ScriptedModel(AgentGradient=answer)
+    found = await passed(model)
+    assert [g.node for g in list_concerns(found.gradients)] == ["s"]
+    assert "[a] a: s skips b." in model.shown("AgentGradient")[-1]
 
 
 async def test_levels_run_in_parallel() -> None:

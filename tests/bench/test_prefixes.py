@@ -7,10 +7,11 @@ import pytest
 from bench.prefixes import LEAST, STEP, compute_share, count_cached, make_tasks, match_prefixes, record_requests
 from selfwire.core.plugins import own_methods
 
-LEAST_SHARES = {"hiva": 0.69, "hera": 0.69, "tacomas": 0.73, "dytopo": 0.47, "evomas": 0.74}
+LEAST_SHARES = {"hiva": 0.72, "hera": 0.69, "tacomas": 0.73, "dytopo": 0.47, "evomas": 0.74}
 """About 0.05 below what is measured."""
-QUESTIONS = {"dytopo": 3, "evomas": 6}
-"""Number of questions, where it is not one: EvoMAS and DyTopo share less of a question that ends after one stage."""
+QUESTIONS = {"hiva": 3, "dytopo": 3, "evomas": 6}
+"""Number of questions, where it is not one: EvoMAS and DyTopo share less of a question that ends after one stage, and
+HiVA of one that its last team answers with few agents."""
 
 
 def test_a_prefix_counts_from_its_least_length_on_and_in_whole_steps() -> None:

@@ -397,7 +397,7 @@ def test_a_budget_of_calls_is_no_cap_of_a_task() -> None:
 def test_the_gate_that_a_refusal_asks_for_counts_the_tasks_of_groups() -> None:
     few = [*enumerate(SUMS[:18])]
     tasks = [{**task, "input": f"{task['input']} {turn}", "group": str(n)} for turn in "abcd" for n, task in few]
-    with pytest.raises(selfwire.errors.ConfigError, match=r"with 6 task groups.* at least 9, all.*; give 180 or more"):
+    with pytest.raises(selfwire.errors.ConfigError, match=r"6 task groups.* least 9, .*; give 36 or .* better 180,"):
         selfwire.evolve("hiva", tasks, grade, iterations=10)
     with pytest.raises(selfwire.errors.ConfigError, match=r"has 24 for itself; give 84 or more"):
         selfwire.evolve("hiva", tasks, grade, iterations=10, prune=True)
@@ -686,7 +686,7 @@ def test_an_argument_that_cannot_be_meant_is_named_before_anything_is_asked(
     [
         (
             lambda: selfwire.evolve("hiva", SUMS, iterations=500),
-            r'give 55 or more \(valset\), fewer iterations, or gate="mean", which',
+            r'give 11 or more \(valset\), better 55, as .*; or fewer iterations, or gate="mean", which',
         ),
         (lambda: selfwire.evolve("hiva", SUMS[:20]), "for a gain; anyway=True runs and accepts nothing$"),
         (lambda: selfwire.evolve("hiva", SUMS, prune=True), r"give 70 or more \(valset\), or leave prune=True out"),

@@ -124,7 +124,7 @@ def refused(home: Path, *arguments: str) -> str:
         (
             (*EVOLVE, "--gate", "better", "--gate-size", "8", "--iterations", "5"),
             "cannot accept anything before the last iteration with 8 gate tasks: at an error of 0.05 over 5 iterations "
-            "a proof before the last iteration needs at least 9, all of them won; give 45 or more",
+            "a proof before the last iteration needs at least 9, all of them won; give 9 or more (--gate-size)",
         ),
         (
             (*EVOLVE, "--gate", "better", "--gate-size", "9", "--iterations", "5", "--margin", "0.5"),

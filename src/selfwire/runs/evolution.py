@@ -588,8 +588,9 @@ def refuse_hopeless_gate(request: EvolveSpec, gate: Sequence[Task]) -> None:
     raise ConfigError(
         f"--gate {rule.gate} cannot accept anything{when} with {count_groups(groups)}: at an error of "
         f"{settings.error:g} over {format_count(settings.iterations, 'iteration')} a proof{when} needs at least "
-        f"{needed}, all of them won; give {_count_tasks(5 * needed, groups) + kept} or more{beside} (--gate-size), "
-        f"fewer --iterations, or --gate mean, which takes chance for a gain; {anyway}"
+        f"{needed}, all of them won; give {_count_tasks(needed, groups) + kept} or more{beside} (--gate-size), better "
+        f"{_count_tasks(5 * needed, groups) + kept}, as a change seldom wins them all; or fewer --iterations, or "
+        f"--gate mean, which takes chance for a gain; {anyway}"
     )
 
 

@@ -39,10 +39,10 @@ from selfwire.evolvers.dytopo.agents import DytopoAgents, RoundInput
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory, describe_needs, update_memories
 from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, DytopoMemory, get_workers
-from selfwire.evolvers.dytopo.figures import END_REASONS, draw_run
 from selfwire.evolvers.dytopo.halting import choose_answer, explain_no_answer
 from selfwire.evolvers.dytopo.induction import RoundGraph
 from selfwire.evolvers.dytopo.initial_team import DOMAINS, make_initial_team, propose_domain
+from selfwire.evolvers.dytopo.pictures import END_REASONS, draw_run
 from selfwire.evolvers.dytopo.report import Report, format_notes
 from selfwire.evolvers.dytopo.rounds import DytopoRound, induce_round_graph
 from selfwire.evolvers.dytopo.tuning import get_current_setting, tune_team

@@ -33,7 +33,6 @@ from selfwire.evolvers.evomas.evaluator import (
     make_no_outcome_assessment,
     verify_outcome,
 )
-from selfwire.evolvers.evomas.figures import END_REASONS, draw_run, format_notes
 from selfwire.evolvers.evomas.layers import (
     ENDS,
     make_chooser,
@@ -43,6 +42,7 @@ from selfwire.evolvers.evomas.layers import (
     narrow_question,
     place_agents,
 )
+from selfwire.evolvers.evomas.pictures import END_REASONS, draw_run, format_notes
 from selfwire.evolvers.evomas.planner import PlanResult, make_plan, plan_single_subtask
 from selfwire.evolvers.evomas.pool import EARLY_EXIT, METHOD, find_browsing_tools, make_initial_team
 from selfwire.evolvers.evomas.stages import (

@@ -53,7 +53,6 @@ from selfwire.evolvers.hera.failures import (
     make_failure,
     with_buffers,
 )
-from selfwire.evolvers.hera.figures import draw_learning, draw_run, note_groups
 from selfwire.evolvers.hera.groups import Group, count_uses, make_groups, rank_trajectories
 from selfwire.evolvers.hera.initial_team import (
     METHOD,
@@ -81,6 +80,7 @@ from selfwire.evolvers.hera.mutation import (
     propose_mutations,
     with_mutated,
 )
+from selfwire.evolvers.hera.pictures import draw_learning, draw_run, note_groups
 from selfwire.evolvers.hera.planning import (
     Brief,
     PlannedRun,

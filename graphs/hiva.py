@@ -34,7 +34,6 @@ from selfwire.core.trajectory import DECISIONS, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenMap
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.figures import draw_learning, note_passes
 from selfwire.evolvers.hiva.forward import (
     characterize_task,
     make_instructor,
@@ -67,6 +66,7 @@ from selfwire.evolvers.hiva.kabb import (
 )
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import MEMORY_KEY, HivaMemory
+from selfwire.evolvers.hiva.pictures import draw_learning, note_passes
 from selfwire.evolvers.hiva.semantics import propose_rewrites
 from selfwire.evolvers.hiva.structure import (
     decide_edits,

@@ -44,8 +44,8 @@ from selfwire.core.values import (
     is_id,
     to_plain_json,
 )
-from selfwire.evolvers.figures import Panel, Picture
 from selfwire.evolvers.gate import Gate
+from selfwire.evolvers.pictures import Panel, Picture
 from selfwire.evolvers.trajectory_text import gather_all
 from selfwire.graphs.machine import (
     END,

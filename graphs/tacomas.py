@@ -38,7 +38,6 @@ from selfwire.evolvers.tacomas.fast import (
     update_weights,
     weigh_messages,
 )
-from selfwire.evolvers.tacomas.figures import END_REASONS, draw_run, format_notes
 from selfwire.evolvers.tacomas.initial_team import METHOD, make_initial_team
 from selfwire.evolvers.tacomas.judge import (
     Contribution,
@@ -50,6 +49,7 @@ from selfwire.evolvers.tacomas.judge import (
 )
 from selfwire.evolvers.tacomas.lessons import MEMORY, get_lessons, with_lessons
 from selfwire.evolvers.tacomas.meta import propose_slow_update
+from selfwire.evolvers.tacomas.pictures import END_REASONS, draw_run, format_notes
 from selfwire.evolvers.tacomas.rounds import (
     Figures,
     RunSoFar,

@@ -10,11 +10,11 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget
 from selfwire.core.values import to_plain_json
-from selfwire.evolvers.evomas.figures import format_stage
+from selfwire.evolvers.evomas.pictures import format_stage
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.router.decisions import to_router_episode
 from selfwire.evolvers.tacomas.config import TacomasConfig
-from selfwire.evolvers.tacomas.figures import format_end, format_round
+from selfwire.evolvers.tacomas.pictures import format_end, format_round
 from selfwire.evolvers.tacomas.rounds import TacomasRound
 from selfwire.extras.offline.model import OfflineChat
 from selfwire.graphs import tacomas

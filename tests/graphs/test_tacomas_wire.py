@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from selfwire.evolvers.tacomas.config import TacomasConfig
-from selfwire.evolvers.tacomas.figures import format_round
+from selfwire.evolvers.tacomas.pictures import format_round
 from selfwire.evolvers.tacomas.rounds import TacomasRound
 from selfwire.graphs import tacomas
 from selfwire.models.providers import make_chat_model

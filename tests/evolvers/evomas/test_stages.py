@@ -11,8 +11,8 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
 from selfwire.core.values import format_count
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.figures import format_stage
 from selfwire.evolvers.evomas.layers import aggregate, make_stage_runner
+from selfwire.evolvers.evomas.pictures import format_stage
 from selfwire.evolvers.evomas.pool import (
     COMPUTING_IO,
     EARLY_EXIT,

@@ -26,11 +26,11 @@ from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evolvers.dytopo.induction import RoundGraph, ScoredEdge
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.evomas.state import Assessment, Subtask, TaskState
-from selfwire.evolvers.figures import Cell, Entry, Match, Matching, Panel, Picture, Table, TextList
-from selfwire.evolvers.hera.figures import RUNS, note_groups
 from selfwire.evolvers.hera.groups import make_groups
-from selfwire.evolvers.hiva.figures import GRADIENTS, note_passes
+from selfwire.evolvers.hera.pictures import RUNS, note_groups
 from selfwire.evolvers.hiva.gradients import Backward, Gradient
+from selfwire.evolvers.hiva.pictures import GRADIENTS, note_passes
+from selfwire.evolvers.pictures import Cell, Entry, Match, Matching, Panel, Picture, Table, TextList
 from selfwire.evolvers.router.decisions import LayeredWorkflow
 from selfwire.evolvers.tacomas.judge import Contribution, RubricItem
 from selfwire.evolvers.tacomas.rounds import TacomasRound, compute_figures
@@ -355,7 +355,7 @@ def test_notes_that_a_method_cannot_read_give_no_picture() -> None:
 def test_an_outside_method_brings_its_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lines of docs/method.md."""
     page = (Path(__file__).parents[3] / "docs" / "method.md").read_text()
-    code = re.search(r"```python\n(from selfwire.evolvers.figures.*?)```", page, re.DOTALL)
+    code = re.search(r"```python\n(from selfwire.evolvers.pictures.*?)```", page, re.DOTALL)
     assert code
     scope: dict[str, Any] = {}
     exec(code[1], scope)

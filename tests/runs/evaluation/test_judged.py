@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 import pytest
 
 from selfwire.evals.table import read_results
-from selfwire.evolvers.tacomas.figures import END_REASONS
+from selfwire.evolvers.tacomas.pictures import END_REASONS
 from tests.commands import call
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from selfwire.core.values import FrozenModel
 from selfwire.evals.statistics import IntervalEstimate
 from selfwire.evals.table import SystemInfo, SystemSummary, TaskRow
-from selfwire.evolvers.figures import Panel
+from selfwire.evolvers.pictures import Panel
 from selfwire.extras.pages.stored import StoredTrajectory
 from selfwire.runs.front import FrontLine
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from selfwire.core.values import format_count, mask_controls, replace_surrogates
 from selfwire.evals.table import TaskRow
-from selfwire.evolvers.figures import Matching, Panel, Picture, Table, TextList
+from selfwire.evolvers.pictures import Matching, Panel, Picture, Table, TextList
 from selfwire.extras.pages.data import Place, RunReport, TeamVersion
 from selfwire.extras.pages.layout import TeamLayout
 from selfwire.extras.pages.pictures import draw_run, format_notes

@@ -5,7 +5,7 @@ from typing import Any
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.team import Team
-from selfwire.evolvers.figures import DrawnNode, Frame, Panel, Picture
+from selfwire.evolvers.pictures import DrawnNode, Frame, Panel, Picture
 from selfwire.extras.pages.data import AgentCard, Link, TeamVersion
 from selfwire.graphs.method import Method, MethodType, find_method
 

@@ -6,7 +6,7 @@ from textwrap import shorten
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.baselines import BASELINES
-from selfwire.evolvers.figures import Picture
+from selfwire.evolvers.pictures import Picture
 from selfwire.extras.pages.data import AgentCard, Link, RunReport, SpendLine, TeamVersion
 from selfwire.extras.pages.evolution import make_place
 from selfwire.extras.pages.page import save_page

@@ -1,4 +1,4 @@
-"""Values of the figures that a page of a run draws: panels of frames, tables and bars."""
+"""Values of the pictures on the page of a run: frames of panels, which are tables, texts and matchings."""
 
 from typing import Literal
 

@@ -9,7 +9,7 @@ from typing import Any
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, ReplaceAgent, format_edit, format_rewiring
 from selfwire.core.values import format_count
-from selfwire.evolvers.figures import DrawnEdge, DrawnNode, Entry, Frame, Graph, Look, Panel, Picture, Table, TextList
+from selfwire.evolvers.pictures import DrawnEdge, DrawnNode, Entry, Frame, Graph, Look, Panel, Picture, Table, TextList
 from selfwire.evolvers.tacomas.judge import RubricItem, to_goal
 from selfwire.evolvers.tacomas.rounds import Figures, TacomasRound
 from selfwire.evolvers.trajectory_text import shorten

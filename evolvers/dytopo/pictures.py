@@ -5,7 +5,7 @@ from typing import Any
 
 from selfwire.core.values import format_count
 from selfwire.evolvers.dytopo.induction import Descriptors, RoundGraph, ScoredEdge
-from selfwire.evolvers.figures import (
+from selfwire.evolvers.pictures import (
     DrawnEdge,
     DrawnNode,
     Entry,

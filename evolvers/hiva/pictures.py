@@ -1,4 +1,4 @@
-"""Figures of an iteration of HiVA: beliefs, synergy, and the gradients as they flowed back."""
+"""Pictures of an iteration of HiVA: beliefs, synergy, and the gradients as they flowed back."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel, format_count
-from selfwire.evolvers.figures import Cell, Entry, Look, Panel, Table, TextList
 from selfwire.evolvers.hiva.gradients import Backward, Gradient
 from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory
+from selfwire.evolvers.pictures import Cell, Entry, Look, Panel, Table, TextList
 from selfwire.evolvers.prompted_model import DeclinedProposal
 from selfwire.evolvers.trajectory_text import shorten
 

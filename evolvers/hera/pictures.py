@@ -1,4 +1,4 @@
-"""Figures of what HERA compared and learned: groups of teams, insights with their sources, and varied prompts."""
+"""Pictures of what HERA compared and learned: groups of teams, insights with their sources, and varied prompts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 from selfwire.core.team import Team
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel, format_count
-from selfwire.evolvers.figures import Cell, Entry, Frame, Look, Panel, Picture, Table, TextList
 from selfwire.evolvers.hera.groups import Group, GroupKind
 from selfwire.evolvers.hera.library import Insight, get_library
 from selfwire.evolvers.hera.reflection import InsightChange, get_topology
+from selfwire.evolvers.pictures import Cell, Entry, Frame, Look, Panel, Picture, Table, TextList
 from selfwire.evolvers.trajectory_text import count_agent_tokens, get_score, shorten
 
 RUNS = 48

@@ -8,7 +8,7 @@ from selfwire.core.values import format_count, format_value
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.stages import Stage, get_runnable_part
 from selfwire.evolvers.evomas.state import TaskState
-from selfwire.evolvers.figures import (
+from selfwire.evolvers.pictures import (
     Cell,
     DrawnEdge,
     DrawnNode,

@@ -27,7 +27,7 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.extras.contestants.aflow.method import Aflow
 from selfwire.graphs import evomas, hera, hiva
 from selfwire.graphs.dytopo import Dytopo
-from selfwire.runs.open import CallOptions, find_team
+from selfwire.runs.inputs import CallOptions, find_team
 
 VERBS = ("run", "evolve", "prune", "evaluate", "compare", "load", "save")
 SUMS = [{"input": f"What is {n} plus {n}?", "reference": str(2 * n)} for n in range(1, 31)]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from selfwire.extras.adopt.page import Inventory
     from selfwire.graphs.evolve import Event
     from selfwire.graphs.method import Method
-    from selfwire.runs.open import ChatModel, Tasks, Teamlike, Tools
+    from selfwire.runs.inputs import ChatModel, Tasks, Teamlike, Tools
     from selfwire.runs.results import Comparison, Evaluation, Evolution
     from selfwire.store.library import Version
 
@@ -180,8 +180,8 @@ async def arun(
         ConfigError, LibraryError: a name, model or tool cannot be used, or a provider refuses the first calls.
         BudgetError, OutageError: it stopped; `partial_result` has the best answer until then, if there was one.
     """
-    from selfwire.runs.open import CallOptions
-    from selfwire.runs.systems import ask_team
+    from selfwire.runs.inputs import CallOptions
+    from selfwire.runs.question import ask_team
 
     options = CallOptions(model, meta, judge, tools, method, budget, home, models)
     return await ask_team(team, question, options, seed=seed, config=config)
@@ -258,7 +258,7 @@ async def aevolve(
     """
     from selfwire.graphs.pruning import PruningConfig
     from selfwire.runs.evolution import evolve_team
-    from selfwire.runs.open import CallOptions, TaskSets
+    from selfwire.runs.inputs import CallOptions, TaskSets
 
     tasks = TaskSets({"train": trainset, "gate": valset, "test": testset}, grader, rubric, limit)
     options = CallOptions(model, meta, judge, tools, method, budget, home, models, run_name, on_event)
@@ -332,7 +332,7 @@ async def aprune(
     from selfwire.graphs.method import parse_config
     from selfwire.graphs.pruning import PruningConfig
     from selfwire.runs.evolution import evolve_team
-    from selfwire.runs.open import CallOptions, TaskSets
+    from selfwire.runs.inputs import CallOptions, TaskSets
 
     tasks = TaskSets({"train": trainset, "gate": valset, "test": testset}, grader, rubric, limit)
     options = CallOptions(model, meta, judge, tools, method, budget, home, models, run_name, on_event)
@@ -389,7 +389,7 @@ async def aevaluate(
         ConfigError, LibraryError, BudgetError, OutageError, UngradedError, JournalError: as `evolve`.
     """
     from selfwire.runs.comparison import evaluate_team
-    from selfwire.runs.open import CallOptions, TaskSets
+    from selfwire.runs.inputs import CallOptions, TaskSets
 
     asked = TaskSets({"test": tasks}, grader, rubric, limit)
     options = CallOptions(model, meta, judge, tools, method, budget, home, models, run_name, on_event)
@@ -432,7 +432,7 @@ async def acompare(
         ConfigError, LibraryError, BudgetError, OutageError, UngradedError, JournalError: as `evolve`.
     """
     from selfwire.runs.comparison import compare_teams
-    from selfwire.runs.open import CallOptions, TaskSets
+    from selfwire.runs.inputs import CallOptions, TaskSets
 
     asked = TaskSets({"test": tasks}, grader, rubric, limit)
     options = CallOptions(model, meta, judge, tools, None, budget, home, models, run_name, on_event)

@@ -106,7 +106,7 @@ def test_a_planted_reference_appears_nowhere(
     def loaded(wanted: str, **options: Any) -> Benchmark:
         return with_canaries(load_benchmark(wanted, **options), environment)
 
-    monkeypatch.setattr("selfwire.runs.open.load_benchmark", loaded)
+    monkeypatch.setattr("selfwire.runs.inputs.load_benchmark", loaded)
     monkeypatch.setattr(EvolutionProgress, "__call__", heard)
     with WireServer(served(make_chat_model("offline"))) as server, collect_runs() as traces:
         arguments = [name if word == "archive" else word for word in kills.beginning(server, kills.TINY, method)]

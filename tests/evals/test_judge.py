@@ -32,7 +32,7 @@ from selfwire.evals.table import read_results
 from selfwire.graphs.rollouts import JUDGE_NODE
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
-from selfwire.runs.open import load_models
+from selfwire.runs.inputs import load_models
 from selfwire.runs.spec import Models
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import CallRow

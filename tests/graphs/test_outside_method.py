@@ -37,7 +37,7 @@ from selfwire.graphs.method import EvolveResult, Method
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.sync import run_sync
-from selfwire.runs.open import find_team
+from selfwire.runs.inputs import find_team
 from selfwire.store.library import open_library
 from tests.graphs.dev_server import ROOT, dev_server
 from tests.processes import start, start_selfwire, wait_for

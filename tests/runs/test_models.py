@@ -9,7 +9,7 @@ from selfwire.graphs.evolve import EvolutionConfig
 from selfwire.models.budget import Ledger
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.runs import evaluation, evolution
-from selfwire.runs.open import LoadedModels, load_models
+from selfwire.runs.inputs import LoadedModels, load_models
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, SystemSpec
 from selfwire.store.journal import Journal
 

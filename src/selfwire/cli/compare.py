@@ -14,7 +14,7 @@ from selfwire.core.plugins import CONTESTANTS, method_names
 from selfwire.core.values import to_plain_json
 from selfwire.evals.baselines import ANSWERS, BASELINES
 from selfwire.graphs.method import find_method
-from selfwire.runs.open import GROUPS
+from selfwire.runs.inputs import GROUPS
 from selfwire.runs.spec import PreEvolutionSpec, SystemSpec
 from selfwire.runs.votes import ONE, list_lone, refuse_names_of_votes
 

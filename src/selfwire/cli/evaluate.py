@@ -43,8 +43,8 @@ from selfwire.runs.evaluation import (
     start_evaluation,
     start_or_resume,
 )
+from selfwire.runs.inputs import Given, find_kind, refuse_other_method, require_saved
 from selfwire.runs.langsmith import upload_if_requested
-from selfwire.runs.open import Given, find_kind, refuse_other_method, require_saved
 from selfwire.runs.pre_evolution import PreEvolution, compute_left
 from selfwire.runs.record import compute_config_hash, shorten_name
 from selfwire.runs.spec import EvaluateSpec, SystemSpec, WorkerOptions

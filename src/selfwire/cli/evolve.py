@@ -53,7 +53,7 @@ from selfwire.runs.evolution import (
     resume_evolution,
     start_evolution,
 )
-from selfwire.runs.open import choose_graph_method, find_kind, find_team, load_to_ask, to_team_reference
+from selfwire.runs.inputs import choose_graph_method, find_kind, find_team, load_to_ask, to_team_reference
 from selfwire.runs.record import ResumeChanges, shorten_method, shorten_name
 from selfwire.runs.results import Evolution, describe_payback
 from selfwire.runs.spec import STAMP, TRAIN_TASKS, EvolveSpec, Sizes

@@ -16,7 +16,7 @@ from selfwire.evals.langsmith import open_client
 from selfwire.evals.prompt_hub import HubPrompt, list_prompts, pull_prompts, push_prompts
 from selfwire.graphs.approval import ApprovalAnswer, edit_by_hand
 from selfwire.graphs.own_graph import read_texts
-from selfwire.runs.open import load_to_ask
+from selfwire.runs.inputs import load_to_ask
 from selfwire.store.library import Library, Version
 
 KEPT = ("method", "model", "models", "tools")

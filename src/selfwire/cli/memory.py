@@ -47,7 +47,7 @@ from selfwire.graphs.method import Method, find_method, installed_methods, make_
 from selfwire.models.budget import Ledger
 from selfwire.models.embeddings import CachedEmbedder, load_embedder
 from selfwire.models.sync import run_sync
-from selfwire.runs.open import find_saved_teams, load_models
+from selfwire.runs.inputs import find_saved_teams, load_models
 from selfwire.runs.training import UNTRAINED, describe_router, is_untrained
 from selfwire.store.journal import Journal
 from selfwire.store.library import Library, Version, open_library

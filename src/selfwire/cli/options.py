@@ -22,7 +22,7 @@ from selfwire.evals.tasks import is_own_data, resolve_name
 from selfwire.models.providers import parse_models
 from selfwire.runs.comparison import USUAL
 from selfwire.runs.evolution import HERE, TaskPlace
-from selfwire.runs.open import (
+from selfwire.runs.inputs import (
     MODEL,
     OFFLINE,
     choose_team_name,

@@ -24,7 +24,7 @@ from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.graphs.method import CallEstimate, estimate_calls, find_method
 from selfwire.models.embeddings import CachedEmbedder
 from selfwire.models.sync import run_sync
-from selfwire.runs.open import (
+from selfwire.runs.inputs import (
     OFFLINE,
     FoundTeam,
     describe_other_model,
@@ -34,8 +34,8 @@ from selfwire.runs.open import (
     refuse_other_method,
     require_saved,
 )
+from selfwire.runs.question import OpenQuestion, open_question
 from selfwire.runs.spec import STAMP
-from selfwire.runs.systems import OpenQuestion, open_question
 from selfwire.runs.training import UNTRAINED, is_untrained
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.ready import FORMS, load_tools

@@ -29,7 +29,7 @@ from selfwire.graphs.pruning import OWN_CALLS, PartWorth, PruningRecord, list_pa
 from selfwire.models.providers import parse_models
 from selfwire.models.text_layer import LayerText
 from selfwire.runs.front import FrontLine, read_front
-from selfwire.runs.open import describe_clashes, find_kind, load_saved
+from selfwire.runs.inputs import describe_clashes, find_kind, load_saved
 from selfwire.runs.record import summarise_run
 from selfwire.runs.systems import make_seed_team
 from selfwire.store.files import find_blob_references, refuse_existing, write_team

@@ -23,7 +23,7 @@ from selfwire.graphs.method import find_method, parse_config
 from selfwire.models.metered_chat import list_unusable_replies
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import OpenEvaluation, fit_evaluation, start_or_resume
-from selfwire.runs.open import (
+from selfwire.runs.inputs import (
     MODEL,
     CallOptions,
     FoundTeam,

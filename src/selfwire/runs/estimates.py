@@ -27,7 +27,7 @@ from selfwire.runs.evaluation import RESULTS
 from selfwire.runs.evaluation import validate_request as validate_evaluation
 from selfwire.runs.evolution import EvolutionPlan, refuse_unpriced_objective
 from selfwire.runs.evolution import validate_request as validate_evolution
-from selfwire.runs.open import explain_model_of_team, find_teams_of, load_prices, refuse_useless_address
+from selfwire.runs.inputs import explain_model_of_team, find_teams_of, load_prices, refuse_useless_address
 from selfwire.runs.pre_evolution import make_evolutions
 from selfwire.runs.proof import ALWAYS
 from selfwire.runs.record import get_runs_folder, list_run_names

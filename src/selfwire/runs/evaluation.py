@@ -34,7 +34,7 @@ from selfwire.graphs.rollouts import (
 )
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
-from selfwire.runs.open import Given, describe_clashes, find_kind, find_teams_of, load_models, load_to_ask
+from selfwire.runs.inputs import Given, describe_clashes, find_kind, find_teams_of, load_models, load_to_ask
 from selfwire.runs.pre_evolution import PreEvolution, compute_left, make_evolutions
 from selfwire.runs.record import (
     JOURNAL,

@@ -67,7 +67,7 @@ from selfwire.graphs.rollouts import (
 from selfwire.models.budget import Ledger, Prices
 from selfwire.models.metered_chat import MeteredModel, list_unusable_replies
 from selfwire.models.sync import run_sync
-from selfwire.runs.open import (
+from selfwire.runs.inputs import (
     CallOptions,
     Given,
     TaskSets,

@@ -13,7 +13,7 @@ from selfwire.graphs.method import find_method
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
 from selfwire.runs import evolution
-from selfwire.runs.open import find_price_file
+from selfwire.runs.inputs import find_price_file
 from selfwire.runs.record import CHANGEABLE_NAMES, EVOLVED, JOURNAL, SUMMARY, ResumeChanges, get_runs_folder
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, PreEvolutionSpec, Sizes, SystemSpec
 from selfwire.runs.systems import LoadedTeam

@@ -39,7 +39,7 @@ from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.models.budget import Ledger, enforce_deadline
 from selfwire.models.sync import run_sync
-from selfwire.runs.open import LoadedModels
+from selfwire.runs.inputs import LoadedModels
 from selfwire.runs.spec import RunSpec, require_names
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from selfwire.core.errors import ConfigError
 from selfwire.graphs.method import make_method
-from selfwire.runs.open import choose_team_name
+from selfwire.runs.inputs import choose_team_name
 from selfwire.store.library import Version, open_library
 
 

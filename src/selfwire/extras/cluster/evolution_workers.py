@@ -28,7 +28,7 @@ from selfwire.models.budget import Ledger
 from selfwire.models.limits import ResourceAmount
 from selfwire.models.sync import run_sync
 from selfwire.runs.evolution import EvolutionPlan, TaskPlace, load_seed, load_tasks
-from selfwire.runs.open import LoadedModels, load_models
+from selfwire.runs.inputs import LoadedModels, load_models
 from selfwire.runs.record import get_runs_folder, load_request
 from selfwire.runs.spec import EvolveSpec, Models, WorkerOptions
 from selfwire.runs.systems import note_blobs

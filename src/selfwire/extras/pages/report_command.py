@@ -11,7 +11,7 @@ from selfwire.cli.options import Home
 from selfwire.cli.trajectories import is_run, suggest_run
 from selfwire.extras.pages.page import write_report, write_study_page
 from selfwire.extras.pages.reading import find_run
-from selfwire.runs.open import require_saved
+from selfwire.runs.inputs import require_saved
 
 STUDY = ".jsonl"
 """How files of studies end."""

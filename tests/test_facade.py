@@ -302,6 +302,13 @@ def test_models_may_be_objects_and_a_saved_team_remembers_the_name_of_its_own() 
     assert CallOptions(model="offline").find_models(saved.model)[0].agent == "offline"
 
 
+def test_a_run_of_python_has_a_folder_too_and_no_address() -> None:
+    with pytest.raises(
+        selfwire.errors.ConfigError, match=r"runs lie in a folder, not at postgres://; name a folder with"
+    ):
+        _ = CallOptions(home="postgres://user:secret@db/teams").folder
+
+
 def test_a_comparison_asks_the_model_that_its_saved_team_was_evolved_with() -> None:
     found = selfwire.evolve("hiva", SUMS, grade, name="sums", model="offline:system", **SMALL)
     compared = selfwire.compare({"before": found.seed, "after": "sums", "single": "single"}, SUMS, grade, limit=2)

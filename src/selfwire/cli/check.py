@@ -21,6 +21,7 @@ from selfwire.runs.checking import AnchorScore, find_faults_of_tasks, judge_grad
 from selfwire.runs.estimates import CostEstimate, estimate_evolution
 from selfwire.runs.evolution import describe_gate, fit_evolution, load_tasks, refuse_hopeless_gate
 from selfwire.runs.spec import EvolveSpec
+from selfwire.store.library import to_local_folder
 
 TRIED = 20
 """Tasks whose grader is tried."""
@@ -49,7 +50,7 @@ def check(
     The grader is given the reference in several forms, and texts that answer nothing; of a graph of your own it is said
     where the question goes and where the answer is. Exit code 1 for a problem.
     """
-    evolved, team = find_start(method, None, options.to_local_folder(home))
+    evolved, team = find_start(method, None, to_local_folder(home))
     if evolved is None or not (evolved in method_names() or is_graph(evolved)):
         raise ConfigError(f"there is no method {method!r}; methods are {', '.join(method_names())}")
     if benchmark is None:
@@ -112,7 +113,7 @@ def _show_plan(request: EvolveSpec, home: str | None) -> CostEstimate:
         asked = options.with_library(home, lambda library: library.load(team)) if team else found.seed()
         out.print(f"\n{found.describe_asking(asked)}")
     planned = request.replace(evolution=request.evolution.replace(anyway=True))
-    cost = estimate_evolution(planned, options.to_local_folder(home))
+    cost = estimate_evolution(planned, to_local_folder(home))
     free = "\nthe offline model costs nothing; name yours with --model" if request.models.is_offline else ""
     out.print(f"\n{cost.text}{free}")
     return cost

@@ -51,7 +51,7 @@ from selfwire.runs.spec import EvaluateSpec, SystemSpec, WorkerOptions
 from selfwire.runs.systems import switch_off
 from selfwire.runs.training import describe_router
 from selfwire.runs.votes import ONE, build_votes_table, list_lone, make_votes_request
-from selfwire.store.library import format_home_option
+from selfwire.store.library import format_home_option, to_local_folder
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
 
@@ -133,7 +133,7 @@ def run_command(
         votes: whether votes at the price of each system are measured too.
     """
     given = ctx.params
-    folder = options.to_local_folder(given["home"])
+    folder = to_local_folder(given["home"])
     if markdown := given.get("markdown"):
         output.refuse_unwritable(markdown, "table", "--markdown")
     if given["resume"] is not None:

@@ -58,7 +58,7 @@ from selfwire.runs.record import ResumeChanges, shorten_method, shorten_name
 from selfwire.runs.results import Evolution, describe_payback
 from selfwire.runs.spec import STAMP, TRAIN_TASKS, EvolveSpec, Sizes
 from selfwire.runs.systems import switch_off
-from selfwire.store.library import format_home_option
+from selfwire.store.library import format_home_option, to_local_folder
 
 if TYPE_CHECKING:
     from selfwire.graphs.approval import ApprovalQuestion
@@ -171,7 +171,7 @@ def evolve(
     home: options.Home = None,
 ) -> None:
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
-    folder = options.to_local_folder(home)
+    folder = to_local_folder(home)
 
     def reopen(run: str, changes: ResumeChanges = ResumeChanges()) -> Opened:
         place = workers.choose_place(retry_failed=changes.retry_failed)
@@ -247,7 +247,7 @@ def prune(
     tasks prove that the smaller team loses at most the margin. `show NAME` has the worth of every part. A stopped run
     goes on by `evolve --resume`.
     """
-    folder = options.to_local_folder(home)
+    folder = to_local_folder(home)
     if benchmark is None:
         raise ConfigError("prune needs --benchmark, with tasks of the kind that the team works on")
     team, version = options.with_library(home, lambda library: load_to_ask(name, library))

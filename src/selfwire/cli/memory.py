@@ -50,7 +50,7 @@ from selfwire.models.sync import run_sync
 from selfwire.runs.inputs import find_saved_teams, load_models
 from selfwire.runs.training import UNTRAINED, describe_router, is_untrained
 from selfwire.store.journal import Journal
-from selfwire.store.library import Library, Version, open_library
+from selfwire.store.library import Library, Version, open_library, to_local_folder
 from selfwire.tools.own import refuse_missing_tools
 from selfwire.tools.ready import FORMS, load_tools
 from selfwire.tools.search import NAMES
@@ -223,7 +223,7 @@ def selection(
         raise ConfigError("an exported team has no other versions; name a saved one, or leave out --training")
     if svg is not None:
         output.refuse_unwritable(svg, "picture", "--svg")
-    folder, saved = options.to_local_folder(home), find_saved_teams([workflow], home, evolves=False)
+    folder, saved = to_local_folder(home), find_saved_teams([workflow], home, evolves=False)
     loaded = load_models(models.find_names([workflow], home), folder, teams=saved)
     for notice in loaded.notices:
         typer.echo(notice, err=True)

@@ -190,17 +190,6 @@ def load_from_anywhere(benchmark: str) -> str:
     return resolve_name(benchmark) if is_own_data(benchmark) else benchmark
 
 
-def to_local_folder(home: str | None) -> Path | None:
-    """The home as a folder; runs need a folder.
-
-    Raises:
-        ConfigError: it is an address.
-    """
-    if home and "://" in home:
-        raise ConfigError(f"runs lie in a folder, not at {home.partition('://')[0]}://; name a folder with --home")
-    return Path(home) if home else None
-
-
 def parse_config_fields(given: list[str], router: str | None = None) -> dict[str, Any]:
     """Parse config fields of a method from `name=value`; a dot leads into a nested field, as in `routing.k=3`.
 

@@ -39,6 +39,7 @@ from selfwire.runs.proof import (
 from selfwire.runs.record import get_run_folder
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
 from selfwire.runs.votes import make_votes_request
+from selfwire.store.library import to_local_folder
 
 TASKS, SEEDS = 100, 3
 """The usual sizes: tasks of a seed, and seeds."""
@@ -95,7 +96,7 @@ def prove(
     Beside a single call, and beside as many votes as a system's answers cost. Methods that learn are evolved first.
     The same command goes on with what is unfinished.
     """
-    folder = options.to_local_folder(home)
+    folder = to_local_folder(home)
     named, notes = choose_systems(systems)
     entries = make_entries(parse_systems(named, options.parse_config_fields(config or []), without or []))
     chosen, which = (tuple(benchmark), "") if benchmark else choose_benchmarks()

@@ -37,6 +37,7 @@ from selfwire.runs.inputs import (
 from selfwire.runs.question import OpenQuestion, open_question
 from selfwire.runs.spec import STAMP
 from selfwire.runs.training import UNTRAINED, is_untrained
+from selfwire.store.library import to_local_folder
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.ready import FORMS, load_tools
 from selfwire.tools.search import BROWSE, BrowseTool, SearchTool, make_retriever, read_documents
@@ -80,7 +81,7 @@ def run(
     names = models.name_models(found.model)
     origin = found.title if is_graph(found.method) else found.title + _describe_model(found, names.agent)
     is_offline = names.is_offline and not is_graph(found.method)  # a graph has models of its own
-    loaded = load_models(names, options.to_local_folder(home), teams=[found])
+    loaded = load_models(names, to_local_folder(home), teams=[found])
     toolbox, held = _load_tools(benchmark, options.name_tools(tools, mcp), corpus, retriever, loaded.embedder)
     fields = options.parse_config_fields(config or [], router)
     budget = options.make_budget({"calls": budget_calls})

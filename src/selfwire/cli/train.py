@@ -21,6 +21,7 @@ from selfwire.runs.evolution import fit_evolution
 from selfwire.runs.record import shorten_name
 from selfwire.runs.spec import STAMP, EvolveSpec, Sizes
 from selfwire.runs.training import OpenTraining, describe_router, resume_training, start_training
+from selfwire.store.library import to_local_folder
 
 COLUMNS = (
     Column[SystemSummary]("held-out tasks", lambda line: line.name),
@@ -66,7 +67,7 @@ def train(
     home: options.Home = None,
 ) -> None:
     """Train a router by the rewards of its runs; --resume continues a training that stopped."""
-    folder = options.to_local_folder(home)
+    folder = to_local_folder(home)
     if resuming.resume is not None:
         place = workers.choose_place(retry_failed=resuming.retry_failed)
         with resume_training(resuming.resume, folder, place=place, changes=options.parse_changes(ctx)) as training:

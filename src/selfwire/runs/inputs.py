@@ -41,7 +41,7 @@ from selfwire.models.structured import recall_modes
 from selfwire.models.sync import run_sync
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, RunSpec, require_names
 from selfwire.store.journal import Journal
-from selfwire.store.library import TEAM, Library, Version, home_folder, open_library
+from selfwire.store.library import TEAM, Library, Version, home_folder, open_library, to_local_folder
 from selfwire.tools.own import give_tools
 from selfwire.tools.ready import IN_PYTHON, load_tools, make_toolbox
 
@@ -237,8 +237,8 @@ class CallOptions:
 
     @property
     def folder(self) -> Path | None:
-        """The home as a folder; runs need a folder."""
-        return None if self.home is None else Path(self.home)
+        """The home as a folder; raises ConfigError as `to_local_folder`."""
+        return to_local_folder(self.home)
 
     @property
     def toolbox(self) -> Toolbox:

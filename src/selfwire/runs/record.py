@@ -53,7 +53,7 @@ from selfwire.store.journal_file import (
     read_spend,
     refuse_other_facts,
 )
-from selfwire.store.library import format_home_option, home_folder, open_library
+from selfwire.store.library import format_home_option, home_folder, open_library, to_local_folder
 from selfwire.store.trust import is_agreed, is_own, make_mark
 from selfwire.tools.ready import end_servers, find_foreign_tools, find_server_files
 
@@ -109,9 +109,7 @@ def get_runs_folder(home: str | Path | None) -> Path:
     Raises:
         ConfigError: the home is an address or a file, and not a folder.
     """
-    if "://" in str(home):
-        raise ConfigError(f"runs lie in a folder, not at {str(home).partition('://')[0]}://; name one with --home")
-    return home_folder(home) / "runs"
+    return home_folder(to_local_folder(home)) / "runs"
 
 
 def get_run_folder(home: str | Path | None, run: str) -> Path:

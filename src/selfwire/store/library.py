@@ -165,6 +165,17 @@ def home_folder(home: Path | str | None = None) -> Path:
     return folder
 
 
+def to_local_folder(home: Path | str | None) -> Path | None:
+    """The home as a folder; runs need a folder.
+
+    Raises:
+        ConfigError: it is an address.
+    """
+    if "://" in str(home):
+        raise ConfigError(f"runs lie in a folder, not at {str(home).partition('://')[0]}://; name a folder with --home")
+    return Path(home) if home else None
+
+
 def format_home_option(home: Path | str | None) -> str:
     """Format the option that makes another command use the same folder or address; "" for the default."""
     if not home or str(home) == (os.environ.get("SELFWIRE_HOME") or ".selfwire"):

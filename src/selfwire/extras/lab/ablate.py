@@ -29,6 +29,7 @@ from selfwire.extras.lab.worlds.gains import WorldResult
 from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.spec import WorkerOptions
 from selfwire.store.files import refuse_existing
+from selfwire.store.library import to_local_folder
 
 
 class SeedRow(StudyRow):
@@ -111,7 +112,7 @@ class StudyResults:
 
     def record_in(self, file: Path | None) -> Record:
         """Put a study on record among the runs of the home; `file` has its rows."""
-        return partial(record_study, options.to_local_folder(self.home), file)
+        return partial(record_study, to_local_folder(self.home), file)
 
 
 def ablate(

@@ -64,7 +64,7 @@ def check(
         evolution=EvolutionConfig(name="check", iterations=iterations, gate=gate, seed=seed),
         **grading.fields,
     )
-    request, note = fit_evolution(request, options.list_sizes(vars(sizes)))
+    request, note = fit_evolution(request, options.list_given_sizes(vars(sizes)))
     bench, tasks = load_tasks(request)
     problems, out = find_faults_of_tasks(tasks), output.make_console()
     counts = f"{len(tasks.train)} to learn from, {len(tasks.gate)} to decide by, {len(tasks.test)} to test with"

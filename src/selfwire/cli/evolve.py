@@ -332,7 +332,7 @@ def parse_request(
         baselines=given["baselines"] and not is_graph(method),
         **grading.fields,
     )
-    return options.tell(fit_evolution(request, options.list_sizes(given)))
+    return options.tell(fit_evolution(request, options.list_given_sizes(given)))
 
 
 def _refuse_without_terminal(request: EvolveSpec) -> None:

@@ -144,7 +144,7 @@ def to_option(name: str) -> str:
     return OTHERWISE.get(name) or (name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}")
 
 
-def list_sizes(given: Mapping[str, Any], gate: bool = True) -> dict[str, int | None]:
+def list_given_sizes(given: Mapping[str, Any], gate: bool = True) -> dict[str, int | None]:
     """List the sizes of splits by option, in the order of the splits; None for a size that is not given."""
     names = ("train_size" if "train_size" in given else "train", *(["gate_size"] if gate else []), "test")
     return {to_option(name): given[name] for name in names}

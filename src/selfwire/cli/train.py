@@ -127,7 +127,7 @@ def parse_request(
         baselines=False,
         **grading.fields,
     )
-    return options.tell(fit_evolution(request, options.list_sizes(given, gate=False)))
+    return options.tell(fit_evolution(request, options.list_given_sizes(given, gate=False)))
 
 
 def _run_and_report(training: OpenTraining, home: str | None) -> None:

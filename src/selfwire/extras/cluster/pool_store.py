@@ -10,7 +10,7 @@ import os
 import secrets
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from selfwire.core.errors import ConfigError, OutageError
 from selfwire.core.usage import Budget, Usage
 from selfwire.models.limits import Rate, ResourceAmount
+from selfwire.store.journal_file import to_usage
 
 Execute = Callable[..., list[Any]]
 """Runs one statement in a transaction and returns its rows; `?` stands for a value."""
@@ -81,7 +82,7 @@ class Holding(NamedTuple):
 def read_holding(row: tuple[Any, ...]) -> Holding:
     """The holding of a row without the names of pool and process; most rows are as they were when last read."""
     places = {name: ProviderPlaces(*counts) for name, counts in json.loads(row[1]).items()}
-    return Holding(row[0], ResourceAmount(*row[2:5]), to_usage(row[5:]), places)
+    return Holding(row[0], ResourceAmount(*row[2:5]), to_usage((*row[5:], 0.0)), places)
 
 
 class PoolState(NamedTuple):
@@ -114,12 +115,6 @@ class AwayError(ConfigError):
 
 class StaleError(Exception):
     """The pool was started anew by another process, or is gone."""
-
-
-def to_usage(row: Sequence[Any]) -> Usage:
-    """The usage in the columns `SUMS`."""
-    calls, sent, received, dollars = row
-    return Usage(calls=calls, input_tokens=sent, output_tokens=received, dollars=dollars)
 
 
 class PoolStore(ABC):
@@ -232,7 +227,7 @@ class PoolStore(ABC):
         holdings = execute(f"SELECT process, {HOLDING} FROM selfwire_holds WHERE pool = ?", self.name)
         return PoolState(
             elapsed,
-            to_usage(spent),
+            to_usage((*spent, 0.0)),
             {row[0]: read_holding(row[1:]) for row in holdings},
             {name: Rate.read(rate) for name, rate in json.loads(rates).items()},
         )

@@ -150,7 +150,7 @@ def ablate(
     )
     if not study.evolves:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, f"{method} is measured as it is, and not evolved first")
-    study = options.tell(fit_study(study, options.list_sizes(ctx.params)))
+    study = options.tell(fit_study(study, options.list_given_sizes(ctx.params)))
     if is_own_data(study.benchmark):
         typer.echo("\n".join(read_tasks(study.benchmark, study.own_data).notes), err=True)
     if results.dry_run:

@@ -1,14 +1,17 @@
 """Texts that reach a model by expressions that no rule follows: each is listed, or its line is named as opaque."""
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from selfwire.extras.adopt import held_texts
+from selfwire.extras.adopt.names import Traced
 from selfwire.extras.adopt.page import Inventory
 from selfwire.extras.adopt.reader import read_program
 from selfwire.extras.adopt.source import Program
+from selfwire.extras.adopt.texts import TextFinder
 
 APP = """
 import collections, functools, hashlib, itertools, json, operator, re, string, textwrap, types
@@ -558,6 +561,22 @@ def test_the_time_grows_with_the_program_and_not_with_its_square(
         nodes = "".join(f"{source.format(n=n)}FIRST.add_node('n{n}', start_{n})\n" for n in range(count))
         read(tmp_path, "state['question']", f"FIRST = StateGraph(State)\n{nodes}")
     assert opened[40] < 6 * opened[10]
+
+
+def test_a_value_of_which_many_keys_are_taken_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    opened, known = Counter[Traced](), held_texts.list_raised
+
+    def list_raised(texts: TextFinder, shown: Traced) -> Iterator[Traced]:
+        opened[shown] += 1
+        return known(texts, shown)
+
+    monkeypatch.setattr(held_texts, "list_raised", list_raised)
+    keys = ", ".join(f"DATA['k{number}']" for number in range(30))
+    inventory, line = read(tmp_path, f"zip([{keys}])", "import app_data\nDATA = dict(app_data.LOADED, rest=TEXT)")
+    assert [text for text in inventory.opaque if f"app.py:{line}" in text.reason]
+    assert len(opened) > 30
+    assert set(opened.values()) == {1}
 
 
 def test_a_builder_that_a_class_method_makes_of_its_class_has_its_nodes(

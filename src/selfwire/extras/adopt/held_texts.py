@@ -150,35 +150,51 @@ def list_held(
 
 def open_whole(texts: TextFinder, node: Any, at: Surroundings, keys: Keys) -> list[tuple[Traced, Keys]]:
     """List all that a value may be made of, or that its part under the first of some keys may be."""
+    if isinstance(node, Instance | ast.ClassDef):
+        return open_class(texts.program, node, at, keys)
+    opened, parts = texts.program.look(open_value, texts, node, at)
+    inside = [(Traced(part, at), left) for part, left in list_within(node, keys)] if parts else []
+    return [*((found, (*more, *keys)[:MOST_KEYS] if more else keys) for found, more in opened), *inside]
+
+
+def open_value(texts: TextFinder, node: Any, at: Surroundings) -> tuple[list[tuple[Traced, Keys]], bool]:
+    """List what a value may be made of, whatever is taken of it, each with the key that is taken of that first.
+
+    Also tells whether parts of the expression itself may become a part of the value.
+    """
     program = texts.program
+    opened = list[Traced]()
     if node in program.cut_from:
-        return [(program.cut_from[node], keys)]
-    if isinstance(node, Function | BoundMethod):
-        function = Traced(node, at).function
-        return [(found, keys) for found in program.list_returned(function, at, {}, None, None)]
-    if isinstance(node, Argument):  # which a decorator may pass
+        opened = [program.cut_from[node]]
+    elif isinstance(node, Function | BoundMethod):
+        opened = [*program.list_returned(Traced(node, at).function, at, {}, None, None)]
+    elif isinstance(node, Argument):  # which a decorator may pass
         first = [name for name in list_positional(node.function) if name not in ("self", "cls")][:1]
         is_given = node.name in ("self", "cls") or (node.function in texts.entries and node.name in first)  # the state
         decorators = () if is_given else getattr(node.function, "decorator_list", ())
-        opened = [(Traced(part, at), keys) for call in decorators for part in list_given(call)]
-        return [*opened, *((part, keys) for part in list_beside(texts, node.function))]
-    if isinstance(node, Instance | ast.ClassDef):
-        return open_class(program, node, at, keys)
-    if isinstance(node, Element):
-        return [(Traced(node.source, at), keys)]
-    if not isinstance(node, ast.expr) or isinstance(node, ast.Constant):
-        return []
+        given = (Traced(part, at) for call in decorators for part in list_given(call))
+        opened = [*given, *list_beside(texts, node.function)]
+    elif isinstance(node, Element):
+        opened = [Traced(node.source, at)]
+    elif isinstance(node, ast.expr) and not isinstance(node, ast.Constant):
+        return open_expression(texts, node, at)
+    return [(found, ()) for found in opened], False
+
+
+def open_expression(texts: TextFinder, node: ast.expr, at: Surroundings) -> tuple[list[tuple[Traced, Keys]], bool]:
+    """List what an expression may stand for, as `open_value`."""
+    program = texts.program
     fields = [*list_fields(texts, node, at)] or [*list_members(texts, node, at)]
     if fields:
-        return [(found, keys) for found in fields]
+        return [(found, ()) for found in fields], False
     known, bound = program.trace(node, at), program.look_up(node.id, at) if isinstance(node, ast.Name) else ()
     others = [found for found in bound if isinstance(found.node, Element | ast.Name)]
-    opened = [(found, keys) for found in (*known, *others, *list_raised(texts, Traced(node, at)))]
+    opened = [(found, Keys()) for found in (*known, *others, *list_raised(texts, Traced(node, at)))]
     if known and not any(found.node is node or isinstance(found.node, Outside) for found in known):
-        return opened
+        return opened, False
     if isinstance(node, ast.Call):
-        return [*opened, *list_taken_in(texts, node, at, keys)]
-    return [*opened, *((Traced(part, at), left) for part, left in list_within(node, keys))]
+        return [*opened, *list_taken_in(texts, node, at)], False
+    return opened, True
 
 
 def list_beside(texts: TextFinder, function: Any) -> Iterator[Traced]:
@@ -248,14 +264,17 @@ def list_members(texts: TextFinder, node: ast.expr, at: Surroundings) -> Iterato
                 yield from texts.program.get_member(made, node.attr)
 
 
-def list_taken_in(texts: TextFinder, call: ast.Call, at: Surroundings, keys: Keys) -> list[tuple[Traced, Keys]]:
-    """List what may be a part of what a call returns: nothing where a model, another package or a device gives that."""
+def list_taken_in(texts: TextFinder, call: ast.Call, at: Surroundings) -> list[tuple[Traced, Keys]]:
+    """List what may be a part of what a call returns, each with the key that is taken of it.
+
+    It is nothing where a model, another package or a device gives what the call returns.
+    """
     name, called = get_last_name(call.func), texts.program.trace(call.func, at)
     if name == "fields" and call.args:
-        return [(Traced(call.args[0], at), (FIELDS, *keys)[:MOST_KEYS])]
+        return [(Traced(call.args[0], at), (FIELDS,))]
     if name in ("locals", "vars") and not call.args:
         bound = (value for values in at.names.bound.values() for value in values if isinstance(value, ast.expr))
-        return [(Traced(value, at), keys) for value in bound]
+        return [(Traced(value, at), ()) for value in bound]
     makers = {*filter(None, (get_outside_maker(texts.program, found) for found in called))}
     packages = {maker.partition(".")[0] for maker in makers if "." in maker and not maker.startswith(MESSAGE_MODULES)}
     if packages - HOLDING or makers & DEVICES or name in SCHEMAS or texts.is_reply(call, at):
@@ -266,13 +285,12 @@ def list_taken_in(texts: TextFinder, call: ast.Call, at: Surroundings, keys: Key
     members = [*list_members(texts, call.func, at)]
     if not makers and owner is not None and not hasattr(str, name) and not hasattr(dict, name):
         if not any(isinstance(found.node, SHOWN) for found in texts.program.trace(owner, at)):
-            return [(found, keys) for found in members]
+            return [(found, ()) for found in members]
     is_marked = f"re.{name}" in makers or (name in MARKED and "re" not in packages)
-    taken = call.args[0].value if name in ("get", "pop") and call.args and is_text(call.args[0]) else None
+    taken = [part.value for part in call.args[:1] if name in ("get", "pop") and is_text(part)]
     parts = [found for found in (*called, *members) if found.node is not call.func]
-    opened = [(Traced(owner or call.func, at), keys if taken is None else (taken, *keys)[:MOST_KEYS])]
     given = (Traced(part, at) for part in list_given(call)[is_marked:])
-    return [*opened, *((found, keys) for found in (*parts, *given))]
+    return [(Traced(owner or call.func, at), tuple(taken)), *((found, ()) for found in (*parts, *given))]
 
 
 def list_given(call: ast.expr | None) -> list[ast.expr]:

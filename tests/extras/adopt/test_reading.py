@@ -16,7 +16,7 @@ import yaml
 from selfwire.core.errors import ConfigError
 from selfwire.core.text import mask_secrets
 from selfwire.extras.adopt import prompt_files, reader, source
-from selfwire.extras.adopt.names import SourceFile, Traced
+from selfwire.extras.adopt.names import SourceFile, Surroundings, Traced
 from selfwire.extras.adopt.reader import read_program
 from selfwire.extras.adopt.source import Program, open_program
 from selfwire.extras.adopt.syntax import parse_expression
@@ -2113,6 +2113,28 @@ def test_a_class_of_many_diamonds_is_ordered_at_once(write: Write, monkeypatch: 
     monkeypatch.setattr(Program, "list_bases", list_bases)
     assert [text.pieces for text in read_program("app:graph").texts] == [("Chat.",)]
     assert len(asked) < 2000
+
+
+def test_each_early_return_is_asked_once_and_not_for_every_line_behind_it(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returns = "".join(f"    if state['n'] == {number}:\n        return 'Say {number}.'\n" for number in range(150))
+    sent = "def pick(state):\n" + returns + "    return 'Say no more.'\n"
+    sent += "def node(state):\n    llm.invoke(pick(state))\nbuilder.add_node(node)\n"
+    write(
+        "app.py",
+        GRAPH.partition("def chat")[0] + f"builder = StateGraph(MessagesState)\n{sent}graph = builder.compile()\n",
+    )
+    asked, known = list[str](), Program.is_skipped
+
+    def is_skipped(program: Program, test: ast.expr, at: Surroundings) -> bool:
+        asked.append(ast.unparse(test))
+        return known(program, test, at)
+
+    monkeypatch.setattr(Program, "is_skipped", is_skipped)
+    found = read_program("app:graph").texts
+    assert {text.pieces for text in found} == {(f"Say {said}.",) for said in (*range(150), "no more")}
+    assert len(asked) < 20 * 150
 
 
 PLACED = """

@@ -327,7 +327,8 @@ class GraphReader:
 
     def _list_rounds(self, call: ast.expr, at: Surroundings) -> tuple[list[Surroundings], list[ast.expr]]:
         """List the surroundings of a call for all rounds of the loops around it, and the tests around it."""
-        loops, tests = self.program.list_around(call, at.owner)
+        loops, tests, statements = self.program.list_around(call, at.owner)
+        tests += [test for statement in statements for test in self.program.list_tests_before(statement)]
         rounds = [self.program.enter_after_loops(at, call.lineno)]
         for loop in loops:
             rounds = [inner for outer in rounds for inner in self._list_carried(loop, call, outer)]

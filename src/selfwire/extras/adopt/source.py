@@ -39,7 +39,6 @@ from selfwire.extras.adopt.names import (
     make_tuple,
 )
 from selfwire.extras.adopt.syntax import (
-    LEAVING,
     LISTS,
     VIEWS,
     Function,
@@ -62,7 +61,6 @@ from selfwire.extras.adopt.syntax import (
     is_true,
     is_wrapped,
     list_assignments,
-    list_blocks,
     list_decorators,
     list_items,
     list_parameters,
@@ -72,6 +70,7 @@ from selfwire.extras.adopt.syntax import (
     negate,
     parse_expression,
     pick_argument,
+    place_statements,
     read_key,
     read_own_assignments,
     take_apart,
@@ -424,23 +423,49 @@ class Program(ProgramFiles):
     def is_reached(self, node: ast.AST, at: Surroundings) -> bool:
         """Whether the tests around a node of a function, which may be one that stands in no file, may hold."""
         part = next((part for part in ast.walk(node) if part in self.parents), node)
-        return not any(self.is_skipped(test, at) for test in self.look(self.list_around, part, at.owner)[1])
+        _, tests, statements = self.look(self.list_around, part, at.owner)
+        is_skipped = any(self.is_skipped(test, at) for test in tests)
+        return not is_skipped and all(self._is_passed(statement, at) for statement in statements)
 
-    def list_around(self, node: ast.AST, owner: Any) -> tuple[list[ast.For], list[ast.expr]]:
-        """List the loops around a node of a function, the outer first, and the tests that hold where it stands."""
-        loops, tests = list[ast.For](), list[ast.expr]()
+    def _is_passed(self, statement: ast.stmt, at: Surroundings) -> bool:
+        """Whether no statement before another in its block is known to leave the block, as `if not TESTS: return`.
+
+        What is known of one holds for those behind it too, so each is asked once.
+        """
+        leaving, number = self.look(place_statements, self.parents[statement])[statement]
+        known = next((n for n in range(number, 0, -1) if ("passed", leaving[n - 1], at.key) in self.traced), 0)
+        is_known = True
+        for part in leaving[known:number]:
+            before, self.cut = self.cut, 0
+            is_left = self.is_skipped(self.look(negate, part.test), at)
+            is_known, self.cut = is_known and not self.cut, self.cut | before
+            if is_left:
+                return False
+            if is_known:
+                self.traced["passed", part, at.key] = (True, 0)
+        return True
+
+    def list_tests_before(self, statement: ast.stmt) -> list[ast.expr]:
+        """List the tests that hold behind what may leave the block of a statement before it."""
+        leaving, number = self.look(place_statements, self.parents[statement])[statement]
+        return [self.look(negate, part.test) for part in leaving[:number]]
+
+    def list_around(self, node: ast.AST, owner: Any) -> tuple[list[ast.For], list[ast.expr], list[ast.stmt]]:
+        """List what is around a node of a function: loops, the outer first, tests that hold, and its statements.
+
+        Of the statements, those are listed before which another may leave the block.
+        """
+        loops, tests, statements = list[ast.For](), list[ast.expr](), list[ast.stmt]()
         child: Any = node
         while child is not owner and (parent := self.parents.get(child)) is not None:
-            blocks = [] if isinstance(parent, ast.Module) else list_blocks(parent)
-            block = next((part for part in blocks if child in part), [])
-            leaving = (part for part in block[: block.index(child)] if isinstance(part, ast.If)) if block else ()
-            tests += [self.look(negate, part.test) for part in leaving if isinstance(part.body[-1], LEAVING)]
+            if not isinstance(parent, ast.Module) and self.look(place_statements, parent).get(child, ((), 0))[1]:
+                statements.append(child)
             if isinstance(parent, ast.For):
                 loops.insert(0, parent)
             elif isinstance(parent, ast.If) and child is not parent.test:
                 tests.append(parent.test if child in parent.body else self.look(negate, parent.test))
             child = parent
-        return loops, tests
+        return loops, tests, statements
 
     def list_decorations(self, at: Surroundings) -> list[tuple[Any, Surroundings]]:
         """Find the functions that a decorator, or what it returns, decorates, with its surroundings for each.

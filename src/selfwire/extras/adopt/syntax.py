@@ -273,9 +273,19 @@ def list_nodes(tree: ast.AST) -> list[Any]:
     return nodes
 
 
-def list_blocks(node: ast.AST) -> list[list[ast.stmt]]:
-    """List the blocks of statements that a statement or a definition has."""
-    return [part for part in (getattr(node, name, None) for name in BLOCKS) if isinstance(part, list)]
+def place_statements(node: ast.AST) -> dict[ast.stmt, tuple[list[ast.If], int]]:
+    """Map the statements in the blocks of another to those in the block that may leave it, and how many stand before.
+
+    A statement that may leave its block is an `if` that ends with `return`, `raise`, `break` or `continue`.
+    """
+    places = dict[ast.stmt, tuple[list[ast.If], int]]()
+    for block in (getattr(node, name, None) for name in BLOCKS):
+        leaving = list[ast.If]()
+        for statement in block if isinstance(block, list) else ():
+            places[statement] = (leaving, len(leaving))
+            if isinstance(statement, ast.If) and isinstance(statement.body[-1], LEAVING):
+                leaving.append(statement)
+    return places
 
 
 def list_changed(node: ast.AST) -> Iterator[ast.expr]:

@@ -1427,6 +1427,100 @@ def test_an_agent_that_several_calls_make_has_the_tools_of_its_own_call(write: W
     assert made == [("counter", ("count",)), ("finder", ("find",)), ("lead", ("ask_finder", "ask_counter"))]
 
 
+OWNED = """
+from langchain.agents import create_agent
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+
+
+class Team:
+    def __init__(self):
+        self.llm = ChatOpenAI(model="m")
+        self.graph = self.build()
+
+    def build(self):
+        return StateGraph(MessagesState).add_node("one", self.make()).add_edge(START, "one").compile()
+
+    def make(self):
+        return create_agent(self.llm, [], system_prompt="Chat kindly.")
+
+
+def make_team():
+    return Team()
+
+
+if __name__ == "__main__":
+    make_team().graph.invoke({"messages": []})
+
+graph = make_team().graph
+"""
+
+
+def test_an_agent_that_two_calls_make_alike_is_there_once(write: Write) -> None:
+    write("app.py", OWNED)
+    assert [agent.maker for agent in read_program("app:graph").agents] == ["create_agent"]
+
+
+def test_a_method_that_hands_out_a_model_sends_nothing(write: Write) -> None:
+    models = "class Models:\n    def chat(self):\n        return llm\n\n\nmodels = Models()\n\n\n"
+    write(
+        "app.py",
+        GRAPH.replace("def chat", f"{models}PROMPT = 'Chat kindly.'\n\n\ndef chat").replace(
+            "llm.invoke", "models.chat().invoke"
+        ),
+    )
+    inventory = read_program("app:graph")
+    assert [model.maker for model in inventory.models] == ["ChatOpenAI"]
+    assert [text.pieces for text in inventory.texts] == [("Chat kindly.",)]
+
+
+LISTED = """
+import json
+from pathlib import Path
+
+import yaml
+
+HERE = Path(__file__).parent
+
+
+class Prompts:
+    def __init__(self, folder="prompts", listed="listed.yaml"):
+        self.folder = HERE / folder
+        self.listed = self.load(listed)
+
+    def load(self, name):
+        path = self.folder / name
+        if not path.exists():
+            return {"prompts": {}}
+        with open(path) as file:
+            return yaml.safe_load(file)
+
+    def get(self, name):
+        return (self.folder / self.listed["prompts"][name]["file"]).read_text()
+
+
+listed = json.loads((HERE / "prompts" / "listed.json").read_text())
+FIRST = Prompts().get("chat")
+EACH = {part["name"]: (HERE / "prompts" / part["path"]).read_text() for part in listed["parts"]}
+GOT = (HERE / "prompts" / listed.get("end")).read_text()
+"""
+
+
+@pytest.mark.parametrize(
+    ("prompt", "read"), [("FIRST", "Chat kindly."), ("EACH['chat']", "Chat kindly."), ("GOT", "Say goodbye.")]
+)
+def test_a_file_whose_name_stands_in_another_file_is_read(write: Write, prompt: str, read: str) -> None:
+    write("prompts/chat.md", "Chat kindly.")
+    write("prompts/end.md", "Say goodbye.")
+    write("prompts/left.md", "Nobody reads this.")
+    write("prompts/listed.yaml", "prompts:\n  chat:\n    file: chat.md\n")
+    write("prompts/listed.json", '{"parts": [{"name": "chat", "path": "chat.md"}], "end": "end.md"}')
+    write("app.py", f"{LISTED}\n\nPROMPT = {prompt}\n{GRAPH}")
+    inventory = read_program("app:graph")
+    assert [text.pieces for text in inventory.texts] == [(read,)]
+    assert not inventory.opaque
+
+
 METHODS = """
 class Desk:
     STEPS = {"plan": {"ask": "Plan it."}, "solve": {"ask": "Solve it."}}

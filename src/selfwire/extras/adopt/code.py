@@ -400,7 +400,7 @@ class CodeReader:
             CALLS[name](self, node, at, code)
         elif MODEL.fullmatch(name) and not NO_MODEL.fullmatch(name):
             self.makers.read_model(Traced(node, at))
-        elif self._is_direct(node.func, at):
+        elif self._is_direct(node, at):
             self._read_direct(node, at, code)
         elif name in ASKING and isinstance(node.func, ast.Attribute):
             self._read_asking(node, at, code)
@@ -552,10 +552,12 @@ class CodeReader:
         if isinstance(set_by, ast.Assign | ast.AugAssign) and not any(isinstance(o.node, Instance) for o in owners):
             self.ask(set_by.value, at, code, role="system")
 
-    def _is_direct(self, func: ast.expr, at: Surroundings) -> bool:
+    def _is_direct(self, node: ast.Call, at: Surroundings) -> bool:
         """Whether a call is that of a client, such as `client.chat.completions.create(...)` or litellm's function."""
+        func = node.func
         if isinstance(func, ast.Attribute):
-            return func.attr in DIRECT_ASKING and get_last_name(func.value) in DIRECT
+            is_asking = any(keyword.arg in (None, *ASKED) for keyword in node.keywords)  # not `self.models.chat()`
+            return is_asking and func.attr in DIRECT_ASKING and get_last_name(func.value) in DIRECT
         names = [found.node.name for found in self.program.trace(func, at) if isinstance(found.node, Outside)]
         parts = [name.split(".")[-2:] for name in names]
         return any(len(part) == 2 and part[0] in DIRECT and part[1] in DIRECT_ASKING for part in parts)
@@ -677,7 +679,7 @@ class CodeReader:
     def is_reply(self, node: ast.Call, at: Surroundings) -> bool:
         """Whether a call asks a model, so that its result is no text of the program."""
         name = get_last_name(node.func)
-        if self._is_direct(node.func, at):
+        if self._is_direct(node, at):
             return True
         if not isinstance(node.func, ast.Attribute):
             return name == "interrupt"

@@ -273,11 +273,19 @@ def _read_attribute(program: Program, node: ast.Attribute, at: Surroundings) -> 
 
 
 def _read_subscript(program: Program, node: ast.Subscript, at: Surroundings) -> list[str]:
-    """Read `path.parents[n]`."""
+    """Read `path.parents[n]`, and a name that stands in another file."""
     if isinstance(node.value, ast.Attribute) and node.value.attr == "parents" and isinstance(node.slice, ast.Constant):
         bases, up = [Path(base) for base in find_patterns(program, node.value.value, at)], node.slice.value
         return [str(base.parents[up]) for base in bases if isinstance(up, int) and len(base.parents) > up]
-    return [ANY]
+    return _read_listed(program, node, at)
+
+
+def _read_listed(program: Program, node: Any, at: Surroundings) -> list[str]:
+    """Read the names of files in a file that the program loads, such as a list of its prompts."""
+    found = find_loaded(program, node, at)
+    opened = find_loaded_path(program, *found[0][:2]) if found else None
+    texts = read_loaded(program, opened, found[1]) if found and opened else None
+    return [text.text for text in texts or () if "\n" not in text.text] or [ANY]
 
 
 def _read_call(program: Program, node: ast.Call, at: Surroundings) -> list[str]:
@@ -302,7 +310,7 @@ def _read_call(program: Program, node: ast.Call, at: Surroundings) -> list[str]:
         return find_patterns(program, node.func.value, at)
     if name in ("files", "read_text", "get_data"):
         return _read_resource(program, node, at)
-    return [str(Path.cwd())] if name in ("cwd", "getcwd") else [ANY]
+    return [str(Path.cwd())] if name in ("cwd", "getcwd") else _read_listed(program, node, at)
 
 
 def _read_resource(program: Program, node: ast.Call, at: Surroundings) -> list[str]:
@@ -325,6 +333,7 @@ PATHS: dict[type, Callable[..., list[str]]] = {
     ast.Attribute: _read_attribute,
     ast.Subscript: _read_subscript,
     ast.Call: _read_call,
+    Element: _read_listed,
 }
 """How a path is read from an expression, by its kind."""
 

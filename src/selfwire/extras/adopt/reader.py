@@ -351,14 +351,16 @@ def _make_inventory(name: str, graphs: GraphReader, marked: Mapping[Any, str]) -
         interrupts=tuple(graphs.interrupts),
         subgraphs=tuple(dict.fromkeys(graphs.subgraphs)),
         agents=tuple(
-            ProgramAgent(
-                name=draft.name,
-                maker=draft.maker,
-                tools=tuple(draft.tools),
-                models=tuple(draft.models),
-                **place_of(draft.at.node, draft.at.at),
+            dict.fromkeys(
+                ProgramAgent(
+                    name=draft.name,
+                    maker=draft.maker,
+                    tools=tuple(draft.tools),
+                    models=tuple(draft.models),
+                    **place_of(draft.at.node, draft.at.at),
+                )
+                for draft in makers.list_agents()
             )
-            for draft in makers.list_agents()
         ),
         tools=_sort(
             ProgramTool(

@@ -1474,6 +1474,66 @@ def test_a_method_that_hands_out_a_model_sends_nothing(write: Write) -> None:
     assert [text.pieces for text in inventory.texts] == [("Chat kindly.",)]
 
 
+DESCRIBED = """
+from langchain_core.tools import StructuredTool, tool
+from langchain_core.tools import tool as make_tool
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+
+
+def add(number: float) -> float:
+    \"\"\"Add two numbers.
+
+    They may be large.
+    \"\"\"
+    return number
+
+
+def halve(number: float) -> float:
+    \"\"\"Nobody reads this of halves.\"\"\"
+    return number
+
+
+@tool
+def divide(number: float) -> float:
+    \"\"\"Divide two numbers.\"\"\"
+    return number
+
+
+@tool(description="Multiply two numbers.")
+def multiply(number: float) -> float:
+    \"\"\"Nobody reads this of products.\"\"\"
+    return number
+
+
+halved = StructuredTool.from_function(func=halve, name="halve", description="Halve a number.")
+tools = [make_tool(add), divide, multiply, halved]
+
+
+def chat(state):
+    prompt = "Call these functions:"
+    for part in tools:
+        prompt += f"{part.name}: {part.description}"
+    return {"messages": [ChatOpenAI(model="m").invoke([("system", prompt), *state["messages"]])]}
+
+
+graph = StateGraph(MessagesState).add_node(chat).add_edge(START, "chat").compile()
+"""
+
+
+def test_a_description_of_a_tool_that_a_prompt_holds_is_a_text_of_it(write: Write) -> None:
+    write("app.py", DESCRIBED)
+    sent = {text.pieces[0] for text in read_program("app:graph").texts if "node chat" in text.used_by}
+    assert sent >= {
+        "Add two numbers.\n\nThey may be large.",
+        "Divide two numbers.",
+        "Halve a number.",
+        "Multiply two numbers.",
+        "Call these functions:",
+    }
+    assert not [text for text in sent if text.startswith("Nobody")]
+
+
 LISTED = """
 import json
 from pathlib import Path

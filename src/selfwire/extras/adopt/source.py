@@ -1391,13 +1391,28 @@ class Program(ProgramFiles):
             yield from self._list_docstrings(node.value, at)
             return
         for base in self.trace(node.value, at):
-            for value in self.get_member(base, node.attr):
+            members = [*self.get_member(base, node.attr)]
+            members += self._list_descriptions(base) if node.attr == "description" and not members else ()
+            for value in members:
                 found = True
                 yield from self.trace(value.node, value.at, value.call or base.call)
         if not found and node.attr == "context" and get_last_name(node.value) == "runtime":
             yield from self._list_contexts()
         elif not found:
             yield Traced(node, at)
+
+    def _list_descriptions(self, tool: Traced) -> Iterator[Traced]:
+        """Find what describes a tool: what its maker is given, or the docstring of its function."""
+        makers = [part for part in getattr(tool.function, "decorator_list", ()) if isinstance(part, ast.Call)]
+        made = tool.node if isinstance(tool.node, ast.Call) else next(iter(makers), None)
+        given = get_keywords(made).get("description") if made is not None else None
+        if given is not None:
+            yield Traced(given, tool.at)
+        elif isinstance(tool.node, ast.Call):  # `tool(function)`, `StructuredTool.from_function(function)`
+            parts = [*tool.node.args[:1], *(key.value for key in tool.node.keywords if key.arg == "func")]
+            yield from (doc for part in parts for doc in self._list_docstrings(part, tool.at))
+        elif "tool" in list_decorators(tool.function):
+            yield from self._list_docstrings_of(tool)
 
     def _list_contexts(self) -> Iterator[Traced]:
         """Find the contexts of the program's graphs, for a runtime whose type does not tell which it has."""
@@ -1409,9 +1424,12 @@ class Program(ProgramFiles):
 
     def _list_docstrings(self, node: ast.expr, at: Surroundings) -> Iterator[Traced]:
         """Find the docstrings of the functions and classes that an expression may be."""
-        for found in self.trace(node, at):
-            if isinstance(owner := found.function, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                yield from (Traced(doc, found.at) for doc in [get_docstring(owner)] if doc is not None)
+        yield from (doc for found in self.trace(node, at) for doc in self._list_docstrings_of(found))
+
+    @staticmethod
+    def _list_docstrings_of(found: Traced) -> Iterator[Traced]:
+        if isinstance(owner := found.function, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from (Traced(doc, found.at) for doc in [get_docstring(owner)] if doc is not None)
 
     def get_member(self, base: Traced, name: str) -> Iterator[Traced]:
         """Find what an attribute of a traced value is bound to."""

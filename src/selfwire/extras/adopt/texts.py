@@ -296,7 +296,10 @@ class TextFinder:
             elif isinstance(found.node, Outside):
                 self._note_opaque(node, at, reach, found.node.name)
             elif not isinstance(found.node, Argument):
-                self.follow(found.node, found.at, self._pass_on(reach, found.call))
+                is_docstring = isinstance(self.program.parents.get(found.node), ast.Expr)
+                is_cleaned = is_docstring and getattr(node, "attr", "") == "description"  # of a tool
+                passed = self._pass_on(reach, found.call)
+                self.follow(found.node, found.at, passed.change_first(("cleandoc",)) if is_cleaned else passed)
         if isinstance(node, ast.Attribute):
             self._follow_field(node.value, node.attr, at, reach)
 

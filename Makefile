@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE  # with it each of the hundreds of processes of
 # a disk that is memory, where there is room: tests make thousands of SQLite files, and each waits for the disk many times
 export PYTEST_DEBUG_TEMPROOT ?= $(shell df --output=avail /dev/shm 2> /dev/null | awk 'NR == 2 && $$1 > 4000000 {print "/dev/shm"}')
 
-.PHONY: help setup demo test test-slow check fault-coverage lock bench calibrate rehearse chaos fuzz weak light images clean
+.PHONY: help setup compile demo test test-slow check fault-coverage lock bench calibrate rehearse chaos fuzz weak light images clean
 .DEFAULT_GOAL := help
 
 help:
@@ -42,6 +42,11 @@ $(INSTALLED):
 	@touch $@
 
 setup: $(INSTALLED)
+
+# workers of pytest would each compile all tests, beside each other
+compile: setup
+	@echo "==> collecting all tests once"
+	@$(BIN)/python -m pytest --collect-only -qq > /dev/null
 
 test: setup
 	@echo "==> running all tests but the slow ones"
@@ -127,12 +132,17 @@ weak: setup .venv-weak/.installed
 	@echo "==> running all methods with SmolLM2 of 135M parameters; an hour or more"
 	@$(BIN)/python -m bench.weak --python .venv-weak/bin/python $(ARGS)
 
-light:
+# beside `make setup` in CI, as neither waits for the other
+.venv-light/.installed: requirements-light.txt
 	@echo "==> installing without torch and sentence-transformers into .venv-light"
-	@rm -rf build && $(PYTHON) -m venv --clear .venv-light
+	@$(PYTHON) -m venv --clear .venv-light
 	@.venv-light/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25'
 	@.venv-light/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-light.txt
-	@.venv-light/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
+	@touch $@
+
+light: .venv-light/.installed
+	@rm -rf build
+	@.venv-light/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps .
 	@for method in hiva hera tacomas dytopo; do \
 		(cd .venv-light && bin/selfwire run $$method "What is 3 plus 4?" > /dev/null 2> run.log) \
 			&& echo "$$method runs" || { cat .venv-light/run.log; exit 1; }; done

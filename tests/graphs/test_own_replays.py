@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import time
 import warnings
 from asyncio import Future
@@ -31,7 +32,7 @@ from selfwire.store.library import open_library
 from tests import processes
 from tests.commands import call
 from tests.kills import run_of, start
-from tests.processes import kill_when
+from tests.processes import kill_when, wait_for
 from tests.wire.server import Body, WireServer
 
 T = TypeVar("T")
@@ -289,6 +290,7 @@ class Samples:
     """A model that never says the same twice, and breaks or keeps silent at the requests of some numbers."""
 
     silent: set[int] = field(default_factory=set)
+    silence: float = 60.0
     broken: set[int] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
     at: float = 0.0
@@ -297,7 +299,7 @@ class Samples:
         self.asked.append(json.dumps(body["messages"]))
         number, self.at = len(self.asked), time.monotonic()
         if number in self.silent:
-            await asyncio.sleep(60)
+            await asyncio.sleep(self.silence)
         if number in self.broken:
             raise RuntimeError("the server breaks")
         if body.get("response_format"):
@@ -331,6 +333,26 @@ def is_waiting(model: Samples, asked: int) -> bool:
 
 def evaluate(name: str) -> tuple[str, ...]:
     return ("eval", f"my_app.py:{name}", "--benchmark", "q.jsonl", "--grader", "contains", "--concurrency", "1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+def test_after_ctrl_c_the_reply_in_flight_is_recorded_and_no_call_is_sent(
+    home: Path, model: Samples, name: str
+) -> None:
+    model.silent, model.silence = {2}, 2 + QUIET
+    process = start(home, *evaluate(name))
+    while not is_waiting(model, 2):
+        assert process.poll() is None
+        time.sleep(0.01)
+    asked = len(model.asked)
+    process.send_signal(signal.SIGINT)
+    out, errors = wait_for(process, code=130)
+    assert len(model.asked) == asked
+    assert "stopping: up to 30 seconds for the replies to" in errors
+    assert f"go on with: selfwire eval --resume {run_of(home)}" in out
+    call(home, "eval", "--resume", run_of(home))
+    assert len(model.asked) == TASKS * CALLS[name]
 
 
 @pytest.mark.slow

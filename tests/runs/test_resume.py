@@ -216,21 +216,53 @@ def test_a_budget_of_seconds_cuts_off_what_hangs_and_outlasts_a_stop(
     assert asyncio.run(kills.result(tmp_path)) == expected
 
 
-def test_ctrl_c_cancels_requests_and_says_how_to_go_on(
+def interrupted(server: WireServer, home: Path, replies: int) -> processes.Process:
+    """An evolution that gets Ctrl-C after some replies, while requests are in flight."""
+    before = server.replied
+    process = kills.start(home, *kills.beginning(server, kills.TINY))
+    while server.replied - before < replies or not server.active:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    return process
+
+
+def test_ctrl_c_waits_for_the_requests_in_flight_which_are_not_sent_again(
+    server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path
+) -> None:
+    expected, requests, _ = whole
+    asked = len(server.asked)
+    server.faults.extend([Fault()] * (requests // 4))
+    server.always = Fault(hang=2)
+    process = interrupted(server, tmp_path, requests // 4)
+    out, errors = processes.wait_for(process, code=130)
+    assert f"go on with: selfwire evolve --resume {kills.run_of(tmp_path)}" in out
+    assert "without a reply" not in out
+    assert errors.startswith("stopping: up to 30 seconds for the replies to ")
+    assert errors.endswith("\nstopped\n")
+    assert asyncio.run(kills.open_calls(tmp_path)) == 0
+    assert 0 < len(server.asked) - asked < requests
+    server.always = None
+    call(tmp_path, *kills.resumption(tmp_path))
+    assert asyncio.run(kills.result(tmp_path)) == expected
+    assert len(server.asked) - asked == requests
+
+
+def test_a_second_ctrl_c_cancels_requests_and_says_how_to_go_on(
     server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path
 ) -> None:
     expected, requests, _ = whole
     server.faults.extend([Fault()] * (requests // 4))
     server.always = hanging(600)
-    cancelled, replied = server.cancelled, server.replied
-    process = kills.start(tmp_path, *kills.beginning(server, kills.TINY))
-    while server.replied - replied < requests // 4 or not server.active:
+    cancelled = server.cancelled
+    process = interrupted(server, tmp_path, requests // 4)
+    while "stopping" not in process.errors.read_text():
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     out, errors = processes.wait_for(process, code=130)
     assert f"go on with: selfwire evolve --resume {kills.run_of(tmp_path)}" in out
-    assert errors == "stopped\n"
+    assert errors.endswith("\nstopped\n")
     while server.active:  # all of them notice, or this test hangs
         time.sleep(0.01)
     assert server.cancelled > cancelled

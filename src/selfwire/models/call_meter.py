@@ -44,7 +44,7 @@ from selfwire.models.metered_chat import (
 )
 from selfwire.models.providers import MAX_TOKENS, NO_SERVER, Identity, is_fault_outside, is_unsent, redact_error
 from selfwire.models.structured import describe_message
-from selfwire.models.sync import find_running_loop, is_at_work
+from selfwire.models.sync import RequestsInFlight, find_running_loop, is_at_work
 from selfwire.models.text_layer import OFFERING, install
 from selfwire.models.tracing import TRACER_OPTIONS
 from selfwire.store.journal import Recorder, make_key
@@ -446,6 +446,11 @@ def _find_result(manager: Any) -> ChatResult | None:
     return ChatResult(generations=[ChatGeneration(message=reply)]) if reply else None
 
 
+def _find_requests(manager: Any) -> RequestsInFlight:
+    """Find the requests among which a call counts; one without a meter counts where the call around it does."""
+    return RequestsInFlight.find() if _find_meter(manager) else RequestsInFlight()
+
+
 def _wrap_generate(ask: Callable[..., ChatResult]) -> Callable[..., ChatResult]:
     """Make chat models give a recorded reply to a call as one of LangChain's cache; a call without one is sent."""
 
@@ -454,7 +459,8 @@ def _wrap_generate(ask: Callable[..., ChatResult]) -> Callable[..., ChatResult]:
         self: BaseChatModel, messages: Any, stop: Any = None, run_manager: Any = None, **given: Any
     ) -> ChatResult:
         if (found := _find_result(run_manager)) is None:
-            return ask(self, messages, stop, run_manager, **given)
+            with _find_requests(run_manager).send_in_thread():
+                return ask(self, messages, stop, run_manager, **given)
         self._replay_v2_events_for_cache_hit(found.generations, run_manager=run_manager, **given)
         return found
 
@@ -467,7 +473,8 @@ def _wrap_agenerate(ask: Callable[..., Awaitable[ChatResult]]) -> Callable[..., 
         self: BaseChatModel, messages: Any, stop: Any = None, run_manager: Any = None, **given: Any
     ) -> ChatResult:
         if (found := _find_result(run_manager)) is None:
-            return await ask(self, messages, stop, run_manager, **given)
+            async with _find_requests(run_manager).send():
+                return await ask(self, messages, stop, run_manager, **given)
         await self._areplay_v2_events_for_cache_hit(found.generations, run_manager=run_manager, **given)
         return found
 
@@ -512,7 +519,8 @@ def _wrap_stream(stream: Callable[..., Generator[Any, None, None]]) -> Callable[
             yield to_chunk(self.invoke(input, config, stop=stop, **given))
         else:
             config, run_id = _name_run(config)
-            with closing(stream(self, input, config, stop=stop, **given)) as parts:
+            parts = stream(self, input, config, stop=stop, **given)
+            with RequestsInFlight.find().send_in_thread(), closing(parts):
                 for part in parts:
                     with meter.leave_unread(run_id):
                         yield part
@@ -528,7 +536,8 @@ def _wrap_astream(stream: Callable[..., AsyncGenerator[Any, None]]) -> Callable[
             yield to_chunk(await model.ainvoke(input, config, stop=stop, **given))
             return
         config, run_id = _name_run(config)
-        async with aclosing(stream(model, input, config, stop=stop, **given)) as parts:
+        parts = stream(model, input, config, stop=stop, **given)
+        async with RequestsInFlight.find().send(), aclosing(parts):
             async for part in parts:
                 with meter.leave_unread(run_id):
                     yield part

@@ -13,7 +13,7 @@ import random
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
@@ -92,7 +92,7 @@ from selfwire.models.structured import (
     to_langchain,
     to_reply,
 )
-from selfwire.models.sync import is_called_synchronously, run_in_thread, run_sync
+from selfwire.models.sync import RequestsInFlight, is_called_synchronously, run_in_thread, run_sync
 from selfwire.models.tracing import TRACER_OPTIONS, get_scope, make_trace_config, mask_traces
 from selfwire.store.journal import Journal, Recorder, make_key, mark_unsent
 from selfwire.store.journal_file import CallResult
@@ -613,7 +613,7 @@ class MeteredChat(BaseChatModel):
         left_out = {*_refused.get(self.identity.label, ())}
         attempt, empty, refusals_only = 0, 0, True
         while True:
-            async with throttle.take_place(tokens) as start:
+            async with self._take_place(throttle, tokens, unsent=refusals_only and not billed) as start:
                 sent = time.monotonic()
                 answer = await self._send_once(request, search.mode if search else "native", left_out)
             if isinstance(answer, AIMessage):
@@ -665,6 +665,19 @@ class MeteredChat(BaseChatModel):
             failed = outage(f"{silent}: {check if way_out == UNFIT else way_out}")  # a probe has nothing unfit
         failed.is_cost_known = refusals_only
         raise failed
+
+    @asynccontextmanager
+    async def _take_place(self, throttle: Throttle, tokens: int, *, unsent: bool) -> AsyncIterator[float]:
+        """Take a place at the provider for a request, unless the run is interrupted; yields its start.
+
+        Args:
+            unsent: whether nothing of the call was sent before, or all of it refused.
+        """
+        async with AsyncExitStack() as held:
+            with mark_unsent(unsent):
+                start = await held.enter_async_context(throttle.take_place(tokens))
+                await held.enter_async_context(RequestsInFlight.find().send())
+            yield start
 
     def _name_checks(self) -> str:
         """Name what to check where a model answers nothing."""
@@ -734,7 +747,7 @@ class MeteredChat(BaseChatModel):
         since, probe = time.monotonic(), request._replace(messages=[PROBE], tools=(), schema=None, call=None)
         tokens = self._estimate_most(probe).tokens
         for pause in (self.policy.backoff, 0.0):
-            async with throttle.take_place(tokens) as start:
+            async with self._take_place(throttle, tokens, unsent=unsent) as start:
                 answer = await self._send_once(probe, refused=refused)
             if isinstance(answer, AIMessage):
                 billed.append(self._usage(probe, answer))

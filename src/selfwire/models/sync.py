@@ -7,11 +7,12 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+import logging
 import os
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures.thread import _worker
 from functools import partial
@@ -29,8 +30,9 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background event loop of this process and wait for it.
 
     The coroutine gets the caller's context variables, with LangGraph's callbacks, tags and stream writers. All calls
-    share a loop, as HTTP clients are bound to the loop of their first use. Ctrl-C cancels the coroutine, waits for its
-    clean-up and takes over the notes that it has left on its cancellation.
+    share a loop, as HTTP clients are bound to the loop of their first use. Ctrl-C waits for the replies to the requests
+    in flight, which are paid, unless there is another Ctrl-C. Then it cancels the coroutine, waits for its clean-up and
+    takes over the notes that it has left on its cancellation.
 
     Raises:
         RuntimeError: the caller runs on the background loop, which would wait for itself.
@@ -41,10 +43,19 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
         raise RuntimeError("run_sync was called on the background event loop; await the coroutine instead")
     result: Future[T] = Future()
     tasks: list[asyncio.Task[None]] = []
+    context, requests = contextvars.copy_context(), RequestsInFlight.find()
+    context.run(_REQUESTS.set, requests)
 
     def start() -> None:
         tasks.append(loop.create_task(_deliver(coroutine, result)))
         tasks[0].add_done_callback(end)
+
+    def cancel() -> None:
+        if tasks:
+            tasks[0].cancel()
+        else:
+            end(None)
+        requests.end()
 
     def end(_: object) -> None:
         """End what was cancelled before it began."""
@@ -53,14 +64,90 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
             result.set_exception(CancelledError())
 
     try:
-        loop.call_soon_threadsafe(start, context=contextvars.copy_context())
+        loop.call_soon_threadsafe(start, context=context)
         return result.result()
     except KeyboardInterrupt as interrupt:
-        loop.call_soon_threadsafe(lambda: tasks[0].cancel() if tasks else end(None))
+        with contextlib.suppress(KeyboardInterrupt):
+            requests.wait()
+        loop.call_soon_threadsafe(cancel)
         error = result.exception()  # waits
         for note in getattr(error, "__notes__", ()) if error is not interrupt else ():  # or it raised this itself
             interrupt.add_note(note)
         raise
+
+
+class RequestsInFlight:
+    """The requests to models that were sent under one `run_sync`, and whose replies are still to come.
+
+    After an interruption no other is sent: those that would be wait until the end, and are cancelled then.
+    """
+
+    def __init__(self) -> None:
+        self._sent = set[object]()
+        self._is_stopping = self._is_ended = False
+
+    @classmethod
+    def find(cls) -> "RequestsInFlight":
+        """Find those of the running code, of the outer `run_sync` where one calls another; new ones without any."""
+        return _REQUESTS.get() or cls()
+
+    @contextlib.asynccontextmanager
+    async def send(self) -> AsyncIterator[None]:
+        """Count a request that is sent in the block; raises CancelledError where it is not sent any more."""
+        while self._must_wait:  # noqa: ASYNC110 - another thread ends it
+            await asyncio.sleep(TURN)
+        with self._count():
+            yield
+
+    @contextlib.contextmanager
+    def send_in_thread(self) -> Iterator[None]:
+        """Do as `send` in a thread; one with an event loop does not wait, as it would hold up what runs there."""
+        while self._must_wait and find_running_loop() is None:
+            time.sleep(TURN)
+        with self._count():
+            yield
+
+    @property
+    def _must_wait(self) -> bool:
+        return self._is_stopping and not self._is_ended
+
+    @contextlib.contextmanager
+    def _count(self) -> Iterator[None]:
+        if self._is_ended:
+            raise asyncio.CancelledError
+        request = object()
+        self._sent.add(request)
+        try:
+            yield
+        finally:
+            self._sent.discard(request)
+
+    def wait(self) -> None:
+        """Let no other request be sent, and wait for those in flight, and shortly for their replies to be recorded."""
+        self._is_stopping, until = True, time.monotonic() + LAST_REPLIES
+        if self._sent:
+            _log.warning(
+                "stopping: up to %g seconds for the replies to %d requests in flight, so that they are not paid again; "
+                "Ctrl-C once more ends at once",
+                LAST_REPLIES,
+                len(self._sent),
+            )
+        while self._sent and time.monotonic() < until:
+            time.sleep(TURN)
+            if not self._sent:
+                time.sleep(TURN)
+
+    def end(self) -> None:
+        """Have all that would send requests be cancelled."""
+        self._is_ended = True
+
+
+_REQUESTS = contextvars.ContextVar["RequestsInFlight | None"]("requests in flight", default=None)
+_log = logging.getLogger(__name__)
+LAST_REPLIES = 30.0
+"""Most seconds that an interruption waits for the replies to requests in flight."""
+TURN = 0.05
+"""Seconds between two looks at requests in flight; within one a reply that has arrived is recorded."""
 
 
 def is_called_synchronously() -> bool:

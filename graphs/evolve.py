@@ -923,7 +923,8 @@ class EvolutionLoop:
 
     async def _save(self, team: Team, step: int, facts: dict[str, Any]) -> None:
         facts = {"method": self.method.name, "seed": self.config.seed, **self.facts, **facts}
-        await self.library.save(self.config.name, team, run=self.run, step=step, facts=facts)
+        beside = await self.library.is_rolled_back(self.config.name, self.run)  # which is a person's decision
+        await self.library.save(self.config.name, team, run=self.run, step=step, facts=facts, beside=beside)
 
 
 def refuse_other_code(team: Team, method: str, run: str) -> Team:

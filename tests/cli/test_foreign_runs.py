@@ -5,6 +5,7 @@ import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
+from selfwire.graphs.evolve import EvolutionLoop, EvolutionState
 from selfwire.graphs.rollouts import TRAJECTORIES, keep_trajectories
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import get_start_notes
@@ -317,3 +319,24 @@ def test_the_end_of_an_evolution_tells_of_a_rollback(tmp_path: Path, monkeypatch
     said = " ".join(call(tmp_path, *asked, *small).stdout.split())
     assert "a rollback has put 'n@" in said
     assert "has saved" not in said
+
+
+def test_a_rollback_during_an_evolution_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save = EvolutionLoop.save
+
+    @wraps(save)
+    async def save_and_roll_back(loop: EvolutionLoop, state: EvolutionState) -> EvolutionState:
+        done = await save(loop, state)
+        if state["iteration"] == 0:
+            await loop.library.rollback("n", "0")
+        return done
+
+    monkeypatch.setattr(EvolutionLoop, "save", save_and_roll_back)
+    small = ("--gate", "off", "--train", "8", "--gate-size", "2", "--test", "0", "--iterations", "3", "--batch", "4")
+    said = " ".join(call(tmp_path, "evolve", "hiva", "--benchmark", "archive", "--name", "n", *small).stdout.split())
+    with open_library(tmp_path) as library:
+        history = run_sync(library.history("n"))
+    assert [version.step for version in history.versions] == [0, 1, 2, 3]
+    assert history.head == history.versions[0].version
+    assert f"a rollback has put '{history.versions[0].ref}' under this name" in said
+    assert f"this run's own is '{history.versions[3].ref}'" in said

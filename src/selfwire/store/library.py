@@ -537,6 +537,16 @@ class Library:
         await self.store.abatch([record, _put(("heads",), name, {"version": target.version})])
         return target
 
+    async def is_rolled_back(self, name: str, run: str) -> bool:
+        """Whether a name was rolled back after a run began to save versions of it."""
+        if await self._get(("heads",), name) is None:
+            return False
+        history = await self.history(name)
+        own, last = [version for version in history.versions if version.run == run], history.rollbacks[-1:]
+        if not own or not last or last[0].target != history.head:
+            return False
+        return own[0].saved < last[0].at and own[-1].version != history.head
+
     async def tag(self, name: str, version: str, tag: str) -> None:
         """Tag a version, found as by `version`; an existing tag moves. Raises ValueError if the tag is no `Id`."""
         name, target = name.removeprefix(TEAM), await self.version(name, version)

@@ -10,8 +10,17 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Final, NamedTuple
 
-from langchain_core.messages import BaseMessage
-from langchain_core.prompts import ChatPromptTemplate, PromptTemplate, SystemMessagePromptTemplate
+from langchain_core._api import suppress_langchain_beta_warning
+from langchain_core.load.load import load
+from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.prompts import (
+    AIMessagePromptTemplate,
+    ChatPromptTemplate,
+    HumanMessagePromptTemplate,
+    MessagesPlaceholder,
+    PromptTemplate,
+    SystemMessagePromptTemplate,
+)
 from langchain_core.prompts.structured import StructuredPrompt
 from langsmith import Client
 from langsmith.utils import LangSmithNotFoundError
@@ -24,6 +33,17 @@ from selfwire.models.text_layer import LayerText
 
 FORMAT: Final = "f-string"
 """The form of templates in the hub; another one is refused."""
+READ: Final = (
+    ChatPromptTemplate,
+    StructuredPrompt,
+    SystemMessagePromptTemplate,
+    HumanMessagePromptTemplate,
+    AIMessagePromptTemplate,
+    MessagesPlaceholder,
+    SystemMessage,
+    PromptTemplate,
+)
+"""Classes that are made of what the hub sends, which may name any of LangChain's; most of them only to be refused."""
 
 
 SINGLE = re.compile(r"\{[^{}]*\}")
@@ -175,7 +195,8 @@ def pull_prompts(client: Client, prompts: list[HubPrompt]) -> dict[Id, str]:
 def _pull(client: Client, name: str) -> object:
     """The prompt of a name, without a model; None if there is none."""
     try:
-        return client.pull_prompt(name, skip_cache=True)
+        with suppress_langchain_beta_warning():
+            return load(client.pull_prompt_commit(name, skip_cache=True).manifest, allowed_objects=READ)
     except LangSmithNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, NotImplementedError, RecursionError) as error:

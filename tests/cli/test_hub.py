@@ -103,8 +103,19 @@ def test_a_prompt_that_is_nested_without_end_is_an_error_in_words(
         raise RecursionError("maximum recursion depth exceeded")
 
     call(tmp_path, "push", "Mine")
-    monkeypatch.setattr(Client, "pull_prompt", nest)
+    monkeypatch.setattr(Client, "pull_prompt_commit", nest)
     assert "prompt 'mine-single' of LangSmith" in call(tmp_path, "pull", "Mine", code=2).stderr
+
+
+def test_of_what_the_hub_sends_only_prompts_are_made(tmp_path: Path, server: LangSmithServer, team: Team) -> None:
+    call(tmp_path, "push", "Mine")
+    [commit] = server.commits["mine-single"]
+    [message] = commit["manifest"]["kwargs"]["messages"]
+    made = {"lc": 1, "type": "constructor", "id": ["langchain_core", "documents", "base", "Document"]}
+    message["kwargs"]["prompt"] = {**made, "kwargs": {"page_content": "Be brief."}}
+    told = call(tmp_path, "pull", "Mine", code=2).stderr
+    assert "prompt 'mine-single' of LangSmith" in told
+    assert "'Document') is not allowed" in told
 
 
 def test_nothing_is_applied_where_one_prompt_of_several_does_not_fit(tmp_path: Path, server: LangSmithServer) -> None:

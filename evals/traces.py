@@ -11,6 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
+import httpx
 from langsmith import Client
 from langsmith.utils import LangSmithError, LangSmithNotFoundError
 
@@ -204,7 +205,7 @@ def read_project(project: str, most: int = MOST) -> list[Mapping[str, Any]]:
         with ErrorCatcher() as caught:  # the client of this one request has errors of its own, which it does not name
             runs = run_sync(_read_runs(client, str(found.id), found.start_time, most))
         if caught.error is not None:
-            raise LangSmithError(format_error(caught.error))
+            raise LangSmithError(format_error(caught.error.__cause__ or caught.error))  # the first has no words
         feedback = dict[str, list[dict[str, Any]]]()
         for first in range(0, len(runs), AT_ONCE):
             for told in islice(
@@ -215,8 +216,20 @@ def read_project(project: str, most: int = MOST) -> list[Mapping[str, Any]]:
     return [{**run, "feedback": feedback.get(run["id"], ())} for run in runs]
 
 
+async def _read_bounded(response: httpx.Response) -> None:
+    """Read the body of a reply, unpacked, up to `LARGEST_REPLY`; raises httpx.ReadError beyond."""
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        if len(body) > tracing.LARGEST_REPLY:
+            raise httpx.ReadError(f"a reply of more than {tracing.LARGEST_REPLY // 2**20} MiB")
+    response._content = bytes(body)
+
+
 async def _read_runs(client: Client, project: str, since: datetime, most: int) -> list[dict[str, Any]]:
-    client.runs._client._client.follow_redirects = False  # which would carry the key to another host
+    http = client.runs._client._client
+    http.follow_redirects = False  # which would carry the key to another host
+    http.event_hooks = {"response": [_read_bounded]}
     found = client.runs.query(
         project_ids=[project],
         is_root=True,

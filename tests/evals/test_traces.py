@@ -20,6 +20,7 @@ from selfwire.evals.baselines import make_baseline
 from selfwire.evals.langsmith import get_langsmith_address, translate_errors
 from selfwire.evals.tasks import read_tasks
 from selfwire.evals.traces import TraceRules, make_tasks
+from selfwire.models import tracing
 from tests.commands import call
 from tests.wire.langsmith_server import LangSmithServer
 from tests.wire.server import LocalServer
@@ -191,6 +192,10 @@ def test_a_project_of_langsmith_becomes_a_file_of_tasks(
     assert (done["tasks"], done["kept"]) == (1, {"approved": 1})
     assert done["left_out"] == {"rated below 1": 1, "without a verdict": 1}
     assert not server.unknown
+    monkeypatch.setattr(tracing, "LARGEST_REPLY", 2**20)
+    server.runs[run]["inputs"] = {"question": "Q" * 2**20}
+    long = call(tmp_path, "tasks", "from-langsmith", "desk", str(tmp_path / "u.jsonl"), code=2)
+    assert "a reply of more than 1 MiB" in long.stderr
     missing = call(tmp_path, "tasks", "from-langsmith", "mine", str(tmp_path / "u.jsonl"), code=2)
     assert "has no project 'mine'" in missing.stderr
     monkeypatch.setenv("LANGSMITH_API_KEY", "wrong")

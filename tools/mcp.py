@@ -339,12 +339,17 @@ class _Connection:
         self._said = tempfile.TemporaryFile() if server.url is None else None
 
     async def list_tools(self, cursor: str | None) -> Any:
+        from mcp import McpError
         from mcp.types import PaginatedRequestParams
 
         self._calls += 1
         try:
             session = await asyncio.shield(self._open())
             return await self._ask_while_served(session.list_tools(params=PaginatedRequestParams(cursor=cursor)))
+        except McpError:
+            if not self.fault:
+                raise
+            raise ToolError(f"the server {self.name!r} ended while it listed its tools{self.fault}") from None
         finally:
             self._calls -= 1
 
@@ -593,7 +598,9 @@ def _describe_fault(error: BaseException | None) -> str:
         return _clean(format_first_fault(error))[:300]
     text = " ".join(str(error).partition(" for url ")[0].split())  # an address may hold a key
     text = text or CLOSED  # anyio's errors of a stream that has ended are without a word
-    return _clean(f"{type(error).__name__}: {text}")[:300]
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    way_out = "; check the key in its headers" if status in (401, 403) else ""
+    return _clean(f"{type(error).__name__}: {text}")[:300] + way_out
 
 
 def _clean(text: str) -> str:

@@ -362,6 +362,8 @@ ADDRESS_ANSWERS = [
     ("initialize", 200, "text/html", b"<html>", {}, "does not start: ValueError: Unexpected content type: text/html"),
     ("initialize", 200, "application/json", b"{", {}, "does not start: Invalid JSON"),
     ("initialize", 200, "application/json", PACKED, {"Content-Encoding": "gzip"}, "a body that is packed by 'gzip'"),
+    ("initialize", 403, "application/json", b"{}", {}, "'403 Forbidden'; check the key in its headers"),
+    ("tools/list", 401, "application/json", b"{}", {}, "'401 Unauthorized'; check the key in its headers"),
     ("tools/call", 401, "application/json", b"{}", {}, "ended during the call: HTTPStatusError: Client error '401"),
     ("tools/call", 200, "text/html", b"<html>", {}, "cannot be read: ValueError: Unexpected content type: text/html"),
     ("tools/call", 200, "application/json", bytes(5000), {}, "cannot be read: ReadError: a message of more than 0 MiB"),

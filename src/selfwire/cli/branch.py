@@ -338,5 +338,6 @@ def format_page(
 
 
 def _escape(cell: str) -> str:
-    """Escape a cell of a table in Markdown, so that it is read as the text it is."""
-    return re.sub(r"[\\|<\[`]", r"\\\g<0>", " ".join(cell.split()))
+    """Escape a cell of a table in Markdown, so that it is read as a text without mentions."""
+    escaped = re.sub(r"[\\|<\[`]", r"\\\g<0>", " ".join(cell.split()))
+    return re.sub(r"(?<=[@#])(?=\w)", "<!-- -->", escaped)

@@ -330,7 +330,9 @@ def map_graph(name: str, graph: Runnable[Any, Any], config: OwnGraphConfig) -> M
         template = to_plain_json(config.input)
         if QUESTION not in json.dumps(template):
             raise ConfigError(f"the input of {name!r} has no {QUESTION}, so that nothing would be asked: {template}")
-        return Mapped(template, answer is None and _has_messages(graph), _map_answer(name, graph, answer))
+        parts = template.items() if isinstance(template, dict) else ()
+        asked = next((field for field, part in parts if QUESTION in json.dumps(part)), "")
+        return Mapped(template, answer is None and _has_messages(graph), _map_answer(name, graph, answer, asked))
     if isinstance(graph, BaseLanguageModel):
         return Mapped(QUESTION)
     fields = _list_fields(graph, "input")
@@ -338,13 +340,15 @@ def map_graph(name: str, graph: Runnable[Any, Any], config: OwnGraphConfig) -> M
         return Mapped(QUESTION, answer=answer or ())
     if "messages" in fields:
         return Mapped({"messages": QUESTION}, answer is None, answer or ())
-    asked = _choose(
-        name,
-        "input",
-        [field for field, is_text in fields.items() if is_text],
-        ASKING,
-        '--set input=\'{"FIELD": "{question}"}\'',
-    )
+    texts = [field for field, is_text in fields.items() if is_text]
+    try:
+        asked = _choose(name, "input", texts, ASKING, '--set input=\'{"FIELD": "{question}"}\'')
+    except ConfigError as error:
+        try:
+            _map_answer(name, graph, answer, *texts[:1])
+        except ConfigError as other:  # so that both are said at once
+            raise ConfigError(f"{error}; and {other}") from None
+        raise
     return Mapped({asked: QUESTION}, answer=_map_answer(name, graph, answer, asked))
 
 

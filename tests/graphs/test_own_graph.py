@@ -132,6 +132,17 @@ ambiguous_builder.add_edge("copy", END)
 ambiguous = ambiguous_builder.compile()
 
 
+class Wide(Open):
+    middle: str
+
+
+wide_builder = StateGraph(Wide)
+wide_builder.add_node("copy", lambda state: {"right": model.invoke(state["left"]).text})
+wide_builder.add_edge(START, "copy")
+wide_builder.add_edge("copy", END)
+wide = wide_builder.compile()
+
+
 def ask(state: MessagesState) -> dict:
     return {"messages": [("ai", interrupt("may I?"))]}
 
@@ -466,6 +477,7 @@ def test_a_graph_that_waits_for_a_person_is_an_error_and_no_zero(home: Path, ser
     ("name", "more", "told"),
     [
         ("ambiguous", (), "several text fields could be it: left, right; say it with --set input="),
+        ("wide", (), "; and graph 'own_app.py:wide' does not show where the answer is in its output"),
         ("ambiguous", ("--set", 'input={"left": "x"}'), "has no {question}"),
         ("number", (), "is a int, not a graph"),
         ("method", (), "is a method, not a graph; a command finds a method by the entry point of an installed package"),
@@ -480,9 +492,10 @@ def test_what_cannot_be_asked_is_refused_by_name_before_a_call(
     assert not (home / "runs").exists()
 
 
-def test_the_way_out_works(home: Path, server: WireServer) -> None:
-    more = ("--set", 'input={"left": "{question}"}', "--set", "answer=right")
-    assert json.loads(evaluate(home, "own_app.py:ambiguous", *more).stdout)["systems"][1]["score"] == 0.25
+@pytest.mark.parametrize(("name", "more"), [("ambiguous", ()), ("wide", ("--set", "answer=right"))])
+def test_the_way_out_works(home: Path, server: WireServer, name: str, more: tuple[str, ...]) -> None:
+    more = ("--set", 'input={"left": "{question}"}', *more)
+    assert json.loads(evaluate(home, f"own_app.py:{name}", *more).stdout)["systems"][1]["score"] == 0.25
 
 
 def test_it_is_compared_with_a_baseline(home: Path, server: WireServer) -> None:

@@ -95,7 +95,7 @@ class CostEstimate:
             f"calls:   about {likely.calls:,} ({low.calls:,} to {high.calls:,})\n"
             f"tokens:  about {likely.tokens:,} ({low.tokens:,} to {high.tokens:,})\n"
             f"dollars: {dollars}\n"
-            f"assumes {self.assumes}"
+            f"the estimate assumes {self.assumes}"
         )
 
     def __add__(self, other: "CostEstimate") -> "CostEstimate":

@@ -45,11 +45,29 @@ OPENING = rf"^{_SIGNS_BEFORE}(?:\d{{1,2}}[.)]{_SIGNS_BEFORE})?"
 Quotes, brackets and signs of code and formulas may not: {"answer": 5} has no label.
 """
 
+_ANSWER_ELSEWHERE = "|".join(
+    (
+        r"(?:(?:finale|endg\u00fcltige)[\s-]+|end)?antwort",  # German
+        r"r\u00e9ponse(?:[\s-]+finale)?",  # French
+        r"res(?:pues|pos)ta(?:[\s-]+final)?",  # Spanish, Portuguese
+        r"risposta(?:[\s-]+finale)?",  # Italian
+        r"antwoord|svar|vastaus",  # Dutch, the Scandinavian languages, Finnish
+        r"odpowied\u017a|odpov\u011b\u010f|v\u00e1lasz",  # Polish, Czech, Hungarian
+        r"\u043e\u0442\u0432\u0435\u0442|\u0432\u0456\u0434\u043f\u043e\u0432\u0456\u0434\u044c",  # Russian, Ukrainian
+        r"cevap|jawaban|\u03b1\u03c0\u03ac\u03bd\u03c4\u03b7\u03c3\u03b7",  # Turkish, Indonesian, Greek
+        r"(?:\u6700\u7d42)?(?:\u7b54\u3048|\u56de\u7b54|\u89e3\u7b54)",  # Japanese
+        r"(?:\u6700\u7ec8)?(?:\u7b54\u6848|\u56de\u7b54)",  # Chinese
+        r"(?:\ucd5c\uc885 ?)?(?:\uc815\ub2f5|\ub2f5\ubcc0|\ub2f5)",  # Korean
+        r"\u0627\u0644\u0625\u062c\u0627\u0628\u0629|\u0627\u0644\u062c\u0648\u0627\u0628",  # Arabic
+        r"\u0909\u0924\u094d\u0924\u0930",  # Hindi
+    )
+)
+"""Pattern of the word for an answer in the languages that tasks are mostly written in, besides English."""
 _EDGES = " \t\r\n\f\v\u00a0*_"
 _LINE = re.compile(OPENING + r"answer\W*:", re.IGNORECASE | re.MULTILINE)
 _NUMERAL = re.compile(r"####[\s*_]*\$?\s*([-\u2212]?)\$?([0-9.,]+)")
 _BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\[{}]|[{}]")
-_NAME = r"(?:final[\s-]+)?answer"
+_NAME = rf"(?:(?:final[\s-]+)?answer|{_ANSWER_ELSEWHERE})"
 _COLON = r"(?:[:\uff1a]|[-=]>|[\u2192\u21d2])"
 """A colon, or an arrow in its place."""
 _QUOTE = rf"""(?:["'](?=[^"'\n]*{_COLON}))?"""

@@ -87,6 +87,9 @@ FORMS = {
     "in quotes with its label": f'{EVIDENCE}\n"Answer: {{}}"',
     "in a tag": f"{EVIDENCE}\n<answer>{{}}</answer>",
     "in a tag behind a label": "Answer: <answer>\n{}\n</answer>",
+    "labelled in German, as the task asks": f"{EVIDENCE}\n\n**Antwort:** {{}}",
+    "labelled in French, with its space": f"{EVIDENCE}\nR\u00e9ponse finale\u00a0: {{}}.",
+    "labelled in Japanese": f"{EVIDENCE}\n\u7b54\u3048\uff1a{{}}\u3002",
     "after thoughts, bare": "Perhaps Byron, or 7.</think>{}",
     "after thoughts with a draft": "Let me see.\nAnswer: Byron, 7\nNo.\n</think>\n\nAnswer: {}",
 }
@@ -484,6 +487,29 @@ async def test_what_stands_around_the_whole_answer_is_cut(reference: str, answer
 def test_a_text_in_a_box_is_the_same_vote_as_the_text_alone() -> None:
     assert to_ballot("\\boxed{\\text{Paris}}") == to_ballot("Answer: \\text{Paris}") == "paris"
     assert to_ballot("Answer: \u0664\u0661") == to_ballot("41")  # digits of another script
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "Antwort", "Endg\u00fcltige Antwort", "Endantwort", "R\u00e9ponse", "Respuesta final", "Resposta", "Risposta",
+        "Antwoord", "Svar", "Vastaus", "Odpowied\u017a", "Odpov\u011b\u010f", "V\u00e1lasz", "Cevap", "Jawaban",
+        "\u041e\u0442\u0432\u0435\u0442", "\u0412\u0456\u0434\u043f\u043e\u0432\u0456\u0434\u044c",
+        "\u0391\u03c0\u03ac\u03bd\u03c4\u03b7\u03c3\u03b7", "\u7b54\u3048", "\u6700\u7d42\u56de\u7b54", "\u7b54\u6848",
+        "\u6700\u7ec8\u7b54\u6848", "\ub2f5", "\ub2f5\ubcc0", "\ucd5c\uc885 \ub2f5\ubcc0",
+        "\u0627\u0644\u0625\u062c\u0627\u0628\u0629", "\u0909\u0924\u094d\u0924\u0930",
+    ],
+)  # fmt: skip
+def test_the_label_may_be_in_the_language_of_the_task(label: str) -> None:
+    assert compare("exact", f"{EVIDENCE}\n{label}: Ada", "Ada") == 1
+    assert compare("contains", f"Ada is out.\n{label}: Byron", "Ada") == 0
+    assert compare("em", f"{label}: Byron\nAnswer: Ada", "Ada") == 0  # they differ
+    assert to_ballot(f"So.\n{label}: Ada") == to_ballot(f"Then:\n{label.upper()}\uff1aada.") == "ada"
+
+
+@pytest.mark.parametrize("text", ["Antworten: Ada", "Keine Antwort: Ada", "\u7b54\u3048\u65b9: Ada", "Svarthamn: Ada"])
+def test_a_word_that_only_begins_like_a_label_is_none(text: str) -> None:
+    assert find_graded_text(f"{EVIDENCE}\n{text}", "Ada") == f"{EVIDENCE}\n{text}"
 
 
 def test_votes_are_counted_over_final_answers() -> None:

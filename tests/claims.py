@@ -22,9 +22,9 @@ field or of a parameter, or the length of a collection. A relation compares two 
 interval that it is `above 0`, `below 0` or `not told from 0`; ` and ` joins several. Words in quotes stand in the text.
 
 Where a section has computed tables, every sentence after them that compares holds the words of such a line; `is` says
-why there is nothing to compute. A list without numbers covers the paragraph or table after it, with `[page]` the page,
-but for rows of departures (`| D1 |`). What a list has, words for numbers too (`four`), the text says. Numbers in the
-section's code and parameters of its worlds need no source.
+why there is nothing to compute. A list without numbers covers the paragraph or table after it. `<!-- paper hiva [page]
+-->` says that rows of the page begin with a place in that paper, which needs no source. What a list has, words for
+numbers too (`four`), the text says. Numbers in the section's code and parameters of its worlds need no source.
 """
 
 import hashlib
@@ -65,7 +65,8 @@ _ORDERING = re.compile(r"\b(?:first|second|last|before|after|single|cannot)\b", 
 _FIGURE = re.compile(r"(?<![\w.,])[+\-−]?\d+(?:,\d{3})*(?:\.\d+)?(?!\w|[.,]\d)")
 _NO_FIGURE = re.compile(
     r"`[^`]*`|\]\([^)]*\)|https?://\S+|arXiv [\d.]+|^\s*\d+\. |\b95 %|\b20\d\d\b|\b(?:from|not) 0\b|"
-    r"\b(?:Secs?|Eqs?|Figs?|Tables?|Algs?|App)\.? [A-Z]?[\d.]+(?:(?:,| and| to| or) [A-Z]?[\d.]+)*",
+    r"\b(?:Secs?|Sections?|Eqs?|Figs?|Tables?|Algs?|Algorithm|App|Listings?)\.? "
+    r"[A-Z]?[\d.]+(?:(?:,| and| to| or) [A-Z]?[\d.]+)*",
     re.MULTILINE,
 )
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -102,7 +103,7 @@ class _Section:
     key: str
     text: str
     cells: Sequence[_TableCell]
-    all_from_paper: bool
+    rows_begin_with_places: bool
 
     def list_claims(self, start: int = 0) -> Iterator[tuple[str, bool]]:
         """Claims from a place of the text on, and whether a mark before the paragraph covers all of it."""
@@ -113,7 +114,7 @@ class _Section:
                 covered = mark is not None and not mark[2] and mark[1] not in ("claims", "code")
             elif block.strip():
                 for claim in _split_block(block):
-                    yield claim, covered or (self.all_from_paper and not re.match(r"\| D\d+ \|", claim))
+                    yield claim, covered
                 covered = False
 
     @cached_property
@@ -141,7 +142,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = ArgumentParser(prog="python -m tests.claims", description="Check tables and claims of the pages here.")
     parser.add_argument("--lock", action="store_true", help="first lock the claims as they stand, and print new ones")
     if parser.parse_args(arguments).lock:
-        named = [Path("README.md"), *sorted(Path("docs").glob("*.md")), *sorted(Path("docs/papers").glob("*.md"))]
+        named = [
+            Path("README.md"),
+            Path("SECURITY.md"),
+            *sorted(Path("docs").glob("*.md")),
+            *sorted(Path("docs/papers").glob("*.md")),
+        ]
         locked = list_locked_pages(LOCK) if LOCK.exists() else []
         for claim in lock_claims([*dict.fromkeys((*locked, *filter(Path.exists, named)))], LOCK):
             print(f"locked: {claim}")  # noqa: T201
@@ -225,12 +231,12 @@ def _read_sections(page: Path, lock: Path) -> Iterator[_Section]:
     if not page.resolve().is_relative_to(root):
         raise ConfigError(f"the page {page} does not lie in {root}, whose claims {lock} locks")
     text = CODE.sub(lambda code: f"<!-- code: {' '.join(_list_figures(code[0]))} -->\n", read_page(page))
-    all_from_paper = re.search(r"<!-- paper \w+ \[page\] -->", text) is not None
+    places = re.search(r"<!-- paper \w+ \[page\] -->", text) is not None
     for part in re.split(r"^(?=#+ )", text, flags=re.MULTILINE):
         cells = [cell for match in TABLE.finditer(part) for cell in _read_table(page, match)]
         title = part.partition("\n")[0].strip("# ")
         key = f"{page.resolve().relative_to(root).as_posix()} # {title}"
-        yield _Section(page, key, part, cells, all_from_paper)
+        yield _Section(page, key, part, cells, places)
 
 
 def _split_block(block: str) -> Iterator[str]:
@@ -305,7 +311,8 @@ def _list_unbound(section: _Section) -> Iterator[str]:
     """Claims with a number that has no source, and the cells that have it."""
     bound = section.list_bound()
     for claim, covered in section.list_claims():
-        lost = [figure for figure in _list_figures(_NO_FIGURE.sub(" ", claim)) if figure not in bound]
+        said = re.sub(r"^\|[^|]*", "", claim) if section.rows_begin_with_places else claim
+        lost = [figure for figure in _list_figures(_NO_FIGURE.sub(" ", said)) if figure not in bound]
         if lost and not covered:
             cells = [cell for cell in section.cells if (_list_figures(cell.text) or [""])[0] in lost]
             hints = "".join(f"\n    {cell.text} = {{{cell.rows[0]} | {cell.column}}}" for cell in cells)
@@ -397,7 +404,7 @@ def _read_value(name: str) -> float:
             elif inspect.isfunction(value):
                 value = inspect.signature(value).parameters[part].default
             elif isinstance(value, type) and issubclass(value, BaseModel):
-                value = value.model_fields[part].default
+                value = value.model_fields[part].default if part in value.model_fields else getattr(value, part)
             else:
                 value = getattr(value, part)
         return float(len(value) if isinstance(value, Sized) else value)

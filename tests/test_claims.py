@@ -122,6 +122,11 @@ def test_rewording_what_claims_nothing_is_free(page: Path) -> None:
         ("<!-- given: 8 -->", "<!-- given: 8 seven -->", "given: the text does not say seven"),
         ("The first run is", "```\nmake\n```\n\nThe first 16 runs are", "no source of 16: The first 16 runs"),
         ("It takes 4", "<!-- paper hiva [page] -->\n\nAll:\n\n| D1 | 16 | - |\n\nIt takes 4", "no source of 16: | D1"),
+        (
+            "It takes 4",
+            "<!-- paper hiva [page] -->\n\nAll:\n\n| 3.4 | k = 17 | - |\n\nIt takes 4",
+            "no source of 17: | 3.4",
+        ),
         ("<!-- measured 0123abc, make bench -->", "", "no source of 121: | all | 121 |"),
         ("<!-- measured 0123abc, make bench -->", "<!-- measured often -->", "no source of 121: | all | 121 |"),
     ],
@@ -235,6 +240,7 @@ def test_every_claim_of_our_pages_is_locked_and_follows(faults: list[str]) -> No
     assert faults == []
     pages = [
         ROOT / "README.md",
+        ROOT / "SECURITY.md",
         *sorted((ROOT / "docs").glob("*.md")),
         *sorted((ROOT / "docs" / "papers").glob("*.md")),
     ]
@@ -269,9 +275,10 @@ def falsify(text: str, chance: random.Random) -> str:
 @pytest.mark.parametrize("seed", range(15))
 def test_a_falsified_digit_or_comparison_anywhere_is_found(seed: int, faults: list[str], tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
-    shutil.copy(ROOT / "README.md", tmp_path)
+    for page in ("README.md", "SECURITY.md"):
+        shutil.copy(ROOT / page, tmp_path)
     chance = random.Random(seed)
     pages = list_locked_pages(tmp_path / "docs" / "claims.lock")
-    page = chance.choices(pages, [len(page.read_text()) for page in pages])[0]
-    page.write_text(falsify(page.read_text(), chance))
-    assert {*check_repository(tmp_path, [page])} - {*faults}
+    chosen = chance.choices(pages, [len(page.read_text()) for page in pages])[0]
+    chosen.write_text(falsify(chosen.read_text(), chance))
+    assert {*check_repository(tmp_path, [chosen])} - {*faults}

@@ -67,6 +67,45 @@ def test_every_statement_has_a_verdict(page: str) -> None:
     assert [row for row in statements if len(row) != 4 or not VERDICT.match(row[3])] == []
 
 
+def read_number(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.strip(".").split(".")))
+
+
+def list_misplaced(text: str) -> list[str]:
+    """Places of rows that come before the place above them, or outside the sections that their heading names."""
+    found: list[str] = []
+    sections: list[tuple[int, ...]] = []
+    last: dict[str, tuple[int, ...]] = {}
+    for line in text.splitlines():
+        if line.startswith("#"):
+            numbers = re.sub(r"Algorithm \d|Appendi.*|\b[A-J][\d.]+", "", line)
+            sections, last = [*map(read_number, re.findall(r"\d[\d.]*", numbers))], {}
+        match = re.match(r"\| (Alg\. |Eq\. |Listing )?(\d[\d.]*)(?:, (\d+))?(?=[ ,-])", line)
+        if match:
+            kind, number = match[1] or "section", read_number(match[2])
+            step = (int(match[3]),) if kind == "Alg. " and match[3] else ()
+            lost = kind == "section" and not (
+                sections and sections[0] <= number and number[: len(sections[-1])] <= sections[-1]
+            )
+            if lost or (*number, *step) < last.get(kind, ()):
+                found.append(line.split(" | ")[0].strip("| "))
+            last[kind] = (*number, *step)
+    return found
+
+
+@of_every_page
+def test_places_of_rows_stand_in_the_papers_order_below_headings_that_name_their_sections(page: str) -> None:
+    assert list_misplaced(read(page)) == []
+
+
+@pytest.mark.parametrize("moved", ["4.1", "3.2", "32", "Alg. 1, 9", "Eq. 2"])
+def test_a_place_in_the_wrong_section_or_order_is_found(moved: str) -> None:
+    rows = ["## Sections 3.3 and 3.4: loops", "| 3.3 | a |", "| Alg. 1, 8 | b |", "| Eq. 1 | c |", "| 3.4 | d |"]
+    after = ["| 3.4.1 | e |", "| Alg. 1, 8-9 | f |", "| Eq. 1, 10 | g |"]
+    assert list_misplaced("\n".join((*rows, *after))) == []
+    assert list_misplaced("\n".join((*rows, f"| {moved} | moved |", *after))) != []
+
+
 @of_every_page
 def test_every_departure_is_listed_with_a_test_that_is_named_after_it(page: str) -> None:
     listed = {row[0]: row[-1] for row in rows(page) if re.fullmatch(r"D\d+", row[0])}

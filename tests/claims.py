@@ -69,6 +69,10 @@ _NO_FIGURE = re.compile(
     r"[A-Z]?[\d.]+(?:(?:,| and| to| or) [A-Z]?[\d.]+)*",
     re.MULTILINE,
 )
+_NUMBER = r"[+\-−]?\d+(?:,\d{3})*(?:\.\d+)?"
+_SHARE = re.compile(r"(?<![\w.,])(\d+(?:,\d{3})*) of (\d+(?:,\d{3})*)(?![\w,.]\d)")
+_RANGE = re.compile(rf"(?<!from )(?<![\w.,\-])({_NUMBER}) to ({_NUMBER})\b")
+_INTERVAL = re.compile(rf"({_NUMBER}) \[({_NUMBER}), ({_NUMBER})\]")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _MARK = re.compile(
     r"<!-- (claims|code|given|measured [0-9a-f]{7,}, [^:>]+|paper \w+[^:>]*)(?:: *| *\n|(?= -->))(.*?)\s*-->", re.DOTALL
@@ -172,7 +176,7 @@ def check_claims(pages: Sequence[Path], lock: Path) -> list[Mismatch]:
     for section in sections:
         known = locked.get(section.key, [])
         texts = [*_list_broken(section, cells), *_list_unsaid(section)]
-        texts += [*_list_unbound(section), *_list_unrelated(section)]
+        texts += [*_list_unbound(section), *_list_unrelated(section), *_list_impossible(section)]
         texts += [f"not locked: {claim}" for claim, _ in section.list_claims() if digest(claim) not in known]
         found += [Mismatch(section.page, f"section {section.key!r}", text) for text in texts]
     for key, known in locked.items():
@@ -317,6 +321,24 @@ def _list_unbound(section: _Section) -> Iterator[str]:
             cells = [cell for cell in section.cells if (_list_figures(cell.text) or [""])[0] in lost]
             hints = "".join(f"\n    {cell.text} = {{{cell.rows[0]} | {cell.column}}}" for cell in cells)
             yield f"no source of {', '.join(lost)}: {claim}{hints}"
+
+
+def _list_impossible(section: _Section) -> Iterator[str]:
+    """Claims with more of a few than there are, with a range that falls, or with an estimate outside its interval.
+
+    Intervals of signed differences are Student's, so the estimate is their middle but for the rounding of all three.
+    """
+    for claim, _ in section.list_claims():
+        plain = re.sub(r"`[^`]*`", "", claim)
+        found = [match[0] for match in _SHARE.finditer(plain) if _read_numbers(match[1]) > _read_numbers(match[2])]
+        found += [match[0] for match in _RANGE.finditer(plain) if _read_numbers(match[1]) >= _read_numbers(match[2])]
+        for match in _INTERVAL.finditer(plain):
+            middle, low, high = (_read_numbers(written)[0] for written in match.groups())
+            digits = len(match[1].partition(".")[2])
+            off = match[1][0] in "+-−" and abs(middle - (low + high) / 2) > 1.01 * 10**-digits
+            found += [match[0]] if off or not low <= middle <= high else []
+        if found:
+            yield f"cannot be: {', '.join(found)}: {claim}"
 
 
 def _list_unrelated(section: _Section) -> Iterator[str]:

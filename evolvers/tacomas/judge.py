@@ -52,14 +52,12 @@ class Judgement(FrozenModel):
         failed: what the items that did not pass ask for (`to_goal`); those of the second verdict where the first passes
             all.
         struck: criteria of the items that the task allows no answer to pass; they do not count (D22).
-        reason: what decided, as the verdict says that `failed` is from; empty where nothing failed.
     """
 
     score: float | None = Field(default=None, ge=0, le=1)
     confirmed: bool = False
     failed: tuple[str, ...] = ()
     struck: tuple[str, ...] = ()
-    reason: str = ""
     usage: Usage = Usage()
 
 
@@ -146,32 +144,24 @@ async def judge_answer(
     most = len(items) // 2
     items, results, struck = strike_items(items, verdict.results, verdict.impossible, most=most)
     score, failed = checklist_score(items, results), list_failed_items(items, results)
-    reason = _shorten_reason(verdict.reason) if failed else ""
     if score < threshold:
-        return Judgement(score=score, failed=failed, struck=struck, reason=reason, usage=usage)
+        return Judgement(score=score, failed=failed, struck=struck, usage=usage)
     turned = tuple(reversed(items))
     with add_cost_on_error(usage):
         again, more = await _verdict(done, turned, meta_model, scope.at(node="judge-again"))
     if again is None:
-        return Judgement(score=score, failed=failed, struck=struck, reason=reason, usage=usage + more)
+        return Judgement(score=score, failed=failed, struck=struck, usage=usage + more)
     turned, again_results, too = strike_items(turned, again.results, again.impossible, most=most - len(struck))
     results = tuple(result for item, result in zip(items, results, strict=False) if item in turned)
     items = tuple(reversed(turned))  # what the second verdict strikes does not count in the first one either
     score = min(checklist_score(items, results), checklist_score(turned, again_results))
-    first, second = list_failed_items(items, results), list_failed_items(turned, again_results)
-    said = verdict.reason if first else again.reason if second else ""
     return Judgement(
         score=score,
         confirmed=score >= threshold,
-        failed=first or second,
+        failed=list_failed_items(items, results) or list_failed_items(turned, again_results),
         struck=(*struck, *too),
-        reason=_shorten_reason(said),
         usage=usage + more,
     )
-
-
-def _shorten_reason(text: str) -> str:
-    return " ".join(text.split())[:REASON_LENGTH]
 
 
 async def _verdict(
@@ -217,7 +207,7 @@ async def assess_contributions(
     for agent, judged in ((agent, given[agent]) for agent in shown if agent in given):
         evidence = has_evidence(steps[agent])
         score = judged.score if evidence else min(judged.score, WEAK)
-        reason = _shorten_reason(judged.reason)
+        reason = " ".join(judged.reason.split())[:REASON_LENGTH]
         found.append(Contribution(agent=agent, score=score, reason=reason, evidence=evidence))
     return tuple(found), sum_usages(usage for _, usage in replies)
 

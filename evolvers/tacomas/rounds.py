@@ -34,7 +34,6 @@ class TacomasRound(FrozenModel):
         confirmed: whether a second judgement reached the threshold too.
         failed: what the checklist's items that did not pass ask for.
         struck: criteria of its items that the task allows no answer to pass.
-        reason: what decided, as the judge says; empty where nothing failed.
         weights: w_v per agent after the replicator's update of this round.
         notes: what the coach wrote after the round, by agent.
         mean: m_t; None where no agent was scored.
@@ -56,7 +55,6 @@ class TacomasRound(FrozenModel):
     confirmed: bool = False
     failed: tuple[str, ...] = ()
     struck: tuple[str, ...] = ()
-    reason: str = ""
     contributions: tuple[Contribution, ...] = ()
     weights: FrozenJson = Field(default_factory=FrozenMap)
     notes: FrozenJson = Field(default_factory=FrozenMap)
@@ -169,7 +167,6 @@ def with_judgement(
         confirmed=found.confirmed,
         failed=found.failed,
         struck=found.struck,
-        reason=found.reason,
         contributions=scores,
         mean=mean_contribution(scores),
         fault=fault,
@@ -238,8 +235,7 @@ def render_goal(run: "RunSoFar") -> str:
     last = run.rounds[-1]
     goals = [*last.failed, *([] if run.done.answer else ["An answer: the last round ended without one."])]
     struck = [f"Not to be pursued, as the task allows no answer that meets it: {text}" for text in last.struck]
-    said = [f"What decided, says the judge: {last.reason}"] if last.reason else []
-    return "\n".join([*(f"- {text}" for text in (*goals, *struck)), *said])
+    return "\n".join(f"- {text}" for text in (*goals, *struck))
 
 
 def is_slow(rounds: Sequence[TacomasRound], *, interval: int, threshold: float) -> bool:

@@ -259,14 +259,6 @@ async def test_the_coach_withdraws_notes_by_their_numbers() -> None:
     assert append_notes(held, coached.notes, ["planner", "searcher"], keep=3)["planner"][0] == "Look closely."
 
 
-async def test_the_coach_is_told_what_decided_against_the_answer() -> None:
-    meta, model = meta_model(Refinement=advice("planner"))
-    last = judged(("Both years are shown.",), planner=0.3).replace(reason="The second year has no source.")
-    await refine_agents(team(), RunSoFar([last], RAN, {}), meta, tools=TOOLS, config=FastConfig(), scope=Scope())
-    goal = model.asked[0][1].rpartition("<goal>")[2].partition("</goal>")[0]
-    assert goal.strip() == "- Both years are shown.\nWhat decided, says the judge: The second year has no source."
-
-
 async def test_the_dead_are_not_coached() -> None:
     gone = team().apply(Rewiring(RemoveNode("calculator"), RemoveAgent("calculator"), why="nothing to compute"))
     meta, model = meta_model(Refinement=advice("calculator"))

@@ -121,23 +121,6 @@ async def test_a_second_judgement_that_finds_a_fault_sets_the_goal() -> None:
     assert (found.confirmed, found.failed) == (False, (AVOID,))
 
 
-@pytest.mark.parametrize(
-    ("results", "said"),
-    [
-        ([[True, False, False]], "first look"),
-        ([[True, True, False], [True, True, True]], "second look"),
-        ([[True, True, False], [False, True, True]], ""),  # nothing failed
-    ],
-)
-async def test_the_reason_is_that_of_the_verdict_which_sets_the_goal(results: list[list[bool]], said: str) -> None:
-    left = [
-        Verdict(results=found, reason=why) for found, why in zip(results, ["first  look", "second look"], strict=False)
-    ]
-    meta, _ = meta_model(Verdict=lambda text, scope: left.pop(0))
-    found = await judge_answer(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())
-    assert (bool(found.failed), found.reason) == (bool(said), said)
-
-
 async def test_the_answer_is_shown_once() -> None:
     scores = [AgentScore(agent="reflector", score=1, reason="")]
     meta, model = meta_model(Verdict=Verdict(results=[False] * 3), Contributions=Contributions(scores=scores))

@@ -127,10 +127,7 @@ def make_stage_runner(runners: Mapping[str, AgentRunner], state: TaskState, *, w
             return turn.replace(output=answers[0].text)  # it would read nothing that it has not read (D27)
         texts = {SO_FAR: described, PLANNER: hint}
         known = [Message(source=name, target=scope.node, text=text) for name, text in texts.items() if text.strip()]
-        if agent.kind == "ensemble":  # what it chose a step earlier is a copy of a solution, and no vote of its own
-            context = [mail for mail in answers if mail.source != OWN]
-        else:
-            context = [*known, *mark_equal_messages(answers)]
+        context = answers if agent.kind == "ensemble" else [*known, *mark_equal_messages(answers)]
         run = runners.get(agent.kind, runners["worker"])
         return add_sources(await run(agent, question, context, scope=scope))
 

@@ -315,18 +315,3 @@ async def test_an_agent_reads_a_program_of_several_agents_once() -> None:
     act = make_stage_runner({"worker": note}, state(), whole=False)
     await act(Agent(id="web_search", role="r", prompt="p"), Question(id="q", input="?"), HANDED_ON, scope=Scope())
     assert [mail.text.count("part_3") for mail in read] == [1, 0]
-
-
-async def test_an_ensemble_counts_no_solution_again_that_it_chose_a_step_earlier() -> None:
-    solutions = list[str]()
-
-    async def note(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
-        solutions.extend(mail.text for mail in inbox)
-        return Step(node=scope.node, agent=agent.id)
-
-    act = make_stage_runner({"worker": note}, state(), whole=True)
-    chooser = Agent(id="ensemble", role="r", prompt="p", kind="ensemble")
-    handed = [("io", "8"), ("multi_generate", "6"), ("ensemble", "6")]
-    inbox = [Message(source=f"L2-{name}", target="L3-ensemble", text=text) for name, text in handed]
-    await act(chooser, Question(id="q", input="?"), inbox, scope=Scope())
-    assert solutions == ["8", "6"]

@@ -54,7 +54,7 @@ def check_worth(home: Path, printed: str) -> None:
     [place] = [cells.index("calls/task") for cells in table if "calls/task" in cells]
     rows = {cells[0]: cells for cells in table}
     seed, voted, evolved = (float(rows[name][place]) for name in ("seed team", "seed team with votes", "evolved team"))
-    assert abs(evolved - voted) <= 0.1 < 2 * seed < voted  # calls per task, as the table rounds them
+    assert abs(evolved - voted) < 0.15 < 2 * seed < voted  # calls per task, which the table rounds to tenths
     [told] = [row for row in printed.splitlines() if "worth it: " in row]
     [run] = re.findall(r"^run (\S+):", printed, re.MULTILINE)
     assert f"{told[0].upper()}{told[1:]}." in read_report(home, run).verdict

@@ -534,7 +534,7 @@ def test_long_texts_delay_nothing(text: str) -> None:
     lists_options(text, "Ada Ada Ada Byron")
     find_graded_text(text, "Ada")
     compare("numeric", text, "1")
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 15  # seconds where time grows with the length, minutes where with its square
 
 
 @pytest.mark.parametrize("name", ["reasoned", "debater", "draft", "refine"])

@@ -28,8 +28,9 @@ from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.limits import CallSettings
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.runs.evaluation import OpenEvaluation
+from selfwire.runs.inputs import SystemParts
 from selfwire.runs.spec import EvaluateSpec, SystemSpec
-from selfwire.runs.systems import LoadedTeam, SystemParts
+from selfwire.runs.systems import LoadedTeam
 from selfwire.store.journal import Journal
 
 TASKS, CONCURRENCY = 1000, 64

@@ -34,7 +34,15 @@ from selfwire.graphs.rollouts import (
 )
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
-from selfwire.runs.inputs import Given, describe_clashes, find_kind, find_teams_of, load_models, load_to_ask
+from selfwire.runs.inputs import (
+    Given,
+    SystemParts,
+    describe_clashes,
+    find_kind,
+    find_teams_of,
+    load_models,
+    load_to_ask,
+)
 from selfwire.runs.pre_evolution import PreEvolution, compute_left, make_evolutions
 from selfwire.runs.record import (
     JOURNAL,
@@ -61,7 +69,6 @@ from selfwire.runs.spec import LEAST, EvaluateSpec, GivenSizes, PreEvolutionSpec
 from selfwire.runs.systems import (
     LoadedTeam,
     MeasuredSystem,
-    SystemParts,
     describe_origin,
     load_noted_teams,
     load_system_team,

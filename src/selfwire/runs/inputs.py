@@ -24,13 +24,13 @@ from selfwire.core.team import Team
 from selfwire.core.text import suggest_name
 from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenMap, fingerprint, format_object
-from selfwire.evals.baselines import BASELINES
+from selfwire.evals.baselines import BASELINES, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TooFewTasksError, make_disjoint_loader, make_disjoint_splits
 from selfwire.evals.benchmarks.catalogue import TASKS_IN_PYTHON, load_benchmark, make_own_benchmark
 from selfwire.evals.graders import Grader
 from selfwire.evals.tasks import FORMS, OwnTasks, is_own_data, list_tasks, read_tasks, resolve_name
 from selfwire.graphs.machine import Ctx
-from selfwire.graphs.method import Method, add_method, parse_config
+from selfwire.graphs.method import Method, add_method, make_method, parse_config
 from selfwire.graphs.own_graph import OwnGraphConfig, give_graph
 from selfwire.models.budget import Ledger, Prices, parse_budget
 from selfwire.models.embeddings import load_embedder
@@ -42,7 +42,7 @@ from selfwire.models.sync import run_sync
 from selfwire.runs.spec import EvaluateSpec, EvolveSpec, Models, RunSpec, require_names
 from selfwire.store.journal import Journal
 from selfwire.store.library import TEAM, Library, Version, home_folder, open_library, to_local_folder
-from selfwire.tools.own import give_tools
+from selfwire.tools.own import give_tools, refuse_missing_tools
 from selfwire.tools.ready import IN_PYTHON, load_tools, make_toolbox
 
 Tasks = Sequence[Task | Mapping[str, Any]] | str | Path
@@ -761,3 +761,40 @@ def _doubt_address(url: str | None) -> str:
     if url is None or urlsplit(url).path.strip("/"):
         return ""
     return f"--base-url {url} has no path; most servers answer at {url.rstrip('/')}/v1"
+
+
+@dataclass(frozen=True)
+class SystemParts:
+    """Model, tools, embedder and cap of calls per task that systems are made with."""
+
+    model: MeteredModel
+    toolbox: Toolbox
+    embedder: Embedder
+    calls: int | None
+
+    def open(self, name: str, config: Mapping[str, Any]) -> tuple[Method[Any], Ctx[Any]]:
+        """Make a method or a baseline, and its context.
+
+        Raises:
+            ConfigError: there is no system of this name, or a config field cannot be used.
+        """
+        is_baseline = name in BASELINES
+        method = make_baseline(name, config, calls=self.calls) if is_baseline else make_method(name, config)
+        return method, method.make_ctx(self.model, self.toolbox, self.embedder)
+
+    def check(self, method: Method[Any], ctx: Ctx[Any], team: Team, what: str, way_out: str) -> None:
+        """Check that a saved team can be asked with these parts.
+
+        Args:
+            what: the team in a message.
+            way_out: the end of the message about a tool that is missing.
+
+        Raises:
+            ConfigError, LibraryError: its memory, a tool or a model cannot be used, or the source of its graph has
+                changed.
+        """
+        refuse_unreadable_memory(method, ctx, team, what)
+        if is_graph(team.method):
+            method.adapt(team)
+        refuse_missing_tools(team, self.toolbox, what, way_out)
+        self.model.refuse_unnamed(team.agents)

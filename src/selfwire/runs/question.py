@@ -28,11 +28,11 @@ from selfwire.runs.inputs import (
     CallOptions,
     FoundTeam,
     LoadedModels,
+    SystemParts,
     Teamlike,
     find_team,
     load_models,
 )
-from selfwire.runs.systems import SystemParts
 from selfwire.store.journal import Journal
 from selfwire.tools.ready import end_servers
 

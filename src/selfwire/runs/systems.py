@@ -10,7 +10,6 @@ from typing import Any
 
 from selfwire.core.errors import ConfigError, JournalError, TaskBudgetError
 from selfwire.core.plugins import is_graph, method_names
-from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.task import Question
 from selfwire.core.team import Team
 from selfwire.core.trajectory import CUT, Trajectory
@@ -28,8 +27,8 @@ from selfwire.evals.table import CAPPED, TRIVIAL, SystemInfo
 from selfwire.graphs.machine import Ctx
 from selfwire.graphs.method import Method, find_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
-from selfwire.models.metered_chat import MeteredModel
 from selfwire.runs.inputs import (
+    SystemParts,
     choose_team_name,
     describe_lending,
     describe_other_model,
@@ -37,7 +36,6 @@ from selfwire.runs.inputs import (
     load_saved,
     load_to_ask,
     make_seed,
-    refuse_unreadable_memory,
 )
 from selfwire.runs.record import GRAPHS
 from selfwire.runs.spec import SystemSpec, require_names
@@ -45,7 +43,6 @@ from selfwire.store.files import encode_blob, find_blob, find_blob_references, l
 from selfwire.store.journal import Journal
 from selfwire.store.journal_file import JournalReader
 from selfwire.store.library import Library, Version, open_library
-from selfwire.tools.own import refuse_missing_tools
 
 PREFIX = "no-"
 """Prefix of the names of variants that switch a part off."""
@@ -89,43 +86,6 @@ class MeasuredSystem:
     def name(self) -> str:
         """The name in tables, rows and the journal."""
         return self.info.name
-
-
-@dataclass(frozen=True)
-class SystemParts:
-    """Model, tools, embedder and cap of calls per task that systems are made with."""
-
-    model: MeteredModel
-    toolbox: Toolbox
-    embedder: Embedder
-    calls: int | None
-
-    def open(self, name: str, config: Mapping[str, Any]) -> tuple[Method[Any], Ctx[Any]]:
-        """Make a method or a baseline, and its context.
-
-        Raises:
-            ConfigError: there is no system of this name, or a config field cannot be used.
-        """
-        is_baseline = name in BASELINES
-        method = make_baseline(name, config, calls=self.calls) if is_baseline else make_method(name, config)
-        return method, method.make_ctx(self.model, self.toolbox, self.embedder)
-
-    def check(self, method: Method[Any], ctx: Ctx[Any], team: Team, what: str, way_out: str) -> None:
-        """Check that a saved team can be asked with these parts.
-
-        Args:
-            what: the team in a message.
-            way_out: the end of the message about a tool that is missing.
-
-        Raises:
-            ConfigError, LibraryError: its memory, a tool or a model cannot be used, or the source of its graph has
-                changed.
-        """
-        refuse_unreadable_memory(method, ctx, team, what)
-        if is_graph(team.method):
-            method.adapt(team)
-        refuse_missing_tools(team, self.toolbox, what, way_out)
-        self.model.refuse_unnamed(team.agents)
 
 
 def switch_off(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,8 +27,9 @@ from selfwire.graphs.rollouts import RolloutContext, grade_trajectory, run_rollo
 from selfwire.models.budget import Ledger
 from selfwire.models.sync import run_sync
 from selfwire.runs.evaluation import PHASE, validate_request
+from selfwire.runs.inputs import SystemParts
 from selfwire.runs.spec import EvaluateSpec, Models, SystemSpec
-from selfwire.runs.systems import MeasuredSystem, SystemParts, make_system
+from selfwire.runs.systems import MeasuredSystem, make_system
 from selfwire.store.journal import Journal
 from selfwire.tools.own import JournalledTools
 

@@ -20,7 +20,7 @@ from selfwire.extras.langgraph_file.write import write_langgraph
 from selfwire.models.embeddings import HashingEmbedder
 from selfwire.models.metered_chat import MeteredModel
 from selfwire.models.sync import run_sync
-from selfwire.runs.systems import SystemParts
+from selfwire.runs.inputs import SystemParts
 from selfwire.tools.calculator import CalculatorTool
 from tests.core.generators import make_tool
 from tests.extras.langgraph_file.files import digest, load

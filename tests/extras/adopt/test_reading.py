@@ -1581,6 +1581,16 @@ def test_a_file_whose_name_stands_in_another_file_is_read(write: Write, prompt: 
     assert not inventory.opaque
 
 
+@pytest.mark.parametrize("about", ["A description of it. " * 20, "Use **bold** words/links"])
+def test_a_text_beside_the_name_of_a_file_may_be_no_name(write: Write, about: str) -> None:
+    write("prompts/chat.md", "Chat kindly.")
+    write("prompts/listed.json", json.dumps({"file": "chat.md", "about": about}))
+    loaded = "listed = json.loads((HERE / 'prompts' / 'listed.json').read_text())"
+    sent = GRAPH.replace("PROMPT", "(HERE / 'prompts' / listed[state['kind']]).read_text()")
+    write("app.py", f"import json\nfrom pathlib import Path\n\nHERE = Path(__file__).parent\n{loaded}\n{sent}")
+    assert [text.pieces for text in read_program("app:graph").texts] == [("Chat kindly.",)]
+
+
 METHODS = """
 class Desk:
     STEPS = {"plan": {"ask": "Plan it."}, "solve": {"ask": "Solve it."}}

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
 from importlib import import_module
@@ -230,12 +231,14 @@ def _match(pattern: str, folders: Sequence[Path], project: Path) -> list[Path]:
     for place in dict.fromkeys(folder / pattern for folder in folders):  # one, where the pattern is a whole path
         parts = place.parts
         wild = next((index for index, part in enumerate(parts) if ANY in part), None)
-        if wild is None:
-            matched = [place] if place.is_file() else []
-        else:
-            folder, rest = Path(*parts[:wild]), "/".join(parts[wild:])
-            is_inside = folder.is_dir() and rest.strip("*/.") and folder.resolve().is_relative_to(project)
-            matched = [path for path in folder.glob(rest) if path.is_file()] if is_inside else []
+        matched = list[Path]()
+        with suppress(OSError):  # of a name that is too long, as a text is that only may be a name
+            if wild is None:
+                matched = [place] if place.is_file() else []
+            else:
+                folder, rest = Path(*parts[:wild]), "/".join(parts[wild:])
+                is_inside = folder.is_dir() and rest.strip("*/.") and folder.resolve().is_relative_to(project)
+                matched = [path for path in folder.glob(rest) if path.is_file()] if is_inside else []
         if matched:
             return sorted(path for path in (place.resolve() for place in matched) if path.is_relative_to(project))
     return []
@@ -285,7 +288,7 @@ def _read_listed(program: Program, node: Any, at: Surroundings) -> list[str]:
     found = find_loaded(program, node, at)
     opened = find_loaded_path(program, *found[0][:2]) if found else None
     texts = read_loaded(program, opened, found[1]) if found and opened else None
-    return [text.text for text in texts or () if "\n" not in text.text] or [ANY]
+    return [text.text for text in texts or () if not {"\n", ANY} & {*text.text}] or [ANY]
 
 
 def _read_call(program: Program, node: ast.Call, at: Surroundings) -> list[str]:

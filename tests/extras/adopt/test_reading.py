@@ -1474,6 +1474,15 @@ def test_a_method_that_hands_out_a_model_sends_nothing(write: Write) -> None:
     assert [text.pieces for text in inventory.texts] == [("Chat kindly.",)]
 
 
+@pytest.mark.parametrize("ask", ["litellm.completion", "ollama.chat"])
+def test_a_client_may_get_model_and_messages_without_keywords(write: Write, ask: str) -> None:
+    sent = GRAPH.replace("llm.invoke(", f"{ask}('m', ").replace("PROMPT", "'Chat kindly.'")
+    write("app.py", f"import litellm, ollama\n{sent}")
+    inventory = read_program("app:graph")
+    assert ask in [model.maker for model in inventory.models]
+    assert not inventory.opaque
+
+
 DESCRIBED = """
 from langchain_core.tools import StructuredTool, tool
 from langchain_core.tools import tool as make_tool

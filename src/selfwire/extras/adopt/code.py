@@ -556,7 +556,8 @@ class CodeReader:
         """Whether a call is that of a client, such as `client.chat.completions.create(...)` or litellm's function."""
         func = node.func
         if isinstance(func, ast.Attribute):
-            is_asking = any(keyword.arg in (None, *ASKED) for keyword in node.keywords)  # not `self.models.chat()`
+            is_named = any(keyword.arg in (None, *ASKED) for keyword in node.keywords)
+            is_asking = is_named or len(node.args) > 1  # `ollama.chat("llama3", messages)`, not `self.models.chat()`
             return is_asking and func.attr in DIRECT_ASKING and get_last_name(func.value) in DIRECT
         names = [found.node.name for found in self.program.trace(func, at) if isinstance(found.node, Outside)]
         parts = [name.split(".")[-2:] for name in names]

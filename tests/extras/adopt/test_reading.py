@@ -1488,6 +1488,7 @@ from langchain_core.tools import StructuredTool, tool
 from langchain_core.tools import tool as make_tool
 from langchain_openai import ChatOpenAI
 from langgraph.graph import START, MessagesState, StateGraph
+from outside_jobs import Job
 
 
 def add(number: float) -> float:
@@ -1515,12 +1516,18 @@ def multiply(number: float) -> float:
     return number
 
 
+def square(number: float) -> float:
+    \"\"\"Square a number.\"\"\"
+    return number
+
+
 halved = StructuredTool.from_function(func=halve, name="halve", description="Halve a number.")
-tools = [make_tool(add), divide, multiply, halved]
+tools = [make_tool(add), divide, multiply, halved, StructuredTool.from_function(square)]
+job = Job(halve)
 
 
 def chat(state):
-    prompt = "Call these functions:"
+    prompt = f"Call these functions for {job.description}:"
     for part in tools:
         prompt += f"{part.name}: {part.description}"
     return {"messages": [ChatOpenAI(model="m").invoke([("system", prompt), *state["messages"]])]}
@@ -1538,7 +1545,8 @@ def test_a_description_of_a_tool_that_a_prompt_holds_is_a_text_of_it(write: Writ
         "Divide two numbers.",
         "Halve a number.",
         "Multiply two numbers.",
-        "Call these functions:",
+        "Square a number.",
+        "Call these functions for ",
     }
     assert not [text for text in sent if text.startswith("Nobody")]
 

@@ -114,6 +114,8 @@ MANY = 8
 """Values of one name in one place from which on they are traced from the first on."""
 PLAIN = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
 """Expressions that make texts and collections, and no object of a class."""
+TOOL_MAKERS = ("tool", "Tool", "StructuredTool", "from_function")
+"""Functions and classes that make a tool of a function, whose docstring describes the tool where nothing else does."""
 CHOOSING = ("filter", "islice", "sample", "choices")
 """Functions that take some elements of a collection."""
 MOVING = ("sorted", "reversed", "set", "frozenset", "cycle", *CHOOSING)
@@ -1403,12 +1405,15 @@ class Program(ProgramFiles):
 
     def _list_descriptions(self, tool: Traced) -> Iterator[Traced]:
         """Find what describes a tool: what its maker is given, or the docstring of its function."""
-        makers = [part for part in getattr(tool.function, "decorator_list", ()) if isinstance(part, ast.Call)]
-        made = tool.node if isinstance(tool.node, ast.Call) else next(iter(makers), None)
+        decorators = (part for part in getattr(tool.function, "decorator_list", ()) if isinstance(part, ast.Call))
+        made = tool.node if isinstance(tool.node, ast.Call) else next(decorators, None)
         given = get_keywords(made).get("description") if made is not None else None
         if given is not None:
             yield Traced(given, tool.at)
-        elif isinstance(tool.node, ast.Call):  # `tool(function)`, `StructuredTool.from_function(function)`
+        elif isinstance(tool.node, ast.Call):
+            makers = [found.node for found in self.trace(tool.node.func, tool.at)]
+            if not any(isinstance(maker, Outside) and maker.name.split(".")[-1] in TOOL_MAKERS for maker in makers):
+                return
             parts = [*tool.node.args[:1], *(key.value for key in tool.node.keywords if key.arg == "func")]
             yield from (doc for part in parts for doc in self._list_docstrings(part, tool.at))
         elif "tool" in list_decorators(tool.function):

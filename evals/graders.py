@@ -59,7 +59,7 @@ _ANSWER_ELSEWHERE = "|".join(
         r"(?:\u6700\u7ec8)?(?:\u7b54\u6848|\u56de\u7b54)",  # Chinese
         r"(?:\ucd5c\uc885 ?)?(?:\uc815\ub2f5|\ub2f5\ubcc0|\ub2f5)",  # Korean
         r"\u0627\u0644\u0625\u062c\u0627\u0628\u0629|\u0627\u0644\u062c\u0648\u0627\u0628",  # Arabic
-        r"\u0909\u0924\u094d\u0924\u0930",  # Hindi
+        r"\u0909\u0924\u094d\u0924\u0930(?![\u0900-\u0963])",  # Hindi; a vowel's sign behind it makes another word
     )
 )
 """Pattern of the word for an answer in the languages that tasks are mostly written in, besides English."""
@@ -132,8 +132,8 @@ def find_boxed(answer: str) -> str | None:
 def to_ballot(answer: str) -> str:
     """Reduce an answer to the form that votes are counted in: without reasoning, case and spacing.
 
-    The final answer is the content of a box, else the text after the last "Answer:" or "Calls:", and in that the number
-    after "####".
+    The final answer is the content of a box, else the text after the last "Answer:", or that word in another language,
+    or "Calls:", and in that the number after "####".
     """
     decided = _cut_thoughts(answer)
     if (box := find_boxed(decided)) is not None:
@@ -333,10 +333,11 @@ _SURPLUS = 2
 def find_graded_text(answer: str, reference: str) -> str | None:
     """Find the part of an answer that a named grader compares with a reference; None if its labelled lines differ.
 
-    It is the last line that begins with "Answer:" or "Final Answer:", and the whole text where there is none. A heading
-    with the label alone needs no colon if one line or block is all that follows; where that is a sentence with the last
-    labelled line in it, that line decides. Where the reference has several lines, the part is all that stands behind
-    the label. Without any label, a cell of a table beside or below "Answer" has one.
+    It is the last line that begins with "Answer:" or "Final Answer:", or with that word in another language, and the
+    whole text where there is none. A heading with the label alone needs no colon if one line or block is all that
+    follows; where that is a sentence with the last labelled line in it, that line decides. Where the reference has
+    several lines, the part is all that stands behind the label. Without any label, a cell of a table beside or below
+    "Answer" has one.
     """
     if answer.strip() == reference.strip():
         return _strip_around(answer)

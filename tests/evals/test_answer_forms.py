@@ -507,7 +507,13 @@ def test_the_label_may_be_in_the_language_of_the_task(label: str) -> None:
     assert to_ballot(f"So.\n{label}: Ada") == to_ballot(f"Then:\n{label.upper()}\uff1aada.") == "ada"
 
 
-@pytest.mark.parametrize("text", ["Antworten: Ada", "Keine Antwort: Ada", "\u7b54\u3048\u65b9: Ada", "Svarthamn: Ada"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Antworten: Ada", "Keine Antwort: Ada", "\u7b54\u3048\u65b9: Ada", "Svarthamn: Ada",
+        "\u0909\u0924\u094d\u0924\u0930\u0940: Ada", "\u0909\u0924\u094d\u0924\u0930\u094b\u0902: Ada",
+    ],
+)  # fmt: skip
 def test_a_word_that_only_begins_like_a_label_is_none(text: str) -> None:
     assert find_graded_text(f"{EVIDENCE}\n{text}", "Ada") == f"{EVIDENCE}\n{text}"
 

@@ -59,7 +59,7 @@ _ANSWER_ELSEWHERE = "|".join(
         r"(?:\u6700\u7ec8)?(?:\u7b54\u6848|\u56de\u7b54)",  # Chinese
         r"(?:\ucd5c\uc885 ?)?(?:\uc815\ub2f5|\ub2f5\ubcc0|\ub2f5)",  # Korean
         r"\u0627\u0644\u0625\u062c\u0627\u0628\u0629|\u0627\u0644\u062c\u0648\u0627\u0628",  # Arabic
-        r"\u0909\u0924\u094d\u0924\u0930(?![\u0900-\u0963])",  # Hindi; a vowel's sign behind it makes another word
+        r"\u0909\u0924\u094d\u0924\u0930(?![\u0900-\u0963])",  # Hindi; with a sign behind it, it is another word
     )
 )
 """Pattern of the word for an answer in the languages that tasks are mostly written in, besides English."""

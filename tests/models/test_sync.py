@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from selfwire.models import sync
-from selfwire.models.sync import get_shared_loop, run_on_foreign_loop, run_sync
+from selfwire.models.sync import RequestsInFlight, get_shared_loop, run_on_foreign_loop, run_sync
 
 place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="nowhere")
 
@@ -117,6 +118,33 @@ def test_an_interrupt_cancels_the_coroutine_and_waits_for_its_clean_up() -> None
     finally:
         signal.signal(signal.SIGALRM, before)
     assert cleaned == ["cleaned up"]
+
+
+def test_an_interrupt_ends_a_thread_that_would_send_a_request_while_the_loop_waits_for_it() -> None:
+    """As where a node of an async graph calls `batch` of a chain, which asks in threads."""
+    sent = []
+
+    def ask() -> None:
+        for number in range(3):
+            with RequestsInFlight.find().send_in_thread():
+                sent.append(number)
+                time.sleep(0.2)
+
+    async def block() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(contextvars.copy_context().run, ask).result()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_sync(block())
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert sent == [0]
 
 
 @pytest.mark.parametrize("when", ["before it is given", "before it begins", "after it has begun"])

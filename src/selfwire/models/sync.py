@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from concurrent.futures.thread import _worker
 from functools import partial
 from queue import SimpleQueue
@@ -67,9 +67,13 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
         loop.call_soon_threadsafe(start, context=context)
         return result.result()
     except KeyboardInterrupt as interrupt:
-        with contextlib.suppress(KeyboardInterrupt):
-            requests.wait()
-        loop.call_soon_threadsafe(cancel)
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                requests.wait()
+            loop.call_soon_threadsafe(cancel)
+            wait([result], timeout=_PATIENCE)
+        finally:
+            requests.end()  # also where the loop waits for a thread, which waits to send a request
         error = result.exception()  # waits
         for note in getattr(error, "__notes__", ()) if error is not interrupt else ():  # or it raised this itself
             interrupt.add_note(note)

@@ -8,19 +8,12 @@ there; a hole, which only texts of a graph of the user's own have, is a variable
 import re
 from collections.abc import Mapping
 from string import Formatter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from langchain_core._api import suppress_langchain_beta_warning
-from langchain_core.load.load import load
-from langchain_core.messages import BaseMessage, SystemMessage
-from langchain_core.prompts import (
-    AIMessagePromptTemplate,
-    ChatPromptTemplate,
-    HumanMessagePromptTemplate,
-    MessagesPlaceholder,
-    PromptTemplate,
-    SystemMessagePromptTemplate,
-)
+from langchain_core.load.load import default_init_validator, load
+from langchain_core.messages import BaseMessage
+from langchain_core.prompts import ChatPromptTemplate, PromptTemplate, SystemMessagePromptTemplate
 from langchain_core.prompts.structured import StructuredPrompt
 from langsmith import Client
 from langsmith.utils import LangSmithNotFoundError
@@ -34,16 +27,19 @@ from selfwire.models.text_layer import LayerText
 FORMAT: Final = "f-string"
 """The form of templates in the hub; another one is refused."""
 READ: Final = (
-    ChatPromptTemplate,
-    StructuredPrompt,
-    SystemMessagePromptTemplate,
-    HumanMessagePromptTemplate,
-    AIMessagePromptTemplate,
-    MessagesPlaceholder,
-    SystemMessage,
-    PromptTemplate,
+    "ChatPromptTemplate",
+    "StructuredPrompt",
+    "SystemMessagePromptTemplate",
+    "HumanMessagePromptTemplate",
+    "AIMessagePromptTemplate",
+    "MessagesPlaceholder",
+    "SystemMessage",
+    "PromptTemplate",
 )
-"""Classes that are made of what the hub sends, which may name any of LangChain's; most of them only to be refused."""
+"""Classes that are made of what the hub sends, which may name any of LangChain's; most of them only to be refused.
+
+They have no modules here, as those of LangChain for JavaScript, which LangSmith's pages save, are others.
+"""
 
 
 SINGLE = re.compile(r"\{[^{}]*\}")
@@ -192,11 +188,19 @@ def pull_prompts(client: Client, prompts: list[HubPrompt]) -> dict[Id, str]:
     return found
 
 
+def _refuse_others(path: tuple[str, ...], given: dict[str, Any]) -> None:
+    """Refuse to make a class of LangChain that is not among `READ`, or a template that runs code."""
+    if path[-1] not in READ:
+        raise ValueError(f"{path} is not allowed in a prompt")
+    default_init_validator(path, given)
+
+
 def _pull(client: Client, name: str) -> object:
     """The prompt of a name, without a model; None if there is none."""
     try:
         with suppress_langchain_beta_warning():
-            return load(client.pull_prompt_commit(name, skip_cache=True).manifest, allowed_objects=READ)
+            manifest = client.pull_prompt_commit(name, skip_cache=True).manifest
+            return load(manifest, allowed_objects="core", init_validator=_refuse_others)
     except LangSmithNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, NotImplementedError, RecursionError) as error:

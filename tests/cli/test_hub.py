@@ -107,6 +107,19 @@ def test_a_prompt_that_is_nested_without_end_is_an_error_in_words(
     assert "prompt 'mine-single' of LangSmith" in call(tmp_path, "pull", "Mine", code=2).stderr
 
 
+def test_a_prompt_that_a_page_of_langsmith_has_saved_is_pulled(
+    tmp_path: Path, server: LangSmithServer, team: Team
+) -> None:
+    """Its classes have the paths of LangChain for JavaScript."""
+    call(tmp_path, "push", "Mine")
+    edit("mine-single", ("system", "Be brief."))
+    [commit, _] = server.commits["mine-single"]
+    saved = json.dumps(commit["manifest"]).replace('"langchain", "prompts"', '"langchain_core", "prompts"')
+    assert saved.count("langchain_core") == 3
+    commit["manifest"] = json.loads(saved)
+    assert json.loads(call(tmp_path, "pull", "Mine", "--json").stdout)["changed"] == ["single"]
+
+
 def test_of_what_the_hub_sends_only_prompts_are_made(tmp_path: Path, server: LangSmithServer, team: Team) -> None:
     call(tmp_path, "push", "Mine")
     [commit] = server.commits["mine-single"]

@@ -321,9 +321,9 @@ def test_a_repository_inside_a_clone_is_not_taken_for_ones_own(
 
 
 def test_reasons_are_texts_on_the_page_of_a_pull_request() -> None:
-    why = "![](http://a.b/c) <img src=x> `a` \\| b | [c](d) @team #12"
+    why = "![](http://a.b/c) <img src=x> `a` \\| b | [c](d) @team #12 &commat;team"
     change = TextChange(LayerText(name="plan", pieces=("You plan.",), place="app.py:3"), "You plan well.", why=why)
     version = Version(name="mine", run="r", step=1, fingerprint="f", saved="2026-01-01")
     row = format_page("app:graph", version, [("0123456789", change)], None).splitlines()[-1]
-    shown = r"!\[](http://a.b/c) \<img src=x> \`a\` \\\| b \| \[c](d) @<!-- -->team #<!-- -->12"
+    shown = r"!\[](http://a.b/c) \<img src=x> \`a\` \\\| b \| \[c](d) @<!-- -->team #<!-- -->12 \&commat;team"
     assert row == f"| 0123456789 | plan | app.py:3 | {shown} | not known |"

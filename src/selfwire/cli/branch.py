@@ -339,5 +339,5 @@ def format_page(
 
 def _escape(cell: str) -> str:
     """Escape a cell of a table in Markdown, so that it is read as a text without mentions."""
-    escaped = re.sub(r"[\\|<\[`]", r"\\\g<0>", " ".join(cell.split()))
+    escaped = re.sub(r"[\\|<\[`&]", r"\\\g<0>", " ".join(cell.split()))
     return re.sub(r"(?<=[@#])(?=\w)", "<!-- -->", escaped)

@@ -332,7 +332,11 @@ def map_graph(name: str, graph: Runnable[Any, Any], config: OwnGraphConfig) -> M
             raise ConfigError(f"the input of {name!r} has no {QUESTION}, so that nothing would be asked: {template}")
         parts = template.items() if isinstance(template, dict) else ()
         asked = next((field for field, part in parts if QUESTION in json.dumps(part)), "")
-        return Mapped(template, answer is None and _has_messages(graph), _map_answer(name, graph, answer, asked))
+        try:
+            found = _map_answer(name, graph, answer)
+        except ConfigError:  # several fields, of which the question's own is the least likely
+            found = _map_answer(name, graph, answer, asked)
+        return Mapped(template, answer is None and _has_messages(graph), found)
     if isinstance(graph, BaseLanguageModel):
         return Mapped(QUESTION)
     fields = _list_fields(graph, "input")

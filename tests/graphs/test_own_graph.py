@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -813,6 +813,19 @@ def test_what_a_node_has_cached_is_not_taken_over(home: Path, server: WireServer
     for _ in range(2):
         graph.invoke(given)
     assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("state", [{"text": str}, {"text": str, "answer": str}, {"answer": str, "notes": str}])
+def test_the_answer_may_be_in_the_field_of_a_given_input(state: dict[str, type]) -> None:
+    graph = (
+        StateGraph(cast(Any, TypedDict)("State", state))
+        .add_node("solve", lambda state: state)
+        .add_edge(START, "solve")
+        .compile()
+    )
+    asked = next(iter(state))
+    found = map_graph("x", graph, OwnGraphConfig(input={asked: "Briefly: {question}"}))
+    assert found.answer == ("answer" if "answer" in state else asked,)
 
 
 def test_a_path_into_the_output_leads_to_the_answer() -> None:

@@ -309,6 +309,16 @@ def test_a_run_of_python_has_a_folder_too_and_no_address() -> None:
         _ = CallOptions(home="postgres://user:secret@db/teams").folder
 
 
+def test_a_home_of_the_environment_that_is_an_address_makes_no_folder_with_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SELFWIRE_HOME", "postgres://user:secret@db/teams")
+    with pytest.raises(selfwire.errors.ConfigError, match="runs lie in a folder, not at postgres://"):
+        selfwire.save(selfwire.load("hiva"), "mine")
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_a_comparison_asks_the_model_that_its_saved_team_was_evolved_with() -> None:
     found = selfwire.evolve("hiva", SUMS, grade, name="sums", model="offline:system", **SMALL)
     compared = selfwire.compare({"before": found.seed, "after": "sums", "single": "single"}, SUMS, grade, limit=2)

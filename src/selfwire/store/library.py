@@ -148,9 +148,9 @@ def home_folder(home: Path | str | None = None) -> Path:
     """Return the folder of library and runs, absolute: the argument, else SELFWIRE_HOME, else `.selfwire` here.
 
     Raises:
-        ConfigError: it is a file, or no path.
+        ConfigError: it is a file, or no path; or SELFWIRE_HOME is an address.
     """
-    wanted = home or os.environ.get("SELFWIRE_HOME") or ".selfwire"
+    wanted = home or to_local_folder(os.environ.get("SELFWIRE_HOME")) or ".selfwire"
     try:
         folder = Path(wanted).expanduser()
         with suppress(FileNotFoundError, NotADirectoryError):

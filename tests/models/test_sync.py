@@ -120,7 +120,9 @@ def test_an_interrupt_cancels_the_coroutine_and_waits_for_its_clean_up() -> None
     assert cleaned == ["cleaned up"]
 
 
-def test_an_interrupt_ends_a_thread_that_would_send_a_request_while_the_loop_waits_for_it() -> None:
+def test_an_interrupt_ends_a_thread_that_would_send_a_request_while_the_loop_waits_for_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """As where a node of an async graph calls `batch` of a chain, which asks in threads."""
     sent = []
 
@@ -145,6 +147,7 @@ def test_an_interrupt_ends_a_thread_that_would_send_a_request_while_the_loop_wai
     finally:
         signal.signal(signal.SIGALRM, before)
     assert sent == [0]
+    assert "for the replies to 1 request in flight" in caplog.text
 
 
 @pytest.mark.parametrize("when", ["before it is given", "before it begins", "after it has begun"])

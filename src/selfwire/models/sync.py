@@ -21,6 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 from weakref import WeakSet, finalize
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.values import format_count
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -131,10 +132,10 @@ class RequestsInFlight:
         self._is_stopping, until = True, time.monotonic() + LAST_REPLIES
         if self._sent:
             _log.warning(
-                "stopping: up to %g seconds for the replies to %d requests in flight, so that they are not paid again; "
+                "stopping: up to %g seconds for the replies to %s in flight, so that they are not paid again; "
                 "Ctrl-C once more ends at once",
                 LAST_REPLIES,
-                len(self._sent),
+                format_count(len(self._sent), "request"),
             )
         while self._sent and time.monotonic() < until:
             time.sleep(TURN)

@@ -129,12 +129,12 @@ class RequestsInFlight:
 
     def wait(self) -> None:
         """Let no other request be sent, and wait for those in flight, and shortly for their replies to be recorded."""
-        self._is_stopping, until = True, time.monotonic() + LAST_REPLIES
+        self._is_stopping, until = True, time.monotonic() + INTERRUPT_WAIT
         if self._sent:
             _log.warning(
                 "stopping: up to %g seconds for the replies to %s in flight, so that they are not paid again; "
                 "Ctrl-C once more ends at once",
-                LAST_REPLIES,
+                INTERRUPT_WAIT,
                 format_count(len(self._sent), "request"),
             )
         while self._sent and time.monotonic() < until:
@@ -149,7 +149,7 @@ class RequestsInFlight:
 
 _REQUESTS = contextvars.ContextVar["RequestsInFlight | None"]("requests in flight", default=None)
 _log = logging.getLogger(__name__)
-LAST_REPLIES = 30.0
+INTERRUPT_WAIT = 30.0
 """Most seconds that an interruption waits for the replies to requests in flight."""
 TURN = 0.05
 """Seconds between two looks at requests in flight; within one a reply that has arrived is recorded."""
